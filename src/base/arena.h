@@ -1,0 +1,31 @@
+/* arena: memory of one request, released as a whole.
+ *
+ * Decoded params, JSON tokens and temporary paths live here. Nothing is freed one by one. Pointers into an arena
+ * must not outlive it. Out of memory aborts; sizes come from messages whose length is already bounded.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "base/slice.h"
+
+struct arena_block;
+
+struct arena {
+        struct arena_block *blocks; /* newest first */
+        char *next;                 /* free space of the newest block */
+        char *end;
+};
+
+#define ARENA_INIT ((struct arena){ 0 })
+void arena_release(struct arena *a); /* frees all; a may be used again */
+#define _arena_ CLEANUP(arena_release)
+
+NODISCARD void *arena_alloc(struct arena *a, size_t n); /* uninitialised, aligned to 16 */
+NODISCARD void *arena_zalloc(struct arena *a, size_t n);
+#define arena_new(a, type) ((type *)arena_zalloc((a), sizeof(type)))
+
+NODISCARD char *arena_dup(struct arena *a, struct slice s); /* copy with a NUL behind it */
+NODISCARD char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Grows the youngest allocation in place when it is the last one, else copies. */
+NODISCARD void *arena_grow(struct arena *a, void *p, size_t old_n, size_t new_n);

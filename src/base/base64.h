@@ -1,0 +1,33 @@
+/* base64: standard alphabet, strict, fast.
+ *
+ * Encoding and decoding use AVX2 where the CPU has it (chosen once, at the first call), else a table. Decoding accepts
+ * exactly what RFC 4648 section 4 makes: padding required, no blanks, trailing bits zero.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "base/slice.h"
+
+#include <sys/types.h>
+
+static inline size_t base64_encoded_size(size_t n)
+{
+        return (n / 3 + (n % 3 != 0)) * 4;
+}
+
+/* An upper bound of the bytes that `n` characters decode to. */
+static inline size_t base64_decoded_max(size_t n)
+{
+        return n / 4 * 3;
+}
+
+/* Writes base64_encoded_size(n) characters, no NUL; returns that number. */
+size_t base64_encode(char *out, const void *in, size_t n);
+
+/* Returns the number of bytes, or -1. Writes at most base64_decoded_max(n) bytes: never past it. On failure
+ * *ret_bad (may be NULL) is the offset of the first character that is wrong (n when the length is). */
+ssize_t base64_decode(void *out, const char *in, size_t n, size_t *ret_bad);
+
+/* URL-safe alphabet without padding (JWT, opaque path URIs); scalar. -1 on anything else. */
+ssize_t base64url_decode(void *out, const char *in, size_t n);
+size_t base64url_encode(char *out, const void *in, size_t n); /* returns the number of characters */

@@ -1,0 +1,8 @@
+/* clock: time in the units that we use. */
+#pragma once
+
+#include "base/compat.h"
+
+uint64_t clock_mono_ms(void); /* never goes back; for deadlines */
+uint64_t clock_mono_us(void);
+int64_t clock_unix_ms(void); /* wall clock; for people and tokens */

@@ -1,0 +1,71 @@
+/* limits: every ceiling in one place: what it bounds, why this number, what happens at it.
+ *
+ * Those that an operator may want to change are defaults of the configuration file (server/config.h) and only their
+ * default stands here. docs/ARCHITECTURE.md explains; nothing in the program is unbounded.
+ */
+#pragma once
+
+#define KIB 1024
+#define MIB (1024 * 1024)
+
+/* One incoming message, all fragments together. Beyond: close 1009. */
+#define LIMIT_MESSAGE_BYTES (128 * MIB)
+/* Messages up to this size are assembled without asking; larger ones share LIMIT_ASSEMBLY_TOTAL_BYTES, and a connection
+ * that gets no share is not read until one is free. */
+#define LIMIT_ASSEMBLY_FREE_BYTES (64 * KIB)
+#define LIMIT_ASSEMBLY_TOTAL_BYTES (512LL * MIB)
+/* A share must be used: less than this many bytes in this time, while others wait, closes 1013. */
+#define LIMIT_ASSEMBLY_MIN_BYTES (1 * MIB)
+#define LIMIT_ASSEMBLY_WINDOW_MS 10000
+
+/* Largest frame that we send; longer messages go out in continuation frames. */
+#define LIMIT_FRAME_OUT_BYTES (1 * MIB)
+/* Largest message to a client that did not announce maxMessageBytes (real clients read 64 MiB). Beyond: -32603. */
+#define LIMIT_MESSAGE_OUT_BYTES (64 * MIB)
+
+/* Outgoing queue of a connection: past the high mark its requests and its processes' output are not read until it is
+ * below the low mark. What is in flight when the mark is met may be one answer more. */
+#define LIMIT_OUT_HIGH_BYTES (1 * MIB)
+#define LIMIT_OUT_LOW_BYTES (256 * KIB)
+
+/* What one turn reads of a connection. */
+#define LIMIT_READ_BYTES (64 * KIB)
+
+/* The default of output_chunk_bytes: the most that one turn reads of one stream. */
+#define LIMIT_CHUNK_BYTES (64 * KIB)
+/* Retained output of a process, default; and its chunks. Beyond: oldest chunks go. */
+#define LIMIT_RETAINED_BYTES (1 * MIB)
+#define LIMIT_RETAINED_CHUNKS 50000
+/* Retained output of all processes, default. Beyond: oldest of closed, then detached, then attached. */
+#define LIMIT_RETAINED_TOTAL_BYTES (1024LL * MIB)
+
+/* Bytes queued for a child's stdin: a write that finds so many waiting is itself held back. */
+#define LIMIT_STDIN_BYTES (8 * MIB)
+/* writeIds remembered per process, each at most so long. Longer: -32602. */
+#define LIMIT_WRITE_IDS 4096
+#define LIMIT_WRITE_ID_BYTES 256
+
+/* Requests of one connection that wait (long polls, held-back writes, starts), and the bytes that they hold.
+ * Beyond: -32021. */
+#define LIMIT_PARKED_REQUESTS 4096
+#define LIMIT_PARKED_BYTES (192LL * MIB)
+
+/* Longest wait of a long poll; more is clamped. */
+#define LIMIT_WAIT_MS 600000
+
+/* A processId. Longer: -32602. */
+#define LIMIT_PROCESS_ID_BYTES 1024
+/* A clientName is kept up to this length. */
+#define LIMIT_CLIENT_NAME_BYTES 256
+
+/* An HTTP head must be complete, and an idle HTTP connection must ask again, within this time. Then: closed. */
+#define LIMIT_HTTP_HEAD_MS 10000
+/* After our close frame the peer has this long to answer. Then: dropped. */
+#define LIMIT_CLOSE_MS 5000
+/* A resume that meets an attached session: the old connection must answer a ping within this time. */
+#define LIMIT_HALF_DEAD_MS 2000
+/* After the kill at shutdown, this long for the kernel to end what it holds. */
+#define LIMIT_SHUTDOWN_KILL_MS 2000
+/* Ids of expired sessions are remembered so long, and so many. */
+#define LIMIT_EXPIRED_MEMORY_MS 600000
+#define LIMIT_EXPIRED_MEMORY 4096

@@ -1,0 +1,254 @@
+#include "base/log.h"
+
+#include "base/fd.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char captured[1 << 16];
+static int capture_file = -1, saved_stderr = -1;
+
+static void capture_begin(enum log_level level, enum log_format format)
+{
+        log_set_level(level);
+        log_set_format(format);
+        capture_file = memfd_create("log_test", MFD_CLOEXEC);
+        saved_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+        ok(capture_file >= 0 && saved_stderr >= 0);
+        dup2(capture_file, STDERR_FILENO);
+}
+
+/* Puts stderr back; `captured` is what was logged. */
+static void capture_end(void)
+{
+        dup2(saved_stderr, STDERR_FILENO);
+        saved_stderr = fd_close(saved_stderr);
+        ssize_t n = pread(capture_file, captured, sizeof(captured) - 1, 0);
+        capture_file = fd_close(capture_file);
+        ok(n >= 0);
+        captured[n] = '\0';
+        log_set_level(LOG_INFO);
+        log_set_format(LOG_TEXT);
+}
+
+/* Checks `2026-01-31T12:00:00.000Z` and returns what follows. */
+static const char *after_time(const char *p)
+{
+        static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+
+        for (size_t i = 0; i < sizeof(form) - 1; i++)
+                ok(form[i] == 'd' ? p[i] >= '0' && p[i] <= '9' : p[i] == form[i]);
+        return p + sizeof(form) - 1;
+}
+
+/* What follows the time of a JSON line, which must be of the one form that we write: an object of strings. */
+static const char *after_json_time(const char *line)
+{
+        const char *p = line;
+
+        ok(*p++ == '{');
+        for (bool key = true;; key = !key) {
+                ok(*p++ == '"');
+                while (*p != '"') {
+                        ok(*p >= ' ' && *p <= '~');
+                        if (*p++ == '\\')
+                                ok(*p == '"' || *p == '\\'), p++;
+                }
+                p++;
+                if (key)
+                        ok(*p++ == ':');
+                else if (*p++ != ',')
+                        break;
+        }
+        ok(p[-1] == '}' && p[0] == '\n' && p[1] == '\0');
+
+        ok(slice_starts(slice_from_str(line), S("{\"time\":\"")));
+        return after_time(line + strlen("{\"time\":\""));
+}
+
+TEST(text_line_has_time_level_event_and_pairs)
+{
+        capture_begin(LOG_INFO, LOG_TEXT);
+        log_info("process exited", "session=%s proc=%s code=%d", "s1", "p1", 3);
+        capture_end();
+        eq_str(after_time(captured), " info process exited session=s1 proc=p1 code=3\n");
+}
+
+TEST(event_without_details_is_a_line)
+{
+        capture_begin(LOG_INFO, LOG_TEXT);
+        log_info("started");
+        capture_end();
+        eq_str(after_time(captured), " info started\n");
+
+        capture_begin(LOG_INFO, LOG_JSON);
+        log_warn("started");
+        capture_end();
+        eq_str(after_json_time(captured), "\",\"level\":\"warn\",\"event\":\"started\"}\n");
+}
+
+TEST(json_line_has_the_pairs_as_members)
+{
+        capture_begin(LOG_INFO, LOG_JSON);
+        log_info("process exited", "session=%s code=%d empty= eq=a=b", "s1", 3);
+        capture_end();
+        eq_str(after_json_time(captured),
+               "\",\"level\":\"info\",\"event\":\"process exited\","
+               "\"session\":\"s1\",\"code\":\"3\",\"empty\":\"\",\"eq\":\"a=b\"}\n");
+}
+
+TEST(error_forms_append_the_name_of_the_error)
+{
+        capture_begin(LOG_INFO, LOG_TEXT);
+        log_error_r(-ENOENT, "open failed", "path=%s", "/x");
+        capture_end();
+        eq_str(after_time(captured), " error open failed path=/x error=ENOENT\n");
+
+        capture_begin(LOG_INFO, LOG_JSON);
+        log_warn_r(-EPERM, "refused");
+        capture_end();
+        eq_str(after_json_time(captured),
+               "\",\"level\":\"warn\",\"event\":\"refused\",\"error\":\"EPERM\"}\n");
+}
+
+TEST(levels_below_the_chosen_one_are_silent)
+{
+        capture_begin(LOG_WARN, LOG_TEXT);
+        ok(!log_wants(LOG_DEBUG) && !log_wants(LOG_INFO) && log_wants(LOG_WARN) && log_wants(LOG_ERROR));
+        log_info("no");
+        log_event(LOG_INFO, 0, "no", " ");
+        log_set_level(LOG_OFF);
+        ok(!log_wants(LOG_ERROR) && !log_wants(LOG_OFF));
+        log_error("no");
+        capture_end();
+        eq_str(captured, "");
+}
+
+TEST(values_that_were_not_quoted_cannot_break_the_line)
+{
+        capture_begin(LOG_INFO, LOG_TEXT);
+        log_info("e", "a=%s b=1", "x\ny\x1b[0m\xff");
+        capture_end();
+        eq_str(after_time(captured), " info e a=x\\x0ay\\x1b[0m\\xff b=1\n");
+
+        capture_begin(LOG_INFO, LOG_JSON);
+        log_info("e \"q\"", "a=%s b=1", "x\ny\"\\\xff");
+        capture_end();
+        eq_str(after_json_time(captured), "\",\"level\":\"info\",\"event\":\"e \\\"q\\\"\","
+                                          "\"a\":\"x\\\\x0ay\\\"\\\\\\\\xff\",\"b\":\"1\"}\n");
+}
+
+TEST(words_without_a_key_belong_to_the_value_before)
+{
+        capture_begin(LOG_INFO, LOG_JSON);
+        log_info("e", "%s", "lost words a=two  words =x b=1 ");
+        capture_end();
+        eq_str(after_json_time(captured), "\",\"level\":\"info\",\"event\":\"e\",\"detail\":\"lost words\","
+                                          "\"a\":\"two  words =x\",\"b\":\"1\"}\n");
+}
+
+TEST(json_is_valid_for_any_bytes)
+{
+        uint64_t seed = 1;
+
+        for (size_t round = 0; round < 300; round++) {
+                char bytes[400];
+                for (size_t i = 0; i < sizeof(bytes) - 1; i++) {
+                        seed = seed * 6364136223846793005u + 1442695040888963407u;
+                        uint32_t x = (uint32_t)(seed >> 33);
+                        bytes[i] = x % 4 == 0 ? " =\"\\"[x / 4 % 4] : (char)(x / 4 % 255 + 1);
+                }
+                bytes[sizeof(bytes) - 1] = '\0';
+                capture_begin(LOG_INFO, LOG_JSON);
+                log_info("random", "%s", bytes);
+                capture_end();
+                (void)after_json_time(captured);
+        }
+}
+
+TEST(long_details_are_cut_and_the_line_stays_whole)
+{
+        static char text[20000];
+
+        for (size_t n = 3900; n < 4200; n += 7) {
+                memset(text, '\n', n);
+                text[n] = '\0';
+                capture_begin(LOG_INFO, LOG_JSON);
+                log_error_r(-EIO, "long", "a=1 b=%s c=2", text);
+                capture_end();
+                (void)after_json_time(captured);
+                ok(strlen(captured) <= 8192);
+                ok(strstr(captured, ",\"a\":\"1\"") != NULL);
+                ok(strstr(captured, ",\"error\":\"EIO\"}") != NULL);
+        }
+
+        memset(text, 'x', sizeof(text) - 1);
+        capture_begin(LOG_INFO, LOG_TEXT);
+        log_error_r(-EIO, "long", "b=%s", text);
+        capture_end();
+        ok(strstr(captured, "xxx error=EIO\n") != NULL);
+}
+
+TEST(logging_keeps_errno_and_survives_a_closed_stderr)
+{
+        capture_begin(LOG_INFO, LOG_TEXT);
+        close(STDERR_FILENO);
+        errno = ELOOP;
+        log_error("nobody hears this");
+        eq_int(errno, ELOOP);
+        capture_end();
+        eq_str(captured, "");
+}
+
+TEST(names_of_levels_and_formats_are_parsed_exactly)
+{
+        enum log_level level = LOG_OFF;
+        enum log_format format = LOG_TEXT;
+
+        eq_int(log_level_parse(S("debug"), &level), 0);
+        eq_int(level, LOG_DEBUG);
+        eq_int(log_level_parse(S("off"), &level), 0);
+        eq_int(level, LOG_OFF);
+        eq_int(log_level_parse(S("INFO"), &level), -EINVAL);
+        eq_int(log_level_parse(S(""), &level), -EINVAL);
+        eq_int(log_level_parse(S("warning"), &level), -EINVAL);
+        eq_int(level, LOG_OFF);
+        eq_int(log_format_parse(S("json"), &format), 0);
+        eq_int(format, LOG_JSON);
+        eq_int(log_format_parse(S("xml"), &format), -EINVAL);
+}
+
+TEST(quoted_text_is_one_printable_word)
+{
+        eq_str(log_quote(S("/usr/bin/env=1,~!")), "/usr/bin/env=1,~!");
+        eq_str(log_quote(S("a b\t\"'`\\")), "a\\x20b\\x09\\x22\\x27\\x60\\x5c");
+        eq_str(log_quote(S("\0\x7f\xc3\xa4")), "\\x00\\x7f\\xc3\\xa4");
+        eq_str(log_quote((struct slice){ 0 }), "");
+}
+
+TEST(quoted_text_is_cut_between_escapes)
+{
+        char text[300];
+
+        memset(text, 'a', sizeof(text));
+        eq_u64(strlen(log_quote(slice_from(text, 300))), 200);
+        eq_u64(strlen(log_quote(slice_from(text, 200))), 200);
+        text[198] = '\n';
+        eq_u64(strlen(log_quote(slice_from(text, 300))), 198);
+        text[198] = 'a';
+        text[196] = '\n';
+        eq_u64(strlen(log_quote(slice_from(text, 300))), 200);
+}
+
+TEST(eight_quoted_texts_live_at_once)
+{
+        const char *quoted[8];
+
+        for (size_t i = 0; i < 8; i++)
+                quoted[i] = log_quote(slice_from(&"abcdefgh"[i], 1));
+        for (size_t i = 0; i < 8; i++)
+                eq_int(quoted[i][0], "abcdefgh"[i]);
+}

@@ -1,0 +1,20 @@
+/* unit_main: runs the tests that the x_test.c files of one folder registered. */
+#include "unit.h"
+
+#include <stdio.h>
+
+#define TESTS_MAX 1024
+
+static struct CMUnitTest tests[TESTS_MAX];
+static size_t test_count;
+
+void unit_register(const char *name, void (*fn)(void **state))
+{
+        assert(test_count < TESTS_MAX);
+        tests[test_count++] = (struct CMUnitTest){ .name = name, .test_func = fn };
+}
+
+int main(void)
+{
+        return _cmocka_run_group_tests(UNIT_GROUP, tests, test_count, NULL, NULL);
+}
