@@ -1,0 +1,168 @@
+/* json_value: reading the tokens of a document that json_parse has accepted.
+ *
+ * Everything was checked there: what stands behind a backslash is a known escape and surrogates come in pairs.
+ */
+#include "wire/json.h"
+
+#include "wire/json_scan.h"
+
+#include <errno.h>
+
+/* The bytes that the escape at `s` (a backslash; checked by json_parse) stands for; *ret_used is its length. */
+static size_t unescape(const char *s, char ret[static 4], size_t *ret_used)
+{
+        static const char letters[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
+
+        if (s[1] != 'u') {
+                ret[0] = bytes[strchr(letters, s[1]) - letters];
+                *ret_used = 2;
+                return 1;
+        }
+
+        uint32_t c = (uint32_t)json_hex4(s + 2);
+        *ret_used = 6;
+        if (json_is_surrogate((int)c)) {
+                c = 0x10000 + ((c - 0xd800) << 10) + ((uint32_t)json_hex4(s + 8) - 0xdc00);
+                *ret_used = 12;
+        }
+        if (c < 0x80) {
+                ret[0] = (char)c;
+                return 1;
+        }
+        if (c < 0x800) {
+                ret[0] = (char)(0xc0 | c >> 6);
+                ret[1] = (char)(0x80 | (c & 0x3f));
+                return 2;
+        }
+        if (c < 0x10000) {
+                ret[0] = (char)(0xe0 | c >> 12);
+                ret[1] = (char)(0x80 | (c >> 6 & 0x3f));
+                ret[2] = (char)(0x80 | (c & 0x3f));
+                return 3;
+        }
+        ret[0] = (char)(0xf0 | c >> 18);
+        ret[1] = (char)(0x80 | (c >> 12 & 0x3f));
+        ret[2] = (char)(0x80 | (c >> 6 & 0x3f));
+        ret[3] = (char)(0x80 | (c & 0x3f));
+        return 4;
+}
+
+struct slice json_string(struct arena *a, const struct json_doc *d, const struct json *v)
+{
+        struct slice raw = json_raw(d, v);
+
+        if (!v->has_escape)
+                return raw;
+
+        /* No escape is shorter than what it stands for. */
+        char *out = arena_alloc(a, raw.n);
+        size_t n = 0;
+        while (raw.n > 0) {
+                const char *slash = memchr(raw.p, '\\', raw.n);
+                size_t run = slash ? (size_t)(slash - raw.p) : raw.n, used = 0;
+                char bytes[4];
+
+                memcpy(out + n, raw.p, run);
+                n += run;
+                if (slash) {
+                        size_t k = unescape(slash, bytes, &used);
+                        memcpy(out + n, bytes, k);
+                        n += k;
+                }
+                raw = slice_from(raw.p + run + used, raw.n - run - used);
+        }
+        return slice_from(out, n);
+}
+
+/* Is the escaped text `raw` the string `key`? */
+static bool is_escaped_eq(struct slice raw, struct slice key)
+{
+        while (raw.n > 0) {
+                char bytes[4] = { raw.p[0] };
+                size_t used = 1, k = raw.p[0] == '\\' ? unescape(raw.p, bytes, &used) : 1;
+
+                if (key.n < k || memcmp(key.p, bytes, k) != 0)
+                        return false;
+                key = slice_from(key.p + k, key.n - k);
+                raw = slice_from(raw.p + used, raw.n - used);
+        }
+        return key.n == 0;
+}
+
+const struct json *json_get(const struct json_doc *d, const struct json *object, struct slice key)
+{
+        if (!object || object->type != JSON_OBJECT)
+                return NULL;
+        json_each (it, d, object) {
+                struct slice raw = json_raw(d, it);
+
+                if (it->has_escape ? is_escaped_eq(raw, key) : slice_eq(raw, key))
+                        return it + 1;
+        }
+        return NULL;
+}
+
+/* Sign and magnitude of an integer. */
+static int integer_parts(const struct json_doc *d, const struct json *v, bool *ret_negative, uint64_t *ret)
+{
+        if (!v || v->type != JSON_NUMBER)
+                return -EINVAL;
+
+        struct slice digits = json_raw(d, v);
+        bool is_negative = digits.p[0] == '-';
+        if (is_negative)
+                digits = slice_from(digits.p + 1, digits.n - 1);
+
+        uint64_t sum = 0;
+        bool is_over = false;
+        for (size_t i = 0; i < digits.n; i++) {
+                if (digits.p[i] < '0' || digits.p[i] > '9')
+                        return -EINVAL;
+                is_over |= ckd_mul(&sum, sum, (uint64_t)10);
+                is_over |= ckd_add(&sum, sum, (uint64_t)(digits.p[i] - '0'));
+        }
+        if (is_over)
+                return -ERANGE;
+        *ret_negative = is_negative;
+        *ret = sum;
+        return 0;
+}
+
+int json_i64(const struct json_doc *d, const struct json *v, int64_t *ret)
+{
+        bool is_negative;
+        uint64_t sum;
+        int r = integer_parts(d, v, &is_negative, &sum);
+
+        if (r < 0)
+                return r;
+        if (sum > (uint64_t)INT64_MAX + is_negative)
+                return -ERANGE;
+        *ret = is_negative ? (int64_t)-sum : (int64_t)sum;
+        return 0;
+}
+
+int json_u64(const struct json_doc *d, const struct json *v, uint64_t *ret)
+{
+        bool is_negative;
+        uint64_t sum;
+        int r = integer_parts(d, v, &is_negative, &sum);
+
+        if (r < 0)
+                return r;
+        if (is_negative && sum != 0)
+                return -ERANGE;
+        *ret = sum;
+        return 0;
+}
+
+const char *json_type_name(const struct json *v)
+{
+        static const char *const names[] = {
+                [JSON_NULL] = "null",     [JSON_FALSE] = "boolean", [JSON_TRUE] = "boolean",
+                [JSON_NUMBER] = "number", [JSON_STRING] = "string", [JSON_ARRAY] = "sequence",
+                [JSON_OBJECT] = "map",
+        };
+
+        return names[v->type];
+}

@@ -1,0 +1,67 @@
+/* rpc: the envelope: id, method, params, result, error.
+ *
+ * JSON-RPC 2.0 shapes without "jsonrpc" (PROTOCOL.md section 2). Reading classifies a message; writing puts the
+ * envelope around what the caller writes. Knows no method.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "wire/json.h"
+#include "wire/jsonw.h"
+
+enum rpc_code {
+        RPC_INVALID_REQUEST = -32600,
+        RPC_METHOD_NOT_FOUND = -32601,
+        RPC_INVALID_PARAMS = -32602,
+        RPC_INTERNAL = -32603,
+        RPC_NOT_FOUND = -32004,
+        RPC_SESSION_ATTACHED = -32010,
+        RPC_CONFLICT = -32020,
+        RPC_LIMIT = -32021,
+        RPC_DRAINING = -32022,
+};
+
+/* An id: a signed 64-bit integer or a string, echoed with its type. As read, `string` points into the message or its
+ * arena; rpc_id_dup makes it outlive them. */
+struct rpc_id {
+        bool is_string;
+        int64_t number;
+        struct slice string;
+};
+
+#define RPC_ID_NONE ((struct rpc_id){ .number = -1 }) /* answers to messages without a usable id */
+
+NODISCARD struct rpc_id rpc_id_dup(const struct rpc_id *id); /* free with rpc_id_release */
+void rpc_id_release(struct rpc_id *id);
+
+enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESPONSE, RPC_ERROR };
+
+struct rpc_message {
+        enum rpc_kind kind;
+        struct rpc_id id;          /* all but notifications */
+        struct slice method;       /* requests and notifications */
+        const struct json *params; /* requests and notifications; NULL when absent */
+        const struct json *result; /* RPC_RESPONSE */
+        const struct json *
+                error; /* RPC_ERROR: the error object, checked to have an integer code and a string message */
+        struct json_doc doc;
+};
+
+/* 0, or -EINVAL with the DETAIL of the malformed-message error in *ret_error (texts of PROTOCOL.md 1.4, 2.1). `text`
+ * must have BUF_PADDING readable bytes behind it. Everything lives in the arena and in `text`. */
+NODISCARD int rpc_parse(struct arena *a, struct slice text, struct rpc_message *ret,
+                        struct json_error *ret_error);
+
+/* {"id":ID,"result": … the caller writes one value … }  */
+void rpc_result_begin(struct jsonw *w, struct buf *out, const struct rpc_id *id);
+NODISCARD int rpc_result_end(struct jsonw *w);
+
+/* {"method":M,"params": … one value … } */
+void rpc_notification_begin(struct jsonw *w, struct buf *out, const char *method);
+NODISCARD int rpc_notification_end(struct jsonw *w);
+
+/* {"error":{"code":C,"message":M},"id":ID} with "data" {step, errno, errnoName, reason, remedy} when err has any of
+ * them. `extra_data` (may be NULL): a JSON object's members without braces, put into data as well. */
+NODISCARD int rpc_error_write(struct buf *out, const struct rpc_id *id, const struct err *err,
+                              const char *extra_data);
