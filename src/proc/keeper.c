@@ -1,0 +1,291 @@
+/* keeper: see keeper.h. From here down to execve nothing of libc is called: errno and thread-local storage are the
+ * spawner's, and so is the heap. */
+#include "proc/keeper.h"
+
+#include "proc/spawn.h"
+#include "proc/sys.h"
+#include "proc/tree.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define MS_NS 1000000L
+#define KILL_WAIT_FIRST_MS 1 /* between two rounds of killing when nothing was reaped … */
+#define KILL_WAIT_LAST_MS 100 /* … growing up to here */
+#define SEND_WAIT_MS 5
+
+#define WAKE_SET (SYS_SIGNAL_BIT(SIGCHLD) | SYS_SIGNAL_BIT(KEEPER_LOOK) | SYS_SIGNAL_BIT(KEEPER_KILL))
+
+/* What only the keeper needs; on its stack. */
+struct keeping {
+        struct keeper *k;
+        pid_t self;
+        pid_t root; /* 0 when reaped */
+        bool is_killing;
+};
+
+/* ---- the child ---- */
+
+static NORETURN void child_fail(struct keeper *k, enum spawn_step step, long r)
+{
+        k->failed_errno = (int32_t)-r;
+        k->failed_step = step;
+        sys_exit(127);
+}
+
+/* execvp's rules: what is not there, or may not be run, leads on to the next candidate. */
+static NORETURN void child_exec(struct keeper *k)
+{
+        const struct keeper_order *o = &k->order;
+        long r = -ENOENT;
+        bool denied = false;
+        for (char *const *program = o->candidates; *program; program++) {
+                r = sys_call3(SYS_execve, *program, o->argv, o->env);
+                if (r == -EACCES)
+                        denied = true;
+                else if (r != -ENOENT && r != -ENOTDIR)
+                        child_fail(k, SPAWN_STEP_EXEC, r);
+        }
+        child_fail(k, SPAWN_STEP_EXEC, denied ? -EACCES : r);
+}
+
+static NORETURN void child_run(struct keeper *k, pid_t keeper_pid)
+{
+        const struct keeper_order *o = &k->order;
+
+        /* The spawner ends what a killed keeper leaves. This is for the case that both are killed at once. */
+        (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (sys_getppid() != keeper_pid)
+                sys_exit(127);
+
+        long r = sys_call0(SYS_setsid);
+        if (r == -EPERM)
+                r = sys_call2(SYS_setpgid, 0, 0);
+        if (r < 0)
+                child_fail(k, SPAWN_STEP_SESSION, r);
+
+        for (int i = 0; i < 3; i++) {
+                r = sys_call3(SYS_dup3, o->stdio[i], i, 0);
+                if (r < 0)
+                        child_fail(k, SPAWN_STEP_STDIO, r);
+        }
+        /* Also puts our group into the foreground. */
+        if (o->is_tty && (r = sys_call3(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
+                child_fail(k, SPAWN_STEP_PTY, r);
+
+        if (o->set_nofile && (r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &o->nofile, NULL)) < 0)
+                child_fail(k, SPAWN_STEP_LIMITS, r);
+
+        r = sys_call1(SYS_chdir, o->cwd);
+        if (r < 0)
+                child_fail(k, SPAWN_STEP_CWD, r);
+
+        /* Every descriptor is close-on-exec from birth; this is the second lock on that door. Not close(): the
+         * pipe of a forked keeper must live until execve. Kernels before 5.11 do without. */
+        (void)sys_call3(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
+
+        /* Dispositions are the default since the spawner began. */
+        (void)sys_sigmask(0);
+        child_exec(k);
+}
+
+struct child_start {
+        struct keeper *k;
+        pid_t keeper_pid;
+};
+
+static void child_entry(void *arg)
+{
+        const struct child_start *start = arg;
+        child_run(start->k, start->keeper_pid);
+}
+
+/* Shared memory, and we sleep until it has exec'd or died. The pid is in place before the child runs. */
+static long start_vfork(struct keeper *k, pid_t self)
+{
+        struct child_start start = { .k = k, .keeper_pid = self };
+        return sys_clone_onto(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD, k->child_stack,
+                              (pid_t *)&k->root, child_entry, &start);
+}
+
+/* No shared memory but `k`: the end of a close-on-exec pipe says that execve is over. */
+static long start_fork(struct keeper *k, pid_t self)
+{
+        int ends[2];
+        long r = sys_call2(SYS_pipe2, ends, O_CLOEXEC);
+        if (r < 0)
+                return r;
+
+        long pid = sys_fork();
+        if (pid == 0)
+                child_run(k, self);
+        sys_close(ends[1]);
+        if (pid > 0) {
+                k->root = (pid_t)pid;
+                char byte;
+                while (sys_read(ends[0], &byte, 1) == -EINTR)
+                        continue;
+        }
+        sys_close(ends[0]);
+        return pid;
+}
+
+/* ---- the keeper ---- */
+
+static void killing_round(struct keeping *s)
+{
+        if (s->root)
+                (void)sys_kill(-s->root, SIGKILL);
+        (void)tree_signal(SIGKILL); /* tried again until wait says that nobody is left */
+}
+
+/* The server always reads, unless it is stopped; then the order to kill must still be heard. */
+static void report(struct keeping *s, const struct spawn_report *what)
+{
+        while (sys_send(s->k->socket, what, sizeof(*what), MSG_DONTWAIT | MSG_NOSIGNAL) == -EAGAIN) {
+                struct timespec ts = { .tv_nsec = SEND_WAIT_MS * MS_NS };
+                if (sys_sigtimedwait(SYS_SIGNAL_BIT(KEEPER_KILL), &ts) == KEEPER_KILL)
+                        s->is_killing = true;
+                if (s->is_killing)
+                        killing_round(s);
+        }
+}
+
+static void report_exit(struct keeping *s, int status, const struct rusage *u)
+{
+        struct spawn_report what = {
+                .kind = SPAWN_EXITED,
+                .number = s->k->number,
+                .status = status,
+                .user_us = (uint64_t)u->ru_utime.tv_sec * 1000000 + (uint64_t)u->ru_utime.tv_usec,
+                .system_us = (uint64_t)u->ru_stime.tv_sec * 1000000 + (uint64_t)u->ru_stime.tv_usec,
+                .max_rss_bytes = (uint64_t)u->ru_maxrss * 1024,
+        };
+        report(s, &what);
+}
+
+/* Whose number is not ours any more gets nothing: it may have been given to somebody else. */
+static int signal_send(const struct keeping *s, int signo, uint32_t scope)
+{
+        int r = 0;
+        if (scope == SPAWN_TREE)
+                r = tree_signal(signo);
+        else if (s->root)
+                r = sys_kill(scope == SPAWN_GROUP ? -s->root : s->root, signo);
+        return r == -ESRCH ? 0 : r;
+}
+
+static void signals_take(struct keeping *s)
+{
+        struct keeper *k = s->k;
+        uint32_t out = atomic_load_explicit(&k->signals_out, memory_order_relaxed);
+        while (out != atomic_load_explicit(&k->signals_in, memory_order_acquire)) {
+                int32_t signo = k->signals[out % KEEPER_SIGNALS].signo;
+                uint32_t scope = k->signals[out % KEEPER_SIGNALS].scope;
+                atomic_store_explicit(&k->signals_out, ++out, memory_order_release);
+
+                struct spawn_report what = {
+                        .kind = SPAWN_SIGNALLED,
+                        .number = k->number,
+                        .os_errno = -signal_send(s, signo, scope),
+                };
+                report(s, &what);
+        }
+}
+
+/* Reaps who can be reaped. False when no child is left; then *ret_any does not matter. */
+static bool reap(struct keeping *s, bool *ret_any)
+{
+        *ret_any = false;
+        for (;;) {
+                int status;
+                struct rusage usage;
+                pid_t pid = sys_wait4(-1, &status, WNOHANG | __WALL, &usage);
+                if (pid <= 0)
+                        return pid != -ECHILD;
+                *ret_any = true;
+                if (pid == s->root) {
+                        s->root = 0;
+                        report_exit(s, status, &usage);
+                }
+        }
+}
+
+static void keep(struct keeping *s)
+{
+        long wait_ms = KILL_WAIT_FIRST_MS;
+        bool reaped;
+        while (reap(s, &reaped)) {
+                signals_take(s);
+                if (s->is_killing) {
+                        killing_round(s);
+                        wait_ms = reaped ? KILL_WAIT_FIRST_MS : MIN(wait_ms * 2, KILL_WAIT_LAST_MS);
+                }
+
+                struct timespec ts = { .tv_nsec = wait_ms * MS_NS };
+                if (sys_sigtimedwait(WAKE_SET, s->is_killing ? &ts : NULL) == KEEPER_KILL)
+                        s->is_killing = true;
+        }
+        signals_take(s);
+}
+
+/* The command runs or has failed: nobody reads the order any more, and its descriptors must not stay open here, or a
+ * reader of the command's output would wait for us. */
+static void order_release(struct keeper *k)
+{
+        for (int i = 0; i < 3; i++)
+                sys_close(k->order.stdio[i]);
+        void *once = k->is_fork ? NULL : k->once;
+        size_t once_bytes = k->once_bytes;
+        atomic_bool *busy = k->is_fork ? NULL : k->request_busy;
+
+        /* First, so that the spawner does not do the same when we are killed in between. */
+        atomic_store_explicit(&k->is_over, true, memory_order_release);
+        if (once)
+                sys_unmap(once, once_bytes);
+        if (busy)
+                atomic_store_explicit(busy, false, memory_order_release);
+}
+
+static void start(struct keeping *s)
+{
+        struct keeper *k = s->k;
+        long pid = -ECANCELED;
+        if (!atomic_load_explicit(&k->kill_wanted, memory_order_acquire))
+                pid = k->is_fork ? start_fork(k, s->self) : start_vfork(k, s->self);
+
+        struct spawn_report what = { .kind = SPAWN_STARTED, .number = k->number, .pid = (pid_t)pid };
+        if (pid < 0) {
+                k->failed_step = SPAWN_STEP_FORK;
+                k->failed_errno = (int32_t)-pid;
+        } else if (k->failed_step == SPAWN_STEP_NONE) {
+                s->root = (pid_t)pid;
+        }
+        if (k->failed_step != SPAWN_STEP_NONE) {
+                what.kind = SPAWN_FAILED;
+                what.step = k->failed_step;
+                what.os_errno = k->failed_errno;
+        }
+        order_release(k);
+        report(s, &what);
+}
+
+void keeper_run(void *keeper)
+{
+        struct keeping s = { .k = keeper, .self = sys_getpid() };
+
+        (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-keeper");
+        (void)sys_prctl(PR_SET_PDEATHSIG, KEEPER_KILL);
+        /* Without it orphans of the command would become the spawner's, which ends them. */
+        int r = sys_prctl(PR_SET_CHILD_SUBREAPER, 1);
+        /* Who died before PDEATHSIG was set sends nothing. */
+        if (r < 0 || sys_getppid() != s.k->spawner)
+                sys_exit(1);
+
+        start(&s);
+        keep(&s);
+        sys_exit(0);
+}

@@ -1,0 +1,66 @@
+/* keeper: the process that starts one command, waits for it, and owns everything that descends from it.
+ *
+ * A keeper usually shares its memory with the spawner (CLONE_VM), runs on a small stack of its own and makes raw
+ * system calls only. Where that cannot be (sanitizers, valgrind, a kernel that refuses) it is a fork; the struct below
+ * lies in shared memory in both cases, so that the two can talk through it.
+ *
+ * All signals are blocked in it. It sleeps in one place, sigtimedwait on the three that wake it, so nothing is missed.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "proc/spawn_msg.h"
+
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+#define KEEPER_SIGNALS 64 /* waiting at once for one command; a power of two */
+
+/* How the spawner wakes a keeper. SIGTERM is the kernel's too, when the spawner dies. */
+#define KEEPER_LOOK SIGUSR1 /* look into `signals` */
+#define KEEPER_KILL SIGTERM /* end the tree */
+
+/* What to start. Memory of the spawner's, which nobody else touches until `is_over`. */
+struct keeper_order {
+        char *const *argv;
+        char *const *env;
+        char *const *candidates;
+        const char *cwd;
+        int stdio[3]; /* all above 2 */
+        bool is_tty;
+        bool set_nofile;
+        struct rlimit nofile;
+};
+
+struct keeper {
+        /* Written by the spawner before the keeper exists. */
+        uint32_t number;
+        pid_t spawner;
+        int socket;
+        bool is_fork;
+        void *child_stack; /* top */
+        struct keeper_order order;
+        atomic_bool *request_busy; /* cleared by the keeper when the start is over, and `once` unmapped; each may be */
+        void *once;                /* NULL. A forked keeper has copies: then the spawner does it. */
+        size_t once_bytes;
+
+        /* Written by the spawner at any time. A ring: `signals_in` is the spawner's, `signals_out` the keeper's. */
+        atomic_bool kill_wanted;
+        _Atomic uint32_t signals_in, signals_out;
+        struct {
+                int32_t signo;
+                uint32_t scope;
+        } signals[KEEPER_SIGNALS];
+
+        /* Written by the keeper. `is_over`: execve has succeeded or failed, the order is no longer read; until then
+         * `root`, once it is set, is a process that nobody has reaped. */
+        _Atomic pid_t root;
+        atomic_bool is_over;
+
+        /* Written by the child before it exits. */
+        uint32_t failed_step;
+        int32_t failed_errno;
+};
+
+/* Runs in the new process and ends it. All signals must be blocked and at their default disposition. */
+NORETURN void keeper_run(void *keeper);

@@ -1,0 +1,430 @@
+#include "proc/process.h"
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "proc/process_internal.h"
+#include "proc/pty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* At an exit the rest of a stream is read at once, at most this much: a pipe's largest size, so that nothing that the
+ * root wrote is late, and a child that goes on writing cannot hold the exit back. */
+#define EXIT_DRAIN_BYTES MIB
+
+enum event { EV_STARTED, EV_EXIT, EV_EOF, EV_KILL, EVENTS };
+
+struct step {
+        enum process_state next;
+        void (*act)(struct process *p);
+        bool is_possible;
+};
+
+static void close_stream(struct process_stream *s)
+{
+        s->watch = watch_free(s->watch);
+        s->fd = fd_close(s->fd);
+}
+
+static bool streams_ended(const struct process *p)
+{
+        return p->out[0].fd < 0 && p->out[1].fd < 0;
+}
+
+static uint64_t take_seq(struct process *p)
+{
+        return p->next_seq++;
+}
+
+/* --- what the state table does ------------------------------------------------------------------------------------ */
+
+static void on_stream(void *arg, unsigned events);
+
+static void begin_io(struct process *p)
+{
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++) {
+                struct process_stream *s = &p->out[i];
+                if (s->fd >= 0)
+                        s->watch = watch_new(p->procs->loop, s->fd, on_stream, s);
+        }
+        process_watch_streams(p);
+        p->events->started(p);
+}
+
+static void note_exit(struct process *p)
+{
+        stdin_close(p);
+        p->events->exited(p, take_seq(p));
+}
+
+static void note_closed(struct process *p)
+{
+        stdin_close(p);
+        p->events->closed(p, take_seq(p));
+}
+
+static void note_exit_and_closed(struct process *p)
+{
+        note_exit(p);
+        note_closed(p);
+}
+
+static void send_kill(struct process *p)
+{
+        p->is_killed = true;
+        stdin_close(p);
+        spawn_kill(p->procs->spawner, p->number);
+        procs_sent(p->procs);
+}
+
+#define GO(next, act)           \
+        {                       \
+                next, act, true \
+        }
+/* What a process does on an event. Rows: where it is; columns: what happened. */
+static const struct step steps[PROC_STATES][EVENTS] = {
+        [PROC_STARTING] = {
+                [EV_STARTED] = GO(PROC_RUNNING, begin_io),
+                [EV_KILL] = GO(PROC_STARTING, send_kill),
+        },
+        [PROC_RUNNING] = {
+                [EV_EXIT] = GO(PROC_EXITED, note_exit),
+                [EV_EOF] = GO(PROC_DRAINED, NULL),
+                [EV_KILL] = GO(PROC_RUNNING, send_kill),
+        },
+        [PROC_DRAINED] = {
+                [EV_EXIT] = GO(PROC_CLOSED, note_exit_and_closed),
+                [EV_KILL] = GO(PROC_DRAINED, send_kill),
+        },
+        [PROC_EXITED] = {
+                [EV_EOF] = GO(PROC_CLOSED, note_closed),
+                [EV_KILL] = GO(PROC_EXITED, NULL),
+        },
+        [PROC_CLOSED] = {
+                [EV_KILL] = GO(PROC_CLOSED, NULL),
+        },
+};
+#undef GO
+
+static void happen(struct process *p, enum event ev)
+{
+        const struct step *step = &steps[p->state][ev];
+        must(step->is_possible);
+        p->state = step->next;
+        if (step->act)
+                step->act(p);
+}
+
+/* --- output ------------------------------------------------------------------------------------------------------- */
+
+/* Reads up to `max` bytes into the scratch buffer: all that is there, so that a terminal's small pieces become one
+ * chunk. *ret_ended: the stream has ended. */
+static size_t read_stream(struct process_stream *s, size_t max, bool *ret_ended)
+{
+        struct process *p = s->process;
+        size_t n = 0;
+        *ret_ended = false;
+        while (n < max) {
+                ssize_t r = read(s->fd, p->procs->scratch + n, max - n);
+                if (r > 0) {
+                        n += (size_t)r;
+                        if (!p->is_tty && n < max)
+                                break; /* a pipe gave all it had: asking again would only say EAGAIN */
+                        continue;
+                }
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0 && (errno == EAGAIN || errno == ENOMEM))
+                        break; /* the descriptor stays watched: tried again */
+                if (r < 0 && errno != EIO)
+                        log_warn_r(-errno, "output lost", "proc=%u stream=%s", p->number,
+                                   stream_name(s->stream));
+                *ret_ended = true; /* EIO is how a terminal says that nobody holds the other side */
+                break;
+        }
+        return n;
+}
+
+/* One chunk. False when there was nothing more to read. */
+static bool read_chunk(struct process_stream *s)
+{
+        struct process *p = s->process;
+        bool ended;
+        size_t n = read_stream(s, p->procs->chunk_bytes, &ended);
+        if (n > 0) {
+                uint64_t seq = take_seq(p);
+                struct slice bytes = slice_from(p->procs->scratch, n);
+                output_append(&p->output, s->stream, seq, bytes);
+                p->events->output(p, s->stream, seq, bytes);
+        }
+        if (ended)
+                close_stream(s);
+        return n > 0 && !ended;
+}
+
+/* What is there now, at most EXIT_DRAIN_BYTES of each stream. */
+static void drain_streams(struct process *p)
+{
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
+                for (size_t got = 0; got < EXIT_DRAIN_BYTES && p->out[i].fd >= 0;
+                     got += p->procs->chunk_bytes)
+                        if (!read_chunk(&p->out[i]))
+                                break;
+}
+
+static void on_stream(void *arg, unsigned events)
+{
+        struct process_stream *s = arg;
+        struct process *p = s->process;
+        if ((events & WATCH_WRITE) && p->is_tty)
+                stdin_flush(p);
+        if (!(events & WATCH_READ) || s->fd < 0 || p->is_paused)
+                return;
+        (void)read_chunk(s);
+        if (streams_ended(p))
+                happen(p, EV_EOF);
+}
+
+/* What to watch the terminal or a pipe for, after a change of pause or of the stdin queue. */
+void process_watch_streams(struct process *p)
+{
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++) {
+                struct process_stream *s = &p->out[i];
+                if (!s->watch)
+                        continue;
+                unsigned events = p->is_paused ? 0 : WATCH_READ;
+                if (p->is_tty && i == 0 && p->stdin_queued > 0)
+                        events |= WATCH_WRITE;
+                watch_set(s->watch, events);
+        }
+}
+
+void process_pause(struct process *p, bool paused)
+{
+        if (p->is_paused == paused)
+                return;
+        p->is_paused = paused;
+        process_watch_streams(p);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+static void set_exit(struct process *p, int status)
+{
+        p->exit_code = -1;
+        if (WIFEXITED(status)) {
+                p->exit_code = WEXITSTATUS(status);
+        } else if (WIFSIGNALED(status)) {
+                p->exit_signal = WTERMSIG(status);
+                p->exit_code = 128 + p->exit_signal;
+        }
+}
+
+/* The root has ended. What it wrote is read first, so that output normally precedes the exit; unless the owner is
+ * paused: the exit is never held back by a slow reader. A terminal, and the streams of a killed tree, end here. */
+static void root_ended(struct process *p)
+{
+        bool ends_streams = p->is_tty || p->is_killed;
+        if (!p->is_paused || ends_streams)
+                drain_streams(p);
+        if (ends_streams)
+                for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
+                        close_stream(&p->out[i]);
+        if (p->state == PROC_RUNNING && streams_ended(p))
+                happen(p, EV_EOF);
+        happen(p, EV_EXIT);
+}
+
+void process_on_started(struct process *p, pid_t pid)
+{
+        p->pid = pid;
+        happen(p, EV_STARTED);
+}
+
+void process_on_failed(struct process *p, const char *step, int os_errno)
+{
+        p->state = PROC_CLOSED;
+        stdin_close(p);
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
+                close_stream(&p->out[i]);
+        p->events->failed(p, step, os_errno);
+}
+
+void process_on_exited(struct process *p, const struct spawn_exit *exit)
+{
+        set_exit(p, exit->status);
+        root_ended(p);
+}
+
+void process_on_gone(struct process *p)
+{
+        p->is_gone = true;
+        if (p->state == PROC_STARTING) {
+                process_on_failed(p, "keeper", ESRCH);
+        } else if (!process_has_exited(p)) {
+                log_warn("keeper lost", "proc=%u pid=%d", p->number, (int)p->pid);
+                p->is_killed = true;
+                p->exit_code = -1;
+                root_ended(p);
+        }
+        p->events->gone(p);
+}
+
+bool process_has_exited(const struct process *p)
+{
+        return p->state == PROC_EXITED || p->state == PROC_CLOSED;
+}
+
+void process_kill(struct process *p)
+{
+        if (!p->is_killed)
+                happen(p, EV_KILL);
+}
+
+void process_kill_rest(struct process *p)
+{
+        if (!process_has_exited(p))
+                process_kill(p);
+        else if (!p->is_gone) {
+                spawn_kill(p->procs->spawner, p->number);
+                procs_sent(p->procs);
+        }
+}
+
+void process_signal(struct process *p, int signo, enum spawn_scope scope)
+{
+        spawn_signal(p->procs->spawner, p->number, signo, scope);
+        procs_sent(p->procs);
+}
+
+/* --- the start ---------------------------------------------------------------------------------------------------- */
+
+struct child_ends {
+        int in, out, err;
+};
+
+static void child_ends_close(struct child_ends *ends)
+{
+        fd_close(ends->in);
+        if (ends->out != ends->in)
+                fd_close(ends->out);
+        if (ends->err != ends->out)
+                fd_close(ends->err);
+}
+
+static int open_terminal(struct process *p, const struct process_request *req, struct child_ends *ret)
+{
+        int slave;
+        int r = pty_open(req->rows, req->cols, &p->out[0].fd, &slave);
+        if (r < 0)
+                return r;
+        p->stdin_fd = p->out[0].fd;
+        *ret = (struct child_ends){ slave, slave, slave };
+        return 0;
+}
+
+/* A pipe whose `ours` end does not block; the child's does, as programs expect. */
+static int open_pipe(int *ret_read, int *ret_write, bool ours_is_read)
+{
+        int fds[2];
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        int r = fd_set_nonblock(fds[ours_is_read ? 0 : 1], true);
+        if (r < 0) {
+                fd_close(fds[0]);
+                fd_close(fds[1]);
+                return r;
+        }
+        *ret_read = fds[0];
+        *ret_write = fds[1];
+        return 0;
+}
+
+static int open_pipes(struct process *p, const struct process_request *req, struct child_ends *ret)
+{
+        int r = 0;
+        *ret = (struct child_ends){ -1, -1, -1 };
+        if (req->pipe_stdin) {
+                r = open_pipe(&ret->in, &p->stdin_fd, false);
+        } else {
+                ret->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+                r = ret->in < 0 ? -errno : 0;
+        }
+        if (r == 0)
+                r = open_pipe(&p->out[0].fd, &ret->out, true);
+        if (r == 0)
+                r = open_pipe(&p->out[1].fd, &ret->err, true);
+        if (r < 0)
+                child_ends_close(ret);
+        return r;
+}
+
+static struct process *process_new(struct procs *ps, const struct process_events *events, void *owner)
+{
+        struct process *p = mem_new(struct process);
+        p->procs = ps;
+        p->events = events;
+        p->owner = owner;
+        p->state = PROC_STARTING;
+        p->next_seq = 1;
+        p->exit_code = -1;
+        p->stdin_fd = -1;
+        list_init(&p->stdin_queue);
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
+                p->out[i] = (struct process_stream){ .process = p,
+                                                     .stream = i ? STREAM_STDERR : STREAM_STDOUT,
+                                                     .fd = -1 };
+        output_init(&p->output, ps->retained_cap, &ps->retained_total);
+        return p;
+}
+
+struct process *process_free(struct process *p)
+{
+        if (!p)
+                return NULL;
+        stdin_close(p);
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
+                close_stream(&p->out[i]);
+        output_release(&p->output);
+        free(p);
+        return NULL;
+}
+
+struct process *process_start(struct procs *ps, const struct process_request *req,
+                              const struct process_events *events, void *owner, struct err *err)
+{
+        struct process *p = process_new(ps, events, owner);
+        p->is_tty = req->is_tty;
+        p->stdin_open = req->is_tty || req->pipe_stdin;
+        if (req->is_tty)
+                p->out[0].stream = STREAM_PTY;
+
+        struct child_ends ends;
+        int r = req->is_tty ? open_terminal(p, req, &ends) : open_pipes(p, req, &ends);
+        if (r == 0) {
+                struct spawn_request start = {
+                        .argv = req->argv,
+                        .env = req->env,
+                        .candidates = req->candidates,
+                        .cwd = req->cwd,
+                        .stdin_fd = ends.in,
+                        .stdout_fd = ends.out,
+                        .stderr_fd = ends.err,
+                        .is_tty = req->is_tty,
+                };
+                r = procs_add(ps, p, &start);
+                child_ends_close(&ends);
+        }
+        if (r < 0) {
+                process_free(p);
+                err_set(err, 0, r, "%s", errno_text(r));
+                err->step = req->is_tty ? "pty" : "stdio";
+                err->os_errno = -r;
+                return NULL;
+        }
+        return p;
+}

@@ -1,0 +1,116 @@
+/* process: one command from start to end: its streams, its numbers, its exit.
+ *
+ * Three events end a life, in any order: the root exits, its output ends, the whole tree is gone. They are told apart
+ * here and nowhere else. Output is read by the loop as it comes, numbered, retained and handed to the owner; while the
+ * owner has paused the process nothing is read, so that the kernel makes the child wait.
+ *
+ * Knows nothing of clients, sessions or JSON. The owner frees a process after its `gone` event (or a failed start's).
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "loop/loop.h"
+#include "proc/output.h"
+#include "proc/spawn.h"
+
+struct process;
+struct procs;
+
+/* What the owner hears, never from inside one of its own calls into the process except where said. */
+struct process_events {
+        void (*started)(struct process *p);
+        void (*failed)(struct process *p, const char *step, int os_errno); /* then gone */
+        void (*output)(struct process *p, enum stream stream, uint64_t seq, struct slice bytes);
+        void (*exited)(struct process *p, uint64_t seq);
+        void (*closed)(struct process *p,
+                       uint64_t seq);           /* exited and the streams have ended: nothing follows */
+        void (*stdin_moved)(struct process *p); /* there is room again, or stdin has closed */
+        void (*signalled)(struct process *p, int os_errno); /* answers process_signal, in order */
+        void (*gone)(struct process *p);                    /* the tree is gone; the last event */
+};
+
+enum process_state {
+        PROC_STARTING,
+        PROC_RUNNING,
+        PROC_DRAINED, /* the streams have ended, the root has not */
+        PROC_EXITED,  /* the root has exited, somebody holds a stream */
+        PROC_CLOSED,
+        PROC_STATES,
+};
+
+struct process_stream {
+        struct process *process;
+        enum stream stream;
+        int fd; /* -1 when it has ended */
+        struct watch *watch;
+};
+
+struct process {
+        struct procs *procs;
+        const struct process_events *events;
+        void *owner;
+        uint32_t number;
+        enum process_state state;
+        pid_t pid; /* 0 before `started` */
+        bool is_tty;
+        bool is_paused;
+        bool is_killed; /* process_kill was called */
+        bool is_gone;
+        bool stdin_open;              /* process_write may accept */
+        struct process_stream out[2]; /* [0] stdout or the terminal, [1] stderr */
+        int stdin_fd;                 /* a pipe, or a duplicate number of the terminal's; -1 when closed */
+        struct watch *stdin_watch;    /* of a pipe; the terminal's is out[0].watch */
+        struct list stdin_queue;
+        size_t stdin_queued; /* bytes */
+        struct output output;
+        uint64_t next_seq;
+        int exit_code;   /* 0-255, 128 + signal, or -1 when nobody knows; valid once exited */
+        int exit_signal; /* 0 when it was none */
+};
+
+/* All processes of one server, and its spawner. */
+struct procs {
+        struct loop *loop;
+        struct spawner *spawner;
+        struct watch *spawner_watch;
+        struct process **table; /* by number % table_size; numbers are unique modulo that while in use */
+        uint32_t table_size, used, next_number;
+        size_t chunk_bytes;      /* the most that one turn reads of one stream */
+        uint64_t retained_cap;   /* bytes per process */
+        uint64_t retained_total; /* sum over all */
+        char *scratch;           /* chunk_bytes */
+};
+
+NODISCARD int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t retained_cap,
+                         struct err *err);
+void procs_release(struct procs *ps); /* ends everything that runs; frees no process */
+
+struct process_request {
+        const char *const *argv;
+        const char *const *env;
+        const char *const *candidates;
+        const char *cwd;
+        bool is_tty;
+        bool pipe_stdin;
+        uint16_t rows, cols; /* of a terminal */
+};
+
+/* Asks for a start; `started` or `failed` follows. NULL with err filled when nothing was begun. */
+NODISCARD struct process *process_start(struct procs *ps, const struct process_request *req,
+                                        const struct process_events *events, void *owner, struct err *err);
+/* Only after `gone`, or never heard of again (server end). NULL is fine; returns NULL. */
+struct process *process_free(struct process *p);
+
+bool process_has_exited(const struct process *p);
+
+/* Copies what stdin does not take at once. 0; -EAGAIN when so much waits already that the caller must hold this write
+ * back until stdin_moved; -EPIPE when stdin is closed or was never open. */
+NODISCARD int process_write(struct process *p, struct slice bytes);
+
+void process_pause(struct process *p, bool paused);
+void process_signal(struct process *p, int signo, enum spawn_scope scope);
+/* Ends the whole tree now; stdin is closed, and `exited` and `closed` follow without waiting for holders. */
+void process_kill(struct process *p);
+/* Ends what a process left behind: as process_kill, also for one that has exited. */
+void process_kill_rest(struct process *p);

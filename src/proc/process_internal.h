@@ -1,0 +1,20 @@
+/* process_internal: between the files of one process: its life (process.c), its stdin (stdin.c), and the table of all
+ * with the spawner's events (procs.c). */
+#pragma once
+
+#include "proc/process.h"
+
+/* stdin.c */
+void stdin_flush(struct process *p); /* writes what the descriptor takes */
+void stdin_close(struct process *p); /* forgets what is queued, closes, tells the owner once */
+
+/* process.c: what the spawner said of it */
+void process_on_started(struct process *p, pid_t pid);
+void process_on_failed(struct process *p, const char *step, int os_errno);
+void process_on_exited(struct process *p, const struct spawn_exit *exit);
+void process_on_gone(struct process *p);
+void process_watch_streams(struct process *p);
+
+/* procs.c: gives it a number and sends the start. 0 or -errno. */
+NODISCARD int procs_add(struct procs *ps, struct process *p, const struct spawn_request *start);
+void procs_sent(struct procs *ps); /* after a message to the spawner: it may have to wait for room */

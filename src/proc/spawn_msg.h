@@ -1,0 +1,59 @@
+/* spawn_msg: what the server, the spawner and the keepers say to each other, one struct per packet.
+ *
+ * Both ends are the same executable on the same machine, so the structs go over as they are. Server to spawner:
+ * struct spawn_order, and for SPAWN_START the strings behind it (or in a memfd): cwd, then argv, env and candidates,
+ * each string with its NUL. Descriptors in this order: stdin, stdout, stderr, and the memfd when there is one.
+ * The other way: struct spawn_report.
+ */
+#pragma once
+
+#include "base/compat.h"
+
+#include <sys/types.h>
+
+#define SPAWN_INLINE_MAX (64 * 1024) /* strings up to here travel in the packet itself */
+#define SPAWN_FDS_MAX 4
+
+enum spawn_order_kind { SPAWN_START = 1, SPAWN_SIGNAL, SPAWN_KILL };
+
+struct spawn_order {
+        uint32_t kind;
+        uint32_t number;
+        uint32_t argc, envc, candidatec; /* start */
+        bool is_tty;
+        bool in_memfd;
+        uint64_t bytes; /* of the strings */
+        int32_t signo;  /* signal */
+        uint32_t scope;
+};
+
+enum spawn_report_kind {
+        SPAWN_STARTED = 1, /* these four from the keeper */
+        SPAWN_FAILED,
+        SPAWN_EXITED,
+        SPAWN_SIGNALLED,
+        SPAWN_GONE, /* from the spawner, when it has reaped the keeper: the last of its number */
+};
+
+enum spawn_step {
+        SPAWN_STEP_NONE,
+        SPAWN_STEP_FORK,
+        SPAWN_STEP_SESSION,
+        SPAWN_STEP_STDIO,
+        SPAWN_STEP_PTY,
+        SPAWN_STEP_LIMITS,
+        SPAWN_STEP_CWD,
+        SPAWN_STEP_EXEC,
+};
+
+struct spawn_report {
+        uint32_t kind;
+        uint32_t number;
+        pid_t pid;         /* started */
+        uint32_t step;     /* failed: enum spawn_step */
+        int32_t os_errno;  /* failed, signalled */
+        int32_t status;    /* exited */
+        uint64_t user_us;
+        uint64_t system_us;
+        uint64_t max_rss_bytes;
+};

@@ -1,0 +1,636 @@
+/* spawner: takes orders from the server, makes a keeper for each command, reaps keepers.
+ *
+ * Knows commands by number and keepers by pid; what a command does is its keeper's business. Keepers write to the
+ * socket themselves. Whatever child the spawner finds that is not a keeper was left by a keeper that somebody killed,
+ * and is ended. When the server has gone, so has everything here a moment later.
+ *
+ * Single-threaded. The memory is shared with the keepers: they never use the heap, so the spawner may.
+ */
+#include "proc/spawner.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "proc/keeper.h"
+#include "proc/spawn.h"
+#include "proc/spawn_msg.h"
+#include "proc/sys.h"
+#include "proc/tree.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+#define STACK_BYTES (16 * 1024) /* of the keeper, and again of its child; the deepest use is under 6 KiB */
+#define SLOTS_SPARE 16          /* kept for the next command; more are given back */
+#define REQUESTS_SPARE 4
+#define RETRY_FIRST_MS 1 /* between two looks at something that does not want to die */
+#define RETRY_LAST_MS 100
+#define KEEPERS_END_MS 2000 /* after the server has gone: then keepers are killed … */
+#define ALL_END_MS 10000    /* … and then we go: what is left has its SIGKILL, or is not ours to kill */
+
+/* A start order as it came in, and its strings as execve wants them. Shared with the keeper until execve is over. */
+struct request {
+        struct list link; /* spawner::requests */
+        atomic_bool is_busy;
+        char bytes[SPAWN_INLINE_MAX];
+        char *pointers[SPAWN_INLINE_MAX + 3]; /* a string has at least its NUL; three lists end in NULL */
+};
+
+/* One command. Lies at the top of its own mapping, above the two stacks:
+ *
+ *     guard | child's stack | keeper's stack | struct slot
+ */
+struct slot {
+        struct list link; /* spawner::live or ::spare */
+        struct request *request;
+        pid_t pid;
+        bool is_killed;   /* it was told to end */
+        bool is_orphaned; /* the keeper was killed: `gone` waits until what it left is gone */
+        struct keeper keeper;
+};
+
+struct state {
+        struct spawner_setup setup;
+        struct rlimit nofile_now;
+        int signals; /* signalfd: SIGCHLD; SIGTERM when the server dies */
+        bool is_forking;
+        bool is_closing;
+        bool is_sweeping;  /* there may be children that are not keepers */
+        bool is_cancelling; /* a killed keeper may hang in execve */
+        int retry_ms;
+        uint64_t closing_since_ms;
+        size_t page, slot_bytes;
+        struct list live, spare, requests;
+        size_t spares;
+        struct request *next; /* the one to receive into */
+};
+
+/* ---- memory ---- */
+
+static struct request *request_get(struct state *s)
+{
+        struct request *found = NULL, *r;
+        size_t spare = 0;
+        list_each(r, &s->requests, link) {
+                if (atomic_load_explicit(&r->is_busy, memory_order_acquire))
+                        continue;
+                if (!found)
+                        found = r;
+                else if (++spare > REQUESTS_SPARE) {
+                        list_remove(&r->link);
+                        munmap(r, sizeof(*r));
+                }
+        }
+        if (found)
+                return found;
+
+        r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (r == MAP_FAILED)
+                return NULL;
+        list_append(&s->requests, &r->link);
+        return r;
+}
+
+static struct slot *slot_get(struct state *s)
+{
+        struct slot *slot = list_first(&s->spare, struct slot, link);
+        char *map;
+        if (slot) {
+                list_remove(&slot->link);
+                s->spares--;
+                map = (char *)(slot + 1) - s->slot_bytes;
+        } else {
+                /* Shared, so that a forked keeper sees the same struct. */
+                map = mmap(NULL, s->slot_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+                if (map == MAP_FAILED)
+                        return NULL;
+                if (mprotect(map, s->page, PROT_NONE) < 0) {
+                        munmap(map, s->slot_bytes);
+                        return NULL;
+                }
+                slot = (struct slot *)(void *)(map + s->slot_bytes) - 1;
+        }
+        *slot = (struct slot){ .pid = -1 };
+        list_init(&slot->link);
+        slot->keeper.child_stack = map + s->page + STACK_BYTES;
+        return slot;
+}
+
+/* Only when nobody runs on its stacks: the keeper is reaped, and so is a child that had not reached execve. */
+static void slot_put(struct state *s, struct slot *slot)
+{
+        list_remove(&slot->link);
+        if (s->spares < SLOTS_SPARE) {
+                list_prepend(&s->spare, &slot->link);
+                s->spares++;
+        } else
+                munmap((char *)(slot + 1) - s->slot_bytes, s->slot_bytes);
+}
+
+static void order_release(struct slot *slot)
+{
+        if (slot->keeper.once)
+                munmap(slot->keeper.once, slot->keeper.once_bytes);
+        slot->keeper.once = NULL;
+        if (slot->request)
+                atomic_store_explicit(&slot->request->is_busy, false, memory_order_release);
+        slot->request = NULL;
+}
+
+/* ---- reports ---- */
+
+/* May sleep while the server is stopped; when the server dies it gets EPIPE. */
+static void report(const struct state *s, const struct spawn_report *what)
+{
+        while (send(s->setup.socket, what, sizeof(*what), MSG_NOSIGNAL) < 0 && errno == EINTR)
+                continue;
+}
+
+static void report_gone(const struct state *s, uint32_t number)
+{
+        report(s, &(struct spawn_report){ .kind = SPAWN_GONE, .number = number });
+}
+
+static void report_failed(const struct state *s, uint32_t number, enum spawn_step step, int os_errno)
+{
+        report(s, &(struct spawn_report){
+                          .kind = SPAWN_FAILED, .number = number, .step = step, .os_errno = os_errno });
+        report_gone(s, number);
+}
+
+/* ---- starting ---- */
+
+/* Makes the three lists over `bytes`. The server is trusted; a bug in it must still not become ours. */
+static int order_unpack(struct keeper_order *o, const struct spawn_order *order, char *bytes, char **pointers)
+{
+        const uint32_t counts[] = { order->argc, order->envc, order->candidatec };
+        char ***lists[] = { (char ***)&o->argv, (char ***)&o->env, (char ***)&o->candidates };
+        char *end = bytes + order->bytes;
+        if (order->bytes == 0 || end[-1] != 0 || order->argc == 0)
+                return -EBADMSG;
+
+        o->cwd = bytes;
+        bytes += strlen(bytes) + 1;
+        for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+                *lists[i] = pointers;
+                for (uint32_t k = 0; k < counts[i]; k++) {
+                        if (bytes >= end)
+                                return -EBADMSG;
+                        *pointers++ = bytes;
+                        bytes += strlen(bytes) + 1;
+                }
+                *pointers++ = NULL;
+        }
+        return bytes == end ? 0 : -EBADMSG;
+}
+
+/* Strings of a memfd, and the pointers to them, in a mapping of their own. */
+static int order_read_memfd(struct slot *slot, const struct spawn_order *order, int fd)
+{
+        size_t strings = (size_t)order->argc + order->envc + order->candidatec + 3;
+        if (order->bytes > SPAWN_REQUEST_MAX || strings > SPAWN_REQUEST_MAX)
+                return -E2BIG;
+        size_t pointer_bytes = strings * sizeof(char *), n = pointer_bytes + order->bytes;
+
+        char *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED)
+                return -errno;
+        slot->keeper.once = map;
+        slot->keeper.once_bytes = n;
+
+        for (size_t at = 0; at < order->bytes;) {
+                ssize_t r = pread(fd, map + pointer_bytes + at, order->bytes - at, (off_t)at);
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r <= 0)
+                        return r < 0 ? -errno : -EBADMSG;
+                at += (size_t)r;
+        }
+        return order_unpack(&slot->keeper.order, order, map + pointer_bytes, (char **)(void *)map);
+}
+
+static pid_t keeper_start(struct state *s, struct slot *slot)
+{
+        struct keeper *k = &slot->keeper;
+        if (!s->is_forking) {
+                long pid = sys_clone_onto(CLONE_VM | SIGCHLD, slot, NULL, keeper_run, k);
+                if (pid != -EPERM && pid != -EINVAL && pid != -ENOSYS)
+                        return (pid_t)pid;
+                s->is_forking = true;
+        }
+        k->is_fork = true;
+        pid_t pid = fork();
+        if (pid == 0)
+                keeper_run(k);
+        return pid < 0 ? -errno : pid;
+}
+
+static int slot_fill(struct state *s, struct slot *slot, const struct spawn_order *order, const int fds[])
+{
+        struct keeper *k = &slot->keeper;
+        k->number = order->number;
+        k->spawner = sys_getpid();
+        k->socket = s->setup.socket;
+        k->order.is_tty = order->is_tty;
+        k->order.nofile = s->setup.nofile;
+        k->order.set_nofile = s->nofile_now.rlim_cur != s->setup.nofile.rlim_cur ||
+                              s->nofile_now.rlim_max != s->setup.nofile.rlim_max;
+        for (int i = 0; i < 3; i++)
+                k->order.stdio[i] = fds[i];
+
+        if (order->in_memfd)
+                return order_read_memfd(slot, order, fds[3]);
+        struct request *r = s->next;
+        s->next = NULL;
+        atomic_store_explicit(&r->is_busy, true, memory_order_relaxed);
+        slot->request = r;
+        k->request_busy = &r->is_busy;
+        return order_unpack(&k->order, order, r->bytes, r->pointers);
+}
+
+/* 0 or -errno; then the slot has been given back. */
+static int slot_start(struct state *s, const struct spawn_order *order, const int fds[])
+{
+        struct slot *slot = slot_get(s);
+        if (!slot)
+                return -ENOMEM;
+        int r = slot_fill(s, slot, order, fds);
+        if (r == 0)
+                r = slot->pid = keeper_start(s, slot);
+        if (r < 0) {
+                order_release(slot);
+                slot_put(s, slot);
+                return r;
+        }
+        if (s->is_forking)
+                order_release(slot);
+        list_append(&s->live, &slot->link);
+        return 0;
+}
+
+static void order_start(struct state *s, const struct spawn_order *order, const int fds[], size_t fd_count)
+{
+        /* Descriptors that did not fit into our table are left out by the kernel. */
+        if (fd_count != (order->in_memfd ? 4 : 3)) {
+                report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
+                return;
+        }
+        int r = slot_start(s, order, fds);
+        if (r < 0)
+                report_failed(s, order->number, SPAWN_STEP_FORK, -r);
+}
+
+/* ---- ending ---- */
+
+/* A start that hangs in execve (a file server that does not answer) keeps its keeper from hearing us; so its child is
+ * killed from here. The pidfd makes sure that it is the child: until is_over nobody has reaped it. */
+static void slot_cancel(struct state *s, struct slot *slot)
+{
+        if (atomic_load_explicit(&slot->keeper.is_over, memory_order_acquire))
+                return;
+        s->is_cancelling = true;
+        pid_t root = atomic_load_explicit(&slot->keeper.root, memory_order_acquire);
+        if (root <= 0)
+                return;
+        int pidfd = sys_pidfd_open(root);
+        if (pidfd < 0)
+                return;
+        if (!atomic_load_explicit(&slot->keeper.is_over, memory_order_acquire))
+                (void)sys_pidfd_signal(pidfd, SIGKILL);
+        sys_close(pidfd);
+}
+
+static void slot_kill(struct state *s, struct slot *slot)
+{
+        if (slot->is_orphaned)
+                return;
+        slot->is_killed = true;
+        atomic_store_explicit(&slot->keeper.kill_wanted, true, memory_order_release);
+        (void)sys_kill(slot->pid, KEEPER_KILL);
+        slot_cancel(s, slot);
+}
+
+static void cancel_again(struct state *s)
+{
+        s->is_cancelling = false;
+        struct slot *slot;
+        list_each(slot, &s->live, link)
+                if (slot->is_killed && !slot->is_orphaned)
+                        slot_cancel(s, slot);
+}
+
+static void slot_end(struct state *s, struct slot *slot)
+{
+        uint32_t number = slot->keeper.number;
+        if (!atomic_load_explicit(&slot->keeper.is_over, memory_order_acquire))
+                order_release(slot);
+        slot_put(s, slot);
+        report_gone(s, number);
+}
+
+static struct slot *slot_find_pid(struct state *s, pid_t pid)
+{
+        struct slot *slot;
+        list_each(slot, &s->live, link)
+                if (slot->pid == pid)
+                        return slot;
+        return NULL;
+}
+
+struct sweep {
+        struct state *s;
+        size_t found;
+};
+
+static void sweep_child(void *arg, pid_t pid)
+{
+        struct sweep *w = arg;
+        if (slot_find_pid(w->s, pid))
+                return;
+        w->found++;
+        /* An unreaped child of ours: neither number can mean anybody else. */
+        (void)sys_kill(-pid, SIGKILL);
+        (void)sys_kill(pid, SIGKILL);
+}
+
+/* What killed keepers have left became ours. Its own children become ours when it dies, so this goes on until no
+ * stranger is left; only then are the commands of those keepers gone. */
+static void sweep(struct state *s)
+{
+        struct sweep w = { .s = s };
+        if (tree_each_child(sweep_child, &w) == 0 && w.found > 0)
+                return;
+        s->is_sweeping = false;
+        struct slot *slot;
+        list_each(slot, &s->live, link)
+                if (slot->is_orphaned)
+                        slot_end(s, slot);
+}
+
+/* False when there is no child at all. */
+static bool reap(struct state *s)
+{
+        for (;;) {
+                int status;
+                pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+                if (pid <= 0)
+                        return pid == 0 || errno != ECHILD;
+                struct slot *slot = slot_find_pid(s, pid);
+                if (slot && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+                        slot_end(s, slot);
+                        continue;
+                }
+                if (slot) {
+                        slot->pid = -1;
+                        slot->is_orphaned = true;
+                }
+                s->is_sweeping = true;
+                s->retry_ms = RETRY_FIRST_MS;
+        }
+}
+
+static void close_down(struct state *s)
+{
+        if (s->is_closing)
+                return;
+        s->is_closing = true;
+        s->closing_since_ms = clock_mono_ms();
+        struct slot *slot;
+        list_each(slot, &s->live, link)
+                slot_kill(s, slot);
+}
+
+/* Called again and again once the server has gone. */
+static void close_on_tick(struct state *s, bool has_children)
+{
+        uint64_t waited_ms = clock_mono_ms() - s->closing_since_ms;
+        if (!has_children || waited_ms > ALL_END_MS)
+                _exit(0);
+        if (waited_ms < KEEPERS_END_MS)
+                return;
+        struct slot *slot;
+        list_each(slot, &s->live, link)
+                if (slot->pid > 0)
+                        (void)sys_kill(slot->pid, SIGKILL);
+}
+
+/* ---- orders ---- */
+
+static struct slot *slot_find(struct state *s, uint32_t number)
+{
+        struct slot *slot;
+        list_each(slot, &s->live, link)
+                if (slot->keeper.number == number)
+                        return slot;
+        return NULL;
+}
+
+/* The keeper answers. When it is dying the server answers itself, at `gone`. */
+static void order_signal(struct state *s, const struct spawn_order *order)
+{
+        struct slot *slot = slot_find(s, order->number);
+        if (!slot || slot->is_orphaned)
+                return;
+        struct keeper *k = &slot->keeper;
+        uint32_t in = atomic_load_explicit(&k->signals_in, memory_order_relaxed);
+        if (in - atomic_load_explicit(&k->signals_out, memory_order_acquire) == KEEPER_SIGNALS) {
+                report(s, &(struct spawn_report){
+                                  .kind = SPAWN_SIGNALLED, .number = order->number, .os_errno = EAGAIN });
+                return;
+        }
+        k->signals[in % KEEPER_SIGNALS].signo = order->signo;
+        k->signals[in % KEEPER_SIGNALS].scope = order->scope;
+        atomic_store_explicit(&k->signals_in, in + 1, memory_order_release);
+        (void)sys_kill(slot->pid, KEEPER_LOOK);
+}
+
+static size_t fds_take(struct msghdr *m, int ret_fds[SPAWN_FDS_MAX])
+{
+        size_t n = 0;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                n = MIN((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), (size_t)SPAWN_FDS_MAX);
+                memcpy(ret_fds, CMSG_DATA(c), n * sizeof(int));
+        }
+        return n;
+}
+
+static void order_act(struct state *s, const struct spawn_order *order, const int fds[], size_t fd_count)
+{
+        struct slot *slot;
+        switch (order->kind) {
+        case SPAWN_START:
+                order_start(s, order, fds, fd_count);
+                break;
+        case SPAWN_SIGNAL:
+                order_signal(s, order);
+                break;
+        case SPAWN_KILL:
+                slot = slot_find(s, order->number);
+                if (slot)
+                        slot_kill(s, slot);
+                break;
+        default:
+                close_down(s);
+        }
+}
+
+static void order_take(struct state *s)
+{
+        if (!s->next)
+                s->next = request_get(s);
+        if (!s->next) /* out of memory: the server's message waits */
+                return;
+
+        struct spawn_order order;
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(SPAWN_FDS_MAX * sizeof(int))];
+        struct iovec parts[] = { { &order, sizeof(order) }, { s->next->bytes, sizeof(s->next->bytes) } };
+        struct msghdr m = {
+                .msg_iov = parts,
+                .msg_iovlen = ARRAY_LEN(parts),
+                .msg_control = control,
+                .msg_controllen = sizeof(control),
+        };
+        ssize_t n = recvmsg(s->setup.socket, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        if (n < (ssize_t)sizeof(order)) {
+                close_down(s);
+                return;
+        }
+
+        int fds[SPAWN_FDS_MAX];
+        size_t fd_count = fds_take(&m, fds);
+        if (order.kind == SPAWN_START && !order.in_memfd && order.bytes != (size_t)n - sizeof(order))
+                close_down(s); /* not what spawn.c sends */
+        else
+                order_act(s, &order, fds, fd_count);
+        for (size_t i = 0; i < fd_count; i++)
+                close(fds[i]);
+}
+
+/* ---- the process ---- */
+
+static bool keeper_must_fork(void)
+{
+        const char *asked = getenv("FARHAND_FORK_KEEPER");
+        const char *preload = getenv("LD_PRELOAD");
+        return SANITIZED || (asked && strcmp(asked, "1") == 0) || (preload && strstr(preload, "vgpreload"));
+}
+
+/* The server's handlers must not run here, and what it ignores must not be ignored by commands. */
+static void signals_reset(void)
+{
+        /* The kernel's struct sigaction, whatever libc calls it; all zero is the default. */
+        const uint64_t action[4] = { 0 };
+        for (int n = 1; n <= 64; n++)
+                if (n != SIGKILL && n != SIGSTOP)
+                        (void)sys_call4(SYS_rt_sigaction, n, action, NULL, sizeof(uint64_t));
+        (void)sys_sigmask(~UINT64_C(0));
+}
+
+/* Keeps the socket, moved to 3, and stderr for the last words of an abort. 0 to 2 are open from here on, so that the
+ * descriptors of commands are always above. */
+static int fds_reset(int socket)
+{
+        int high = fcntl(socket, F_DUPFD_CLOEXEC, 4);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (high < 0 || null < 0)
+                return -errno;
+        if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+                return -errno;
+        if (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0)
+                return -errno;
+        if (dup3(high, 3, O_CLOEXEC) < 0)
+                return -errno;
+        if (sys_call3(SYS_close_range, 4, ~0U, 0) < 0)
+                for (int fd = 4; fd < 65536; fd++)
+                        close(fd);
+        return 3;
+}
+
+static int wait_ms(const struct state *s)
+{
+        if (s->is_sweeping || s->is_cancelling || s->is_closing)
+                return s->retry_ms;
+        return -1;
+}
+
+static NORETURN void serve(struct state *s)
+{
+        for (;;) {
+                struct pollfd fds[] = {
+                        { .fd = s->is_closing ? -1 : s->setup.socket, .events = POLLIN },
+                        { .fd = s->signals, .events = POLLIN },
+                };
+                int n = poll(fds, ARRAY_LEN(fds), wait_ms(s));
+                if (n == 0)
+                        s->retry_ms = MIN(s->retry_ms * 2, RETRY_LAST_MS);
+
+                bool has_children = true;
+                if (fds[1].revents) {
+                        struct signalfd_siginfo which;
+                        ssize_t r = read(s->signals, &which, sizeof(which));
+                        if (r == sizeof(which) && which.ssi_signo == SIGTERM && getppid() != s->setup.server)
+                                close_down(s);
+                }
+                if (fds[1].revents || s->is_closing)
+                        has_children = reap(s);
+                if (s->is_sweeping)
+                        sweep(s);
+                if (s->is_cancelling)
+                        cancel_again(s);
+                if (s->is_closing)
+                        close_on_tick(s, has_children);
+                else if (fds[0].revents)
+                        order_take(s);
+        }
+}
+
+void spawner_run(const struct spawner_setup *setup)
+{
+        struct state s = { .setup = *setup, .retry_ms = RETRY_FIRST_MS };
+        signals_reset();
+        (void)prctl(PR_SET_NAME, "fh-spawner");
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || getppid() != setup->server)
+                _exit(1);
+
+        s.setup.socket = fds_reset(setup->socket);
+        if (s.setup.socket < 0 || chdir("/") < 0 || getrlimit(RLIMIT_NOFILE, &s.nofile_now) < 0)
+                _exit(1);
+        sigset_t watched;
+        sigemptyset(&watched);
+        sigaddset(&watched, SIGCHLD);
+        sigaddset(&watched, SIGTERM);
+        s.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (s.signals < 0)
+                _exit(1);
+
+        s.is_forking = keeper_must_fork();
+        s.page = (size_t)sysconf(_SC_PAGESIZE);
+        s.slot_bytes = s.page + (2 * STACK_BYTES + s.page - 1) / s.page * s.page;
+        list_init(&s.live);
+        list_init(&s.spare);
+        list_init(&s.requests);
+        serve(&s);
+}

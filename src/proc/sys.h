@@ -1,0 +1,227 @@
+/* sys: system calls that touch neither errno nor thread-local storage.
+ *
+ * The keeper and the child between clone and execve share their memory with the spawner (CLONE_VM), and with it the
+ * spawner's errno. So nothing of libc is called there: each of these goes straight to the kernel and returns a result
+ * or -errno. Only for 64-bit Linux: there the kernel's structs are libc's.
+ */
+#pragma once
+
+#include "base/compat.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+
+static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
+{
+        long ret;
+        register long r10 __asm__("r10") = d;
+        register long r8 __asm__("r8") = e;
+        register long r9 __asm__("r9") = f;
+        __asm__ volatile("syscall"
+                         : "=a"(ret)
+                         : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                         : "rcx", "r11", "memory");
+        return ret;
+}
+
+/* The new process pops fn and arg off its own stack; it never returns from here. */
+static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, void (*fn)(void *),
+                                  void *arg)
+{
+        void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
+        *--sp = arg;
+        *--sp = (void *)(uintptr_t)fn;
+
+        long ret;
+        register long r10 __asm__("r10") = 0;
+        register long r8 __asm__("r8") = 0;
+        __asm__ volatile("syscall\n\t"
+                         "test %%rax, %%rax\n\t"
+                         "jnz 1f\n\t"
+                         "xor %%ebp, %%ebp\n\t"
+                         "pop %%rax\n\t"
+                         "pop %%rdi\n\t"
+                         "call *%%rax\n\t"
+                         "hlt\n"
+                         "1:"
+                         : "=a"(ret)
+                         : "a"((long)SYS_clone), "D"(flags), "S"(sp), "d"(parent_tid), "r"(r10), "r"(r8)
+                         : "rcx", "r11", "memory");
+        return ret;
+}
+
+#elif defined(__aarch64__)
+
+static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
+{
+        register long x8 __asm__("x8") = nr;
+        register long x0 __asm__("x0") = a;
+        register long x1 __asm__("x1") = b;
+        register long x2 __asm__("x2") = c;
+        register long x3 __asm__("x3") = d;
+        register long x4 __asm__("x4") = e;
+        register long x5 __asm__("x5") = f;
+        __asm__ volatile("svc #0"
+                         : "+r"(x0)
+                         : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                         : "memory", "cc");
+        return x0;
+}
+
+/* The new process loads fn and arg off its own stack; it never returns from here. */
+static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, void (*fn)(void *),
+                                  void *arg)
+{
+        void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
+        *--sp = arg;
+        *--sp = (void *)(uintptr_t)fn;
+
+        register long x8 __asm__("x8") = SYS_clone;
+        register long x0 __asm__("x0") = (long)flags;
+        register long x1 __asm__("x1") = (long)sp;
+        register long x2 __asm__("x2") = (long)parent_tid;
+        register long x3 __asm__("x3") = 0;
+        register long x4 __asm__("x4") = 0;
+        __asm__ volatile("svc #0\n\t"
+                         "cbnz x0, 1f\n\t"
+                         "mov x29, xzr\n\t"
+                         "mov x30, xzr\n\t"
+                         "ldp x1, x0, [sp], #16\n\t"
+                         "blr x1\n\t"
+                         "brk #1\n"
+                         "1:"
+                         : "+r"(x0)
+                         : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+                         : "memory", "cc");
+        return x0;
+}
+
+#else
+#error "proc/sys.h knows x86-64 and aarch64"
+#endif
+
+#define SYS_ARG(x) ((long)(x))
+#define sys_call0(nr) sys6((nr), 0, 0, 0, 0, 0, 0)
+#define sys_call1(nr, a) sys6((nr), SYS_ARG(a), 0, 0, 0, 0, 0)
+#define sys_call2(nr, a, b) sys6((nr), SYS_ARG(a), SYS_ARG(b), 0, 0, 0, 0)
+#define sys_call3(nr, a, b, c) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), 0, 0, 0)
+#define sys_call4(nr, a, b, c, d) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), 0, 0)
+
+/* Newer than the headers of some systems that we build on; the numbers are the same on both machines. */
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+/* The kernel's signal set: bit n-1 for signal n. */
+#define SYS_SIGNAL_BIT(n) (UINT64_C(1) << ((n)-1))
+
+static inline NORETURN void sys_exit(int status)
+{
+        for (;;)
+                sys_call1(SYS_exit_group, status);
+}
+
+static inline int sys_prctl(int option, unsigned long value)
+{
+        return (int)sys6(SYS_prctl, option, SYS_ARG(value), 0, 0, 0, 0);
+}
+
+static inline pid_t sys_getpid(void)
+{
+        return (pid_t)sys_call0(SYS_getpid);
+}
+
+static inline pid_t sys_getppid(void)
+{
+        return (pid_t)sys_call0(SYS_getppid);
+}
+
+/* A plain fork: the copy goes on here, on a copy of the stack. */
+static inline pid_t sys_fork(void)
+{
+        return (pid_t)sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_kill(pid_t pid, int signo)
+{
+        return (int)sys_call2(SYS_kill, pid, signo);
+}
+
+static inline int sys_pidfd_open(pid_t pid)
+{
+        return (int)sys_call2(SYS_pidfd_open, pid, 0);
+}
+
+static inline int sys_pidfd_signal(int pidfd, int signo)
+{
+        return (int)sys_call4(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
+}
+
+static inline pid_t sys_wait4(pid_t pid, int *ret_status, int options, struct rusage *ret_usage)
+{
+        return (pid_t)sys_call4(SYS_wait4, pid, ret_status, options, ret_usage);
+}
+
+/* The signal's number, or -EAGAIN when the time is over. NULL waits for ever. */
+static inline int sys_sigtimedwait(uint64_t set, const struct timespec *timeout)
+{
+        return (int)sys_call4(SYS_rt_sigtimedwait, &set, NULL, timeout, sizeof(set));
+}
+
+static inline int sys_sigmask(uint64_t set)
+{
+        return (int)sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, &set, NULL, sizeof(set));
+}
+
+static inline int sys_open(const char *path, int flags)
+{
+        return (int)sys_call4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+}
+
+static inline int sys_close(int fd)
+{
+        return (int)sys_call1(SYS_close, fd);
+}
+
+static inline long sys_read(int fd, void *p, size_t n)
+{
+        return sys_call3(SYS_read, fd, p, n);
+}
+
+static inline long sys_write(int fd, const void *p, size_t n)
+{
+        return sys_call3(SYS_write, fd, p, n);
+}
+
+static inline long sys_send(int fd, const void *p, size_t n, int flags)
+{
+        return sys6(SYS_sendto, fd, SYS_ARG(p), SYS_ARG(n), flags, 0, 0);
+}
+
+/* MAP_FAILED is not what it returns: NULL on failure. */
+static inline void *sys_map(size_t n)
+{
+        long p = sys6(SYS_mmap, 0, SYS_ARG(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p < 0 && p > -4096 ? NULL : (void *)p;
+}
+
+static inline void sys_unmap(void *p, size_t n)
+{
+        (void)sys_call2(SYS_munmap, p, n);
+}
