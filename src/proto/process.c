@@ -1,0 +1,222 @@
+/* process: params of the process methods. Shapes only; what needs the session or the system is the server's business.
+ *
+ * Strings of argv and env may hold NULs here: the reference answers those with another code, after its other checks.
+ */
+#include "proto/process.h"
+
+#include "base/limits.h"
+#include "proto/sandbox.h"
+
+#include <errno.h>
+#include <signal.h>
+
+/* Matching costs pattern bytes x name bytes at worst. Real policies have a dozen patterns; beyond these: -32602. */
+#define PATTERN_BYTES_MAX (64 * KIB)
+#define PATTERN_WORK_MAX (256 * MIB)
+
+static void decode_process_id(struct decoder *d, struct slice *ret)
+{
+        decode_string(d, "processId", ret);
+        if (ret->n > LIMIT_PROCESS_ID_BYTES)
+                decode_fail(d, "processId must be at most %d bytes", LIMIT_PROCESS_ID_BYTES);
+}
+
+/* --- process/start ------------------------------------------------------------------------------------------------ */
+
+static void decode_vars(struct decoder *d, const char *key, struct env_var **ret, size_t *ret_count)
+{
+        struct string_pair *pairs = NULL;
+        size_t n = 0;
+
+        decode_string_map(d, key, &pairs, &n);
+        if (d->has_failed)
+                return;
+        struct env_var *vars = arena_alloc(d->arena, MAX(n, (size_t)1) * sizeof(*vars));
+        for (size_t i = 0; i < n; i++)
+                vars[i] = (struct env_var){ .name = pairs[i].key, .value = pairs[i].value };
+        *ret = vars;
+        *ret_count = n;
+}
+
+static uint64_t pattern_bytes(const struct slice *patterns, size_t count)
+{
+        uint64_t sum = 0;
+
+        for (size_t i = 0; i < count; i++)
+                sum += patterns[i].n + 1;
+        return sum;
+}
+
+static void check_policy_cost(struct decoder *d, const struct env_policy *policy)
+{
+        uint64_t excludes = pattern_bytes(policy->exclude, policy->exclude_count);
+        uint64_t includes = pattern_bytes(policy->include_only, policy->include_only_count);
+        uint64_t names = 0;
+
+        for (size_t i = 0; i < policy->set_count; i++)
+                names += policy->set[i].name.n + 1;
+        if (excludes > PATTERN_BYTES_MAX || includes > PATTERN_BYTES_MAX ||
+            names > PATTERN_WORK_MAX / (includes + 1))
+                decode_fail(d, "envPolicy has too many patterns");
+}
+
+static void decode_env_policy(struct decoder *outer, const struct json *value, struct env_policy *ret)
+{
+        static const char *const inherits[] = {
+                [ENV_INHERIT_CORE] = "core",
+                [ENV_INHERIT_ALL] = "all",
+                [ENV_INHERIT_NONE] = "none",
+        };
+        struct decoder d;
+        size_t inherit = 0;
+
+        decode_begin_inside(&d, outer, value, "ExecEnvPolicy");
+        decode_variant(&d, "inherit", inherits, ARRAY_LEN(inherits), &inherit);
+        decode_bool(&d, "ignoreDefaultExcludes", &ret->ignore_default_excludes);
+        decode_strings(&d, "exclude", &ret->exclude, &ret->exclude_count);
+        decode_vars(&d, "set", &ret->set, &ret->set_count);
+        decode_strings(&d, "includeOnly", &ret->include_only, &ret->include_only_count);
+        if (!d.has_failed)
+                check_policy_cost(&d, ret);
+        ret->inherit = (enum env_inherit)inherit;
+        decode_end_inside(outer, &d);
+}
+
+static void check_managed_network(struct decoder *outer, const struct json *value)
+{
+        struct decoder d;
+        uint16_t port;
+        bool allows_binding;
+
+        decode_begin_inside(&d, outer, value, "ManagedNetworkSandboxContext");
+        const struct json *ports = decode_optional_array(&d, "loopbackPorts");
+        if (ports) {
+                json_each (it, d.doc, ports)
+                        decode_u16_value(&d, it, &port);
+        }
+        decode_optional_bool(&d, "allowLocalBinding", &allows_binding);
+        decode_end_inside(outer, &d);
+}
+
+static void check_metadata(struct decoder *outer, const struct json *value)
+{
+        struct decoder d;
+        struct slice ignored;
+
+        decode_begin_inside(&d, outer, value, "ExecMetadata");
+        decode_optional_string_or_null(&d, "threadId", &ignored);
+        decode_optional_string_or_null(&d, "toolCallId", &ignored);
+        decode_end_inside(outer, &d);
+}
+
+/* Members of the network: understood well enough to refuse what would otherwise be ignored. */
+static void check_network(struct decoder *d, bool has_sandbox)
+{
+        bool must_enforce = false;
+        const struct json *v;
+
+        decode_optional_bool(d, "enforceManagedNetwork", &must_enforce);
+        if ((v = decode_peek(d, "managedNetwork")))
+                check_managed_network(d, v);
+        if (decode_peek(d, "networkProxy"))
+                decode_fail(d, "networkProxy is not supported by this executor");
+        if (must_enforce && has_sandbox)
+                decode_fail(d, "managed network enforcement is not available on this executor");
+}
+
+int process_start_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                         struct err *err)
+{
+        struct process_start *in = ret;
+        const struct json *sandbox, *v;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "WireExecParams", err);
+        decode_process_id(&d, &in->process_id);
+        decode_strings(&d, "argv", &in->argv, &in->argc);
+        if ((v = decode_required(&d, "cwd")))
+                decode_path_value(&d, v, "cwd URI", &in->cwd);
+        decode_vars(&d, "env", &in->env, &in->env_count);
+        decode_bool(&d, "tty", &in->tty);
+        decode_optional_bool(&d, "pipeStdin", &in->pipe_stdin);
+        decode_optional_string_or_null(&d, "arg0", &in->arg0);
+        if ((v = decode_peek(&d, "envPolicy"))) {
+                in->has_env_policy = true;
+                decode_env_policy(&d, v, &in->env_policy);
+        }
+        sandbox = decode_peek(&d, "sandbox");
+        in->has_sandbox = sandbox != NULL;
+        if (sandbox)
+                d.has_failed = sandbox_admit(a, doc, sandbox, err) < 0;
+        check_network(&d, in->has_sandbox);
+        if ((v = decode_peek(&d, "metadata")))
+                check_metadata(&d, v);
+
+        if (!d.has_failed && in->argc == 0)
+                decode_fail(&d, "argv must not be empty");
+        return decode_end(&d);
+}
+
+/* --- the others --------------------------------------------------------------------------------------------------- */
+
+int process_read_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                        struct err *err)
+{
+        struct process_read *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "ReadParams", err);
+        decode_process_id(&d, &in->process_id);
+        decode_optional_u64_or_null(&d, "afterSeq", &in->has_after_seq, &in->after_seq);
+        decode_optional_u64_or_null(&d, "maxBytes", &in->has_max_bytes, &in->max_bytes);
+        decode_optional_u64_or_null(&d, "waitMs", &in->has_wait_ms, &in->wait_ms);
+        in->wait_ms = MIN(in->wait_ms, (uint64_t)LIMIT_WAIT_MS);
+        return decode_end(&d);
+}
+
+int process_write_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                         struct err *err)
+{
+        struct process_write *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "WriteParams", err);
+        decode_process_id(&d, &in->process_id);
+        decode_base64(&d, "chunk", &in->bytes);
+        decode_optional_string(&d, "writeId", &in->write_id);
+
+        if (in->write_id.p && in->write_id.n == 0)
+                decode_fail(&d, "writeId must not be empty");
+        if (in->write_id.n > LIMIT_WRITE_ID_BYTES)
+                decode_fail(&d, "writeId must be at most %d bytes", LIMIT_WRITE_ID_BYTES);
+        if (slice_has_nul(in->write_id))
+                decode_fail(&d, "writeId must not contain a nul byte");
+        return decode_end(&d);
+}
+
+int process_signal_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                          struct err *err)
+{
+        static const char *const names[] = { "interrupt" };
+        static const int numbers[] = { SIGINT };
+        struct process_signal *in = ret;
+        struct decoder d;
+        size_t which = 0;
+
+        decode_begin(&d, a, doc, params, "SignalParams", err);
+        decode_process_id(&d, &in->process_id);
+        decode_variant(&d, "signal", names, ARRAY_LEN(names), &which);
+        in->signo = numbers[which];
+        return decode_end(&d);
+}
+
+int process_terminate_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
+                             void *ret, struct err *err)
+{
+        struct process_terminate *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "TerminateParams", err);
+        decode_process_id(&d, &in->process_id);
+        return decode_end(&d);
+}
