@@ -1,0 +1,13 @@
+/* assembly: the memory that large incoming messages share.
+ *
+ * A message up to LIMIT_ASSEMBLY_FREE_BYTES needs no share. A larger one claims what it will need (a fragmented one,
+ * whose length nobody knows, the largest message allowed); when that is not to be had its connection is not read until
+ * others have finished. A holder that dawdles while others wait is closed, so nobody can sit on the memory.
+ */
+#pragma once
+
+#include "server/conn.h"
+
+/* True when the connection holds a share of at least `bytes`; false: it waits, and is resumed when it has one. */
+bool assembly_claim(struct conn *c, uint64_t bytes);
+void assembly_release(struct conn *c); /* also stops waiting; fine when it holds nothing */

@@ -1,0 +1,137 @@
+#include "server/dispatch.h"
+
+#include "base/log.h"
+#include "server/methods.h"
+#include "server/session.h"
+
+#include <errno.h>
+
+/* Every request by name. One line per method; its descriptor stands beside its handler. */
+static const struct method *const methods[] = {
+        &m_initialize,     &m_process_start,     &m_process_read,     &m_process_write,
+        &m_process_signal, &m_process_terminate, &m_environment_info, &m_environment_status,
+};
+
+static const struct method *find_method(struct slice name)
+{
+        for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+                if (slice_eq(name, slice_from_str(methods[i]->name)))
+                        return methods[i];
+        return NULL;
+}
+
+void req_reply_begin(struct req *req, size_t hint, struct jsonw *ret)
+{
+        conn_reply_begin(req->conn, req->id, hint, ret);
+}
+
+void req_reply_end(struct req *req, struct jsonw *w)
+{
+        conn_reply_end(req->conn, req->id, w);
+}
+
+int dispatch_limit(struct err *err, const char *what, uint64_t value)
+{
+        err_set(err, RPC_LIMIT, -ENOBUFS, "limit of the server reached: %s (%llu)", what,
+                (unsigned long long)value);
+        err->limit = what;
+        err->limit_value = value;
+        return err->code;
+}
+
+/* All checks between a known method and its handler, in the order that clients can observe. */
+static int admit(const struct method *m, struct req *req, const struct json *params, void **ret_params,
+                 struct err *err)
+{
+        *ret_params = arena_zalloc(req->arena, MAX(m->params_size, 1));
+        int r = m->decode(req->arena, req->doc, params, *ret_params, err);
+        if (r < 0)
+                return r;
+        if (!(m->needs & NEEDS_READY))
+                return 0;
+        struct conn *c = req->conn;
+        if (!c->is_initialized)
+                return err_set(err, RPC_INVALID_REQUEST, -EPROTO,
+                               "client must call initialize before using %s methods", m->family);
+        if (!c->is_ready)
+                return err_set(err, RPC_INVALID_REQUEST, -EPROTO,
+                               "client must send initialized before using %s methods", m->family);
+        if (!c->session)
+                return err_set(err, RPC_INVALID_REQUEST, -ESTALE,
+                               "session has been resumed by another connection");
+        return 0;
+}
+
+static void on_request(struct conn *c, struct arena *a, const struct rpc_message *msg)
+{
+        struct err err = ERR_INIT;
+        struct req req = { .server = c->server, .conn = c, .id = &msg->id, .arena = a, .doc = &msg->doc };
+        const struct method *m = find_method(msg->method);
+        void *params = NULL;
+        int r;
+        if (!m)
+                r = err_set(&err, RPC_METHOD_NOT_FOUND, -ENOSYS,
+                            "exec-server stub does not implement `%.*s` yet", (int)MIN(msg->method.n, 256),
+                            msg->method.p);
+        else
+                r = admit(m, &req, msg->params, &params, &err);
+        if (r == 0)
+                r = m->handle(&req, params, &err);
+        if (r < 0)
+                conn_fail(c, &msg->id, &err, NULL);
+}
+
+/* A client may send one notification. Anything else is answered, not punished: the reference closes here, but nobody
+ * depends on it. `initialized` too early says that the peer does not follow the protocol at all. */
+static void on_notification(struct conn *c, const struct rpc_message *msg)
+{
+        if (!slice_eq(msg->method, S("initialized"))) {
+                struct err err = ERR_INIT;
+                err_set(&err, RPC_INVALID_REQUEST, -EPROTO, "unexpected notification: %.*s",
+                        (int)MIN(msg->method.n, ERR_TEXT_BYTES), msg->method.p);
+                conn_fail(c, &RPC_ID_NONE, &err, NULL);
+                return;
+        }
+        if (!c->is_initialized) {
+                conn_close(c, WS_CLOSE_POLICY);
+                return;
+        }
+        c->is_ready = true;
+}
+
+static void on_malformed(struct conn *c, const struct json_error *why)
+{
+        struct err err = ERR_INIT;
+        if (c->framing == FRAMING_LINES)
+                err_set(&err, RPC_INVALID_REQUEST, -EPROTO,
+                        "failed to parse JSON-RPC message from exec-server stdio: %s", why->text);
+        else
+                err_set(&err, RPC_INVALID_REQUEST, -EPROTO,
+                        "failed to parse websocket JSON-RPC message from exec-server websocket %s: %s",
+                        c->peer, why->text);
+        conn_fail(c, &RPC_ID_NONE, &err, NULL);
+}
+
+void dispatch_message(struct conn *c, struct slice text)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct rpc_message msg;
+        struct json_error why;
+        if (rpc_parse(&a, text, &msg, &why) < 0) {
+                on_malformed(c, &why);
+                return;
+        }
+        switch (msg.kind) {
+        case RPC_REQUEST:
+                on_request(c, &a, &msg);
+                break;
+        case RPC_NOTIFICATION:
+                on_notification(c, &msg);
+                break;
+        case RPC_RESPONSE:
+        case RPC_ERROR:
+                /* We ask clients nothing, so this answers nothing. */
+                conn_close(c, WS_CLOSE_POLICY);
+                break;
+        }
+}

@@ -1,0 +1,294 @@
+#include "server/httpd.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/auth.h"
+#include "server/conn.h"
+#include "server/outq.h"
+#include "wire/ws.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+struct httpd {
+        struct server *server;
+        struct list link; /* server::https */
+        int fd;
+        struct watch *watch;
+        struct timer *timer;
+        struct buf in;
+        struct outq out;
+        char peer[64];
+        bool is_ending; /* the last answer is queued: send it, then close */
+        bool is_shut;   /* sent; discarding until the peer closes */
+        bool is_dead;
+        struct deferred reap;
+};
+
+/* Everything about one request that a route may look at. */
+struct exchange {
+        struct httpd *h;
+        const struct http_request *request;
+        size_t head_bytes; /* what is behind them in h->in came after the head */
+};
+
+struct route {
+        const char *path;
+        void (*handle)(struct exchange *x);
+};
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void free_httpd(struct deferred *d)
+{
+        struct httpd *h = container_of(d, struct httpd, reap);
+        buf_release(&h->in);
+        outq_release(&h->out);
+        free(h);
+}
+
+/* Leaves the server's list; the descriptor is closed unless it was handed over (-1). */
+static void httpd_drop(struct httpd *h)
+{
+        if (h->is_dead)
+                return;
+        h->is_dead = true;
+        h->watch = watch_free(h->watch);
+        h->timer = timer_free(h->timer);
+        h->fd = fd_close(h->fd);
+        list_remove(&h->link);
+        h->server->connection_count--;
+        loop_defer(&h->server->loop, &h->reap);
+}
+
+void httpd_drop_all(struct server *s)
+{
+        struct httpd *h;
+        list_each (h, &s->https, link) {
+                httpd_drop(h);
+        }
+}
+
+static void flush(struct httpd *h)
+{
+        int r = outq_flush(&h->out, h->fd);
+        if (r < 0) {
+                httpd_drop(h);
+                return;
+        }
+        if (r == 0 && h->is_ending && !h->is_shut) {
+                /* Unread bytes would make close() a reset and lose the answer. */
+                h->is_shut = true;
+                if (shutdown(h->fd, SHUT_WR) < 0) {
+                        httpd_drop(h);
+                        return;
+                }
+        }
+        bool reads = h->is_shut || (!h->is_ending && h->out.bytes == 0);
+        watch_set(h->watch, (reads ? WATCH_READ : 0u) | (h->out.bytes ? WATCH_WRITE : 0u));
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------ */
+
+static void answer(struct httpd *h, const struct http_answer *a)
+{
+        struct buf *b = outq_begin(&h->out, 256 + a->body.n);
+        must(http_answer_write(b, a) == 0);
+        must(outq_end(&h->out) == 0);
+        if (a->close)
+                h->is_ending = true;
+}
+
+/* A body that nobody reads ends the connection: what follows it could not be told from it. */
+static bool must_close(const struct http_request *r)
+{
+        return !r->keep_alive || r->content_length > 0 || r->is_chunked;
+}
+
+static void reply(struct exchange *x, int status, const char *text, const char *extra_headers)
+{
+        answer(x->h, &(struct http_answer){
+                             .status = status,
+                             .content_type = text ? "text/plain; charset=utf-8" : NULL,
+                             .body = slice_from_str(text ? text : ""),
+                             .extra_headers = extra_headers,
+                             .is_head = slice_eq(x->request->method, S("HEAD")),
+                             .close = must_close(x->request),
+                     });
+}
+
+static bool is_get_or_head(const struct http_request *r)
+{
+        return slice_eq(r->method, S("GET")) || slice_eq(r->method, S("HEAD"));
+}
+
+/* --- routes ------------------------------------------------------------------------------------------------------- */
+
+static void route_alive(struct exchange *x)
+{
+        if (!is_get_or_head(x->request))
+                reply(x, 405, NULL, "allow: GET,HEAD\r\n");
+        else
+                reply(x, 200, NULL, NULL);
+}
+
+static void route_ready(struct exchange *x)
+{
+        if (is_get_or_head(x->request) && x->h->server->is_draining)
+                reply(x, 503, "draining", NULL);
+        else
+                route_alive(x);
+}
+
+static void upgrade(struct exchange *x, struct slice key)
+{
+        struct httpd *h = x->h;
+        char accept[29], headers[128];
+        ws_accept(key, accept);
+        snprintf(headers, sizeof(headers),
+                 "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: %s\r\n", accept);
+        answer(h, &(struct http_answer){ .status = 101, .extra_headers = headers });
+        struct slice pending = slice_from(h->in.p + x->head_bytes, h->in.n - x->head_bytes);
+        h->watch = watch_free(h->watch);
+        struct conn *c = conn_new_ws(h->server, TAKE_FD(h->fd), h->peer, pending);
+        conn_send_first(c, &h->out);
+        httpd_drop(h);
+}
+
+/* The order of checks is what clients of the reference see (PROTOCOL.md 1.2): form first, then who asks. */
+static void route_websocket(struct exchange *x)
+{
+        const struct http_request *r = x->request;
+        struct slice key = http_header_find(r, S("sec-websocket-key"));
+        if (!slice_eq(r->method, S("GET"))) {
+                reply(x, 405, "Request method must be `GET`", NULL);
+                return;
+        }
+        const char *bad = NULL;
+        if (!http_header_has_token(r, S("connection"), S("upgrade")))
+                bad = "Connection header did not include 'upgrade'";
+        else if (!http_header_has_token(r, S("upgrade"), S("websocket")))
+                bad = "`Upgrade` header did not include 'websocket'";
+        else if (!slice_eq(http_header_find(r, S("sec-websocket-version")), S("13")))
+                bad = "`Sec-WebSocket-Version` header did not include '13'";
+        else if (!key.p)
+                bad = "`Sec-WebSocket-Key` header missing";
+        if (bad) {
+                reply(x, 400, bad, NULL);
+                return;
+        }
+        const char *refusal = auth_check(&x->h->server->config->auth, r, clock_unix_ms() / 1000);
+        if (refusal) {
+                log_warn("upgrade refused", "peer=%s why=%s", x->h->peer, log_quote(slice_from_str(refusal)));
+                reply(x, 401, refusal, NULL);
+                return;
+        }
+        upgrade(x, key);
+}
+
+static const struct route routes[] = {
+        { "/", route_websocket },
+        { "/readyz", route_ready },
+        { "/livez", route_alive },
+        { "/healthz", route_alive },
+};
+
+static void on_request(struct exchange *x)
+{
+        /* A browser sends Origin with every WebSocket; nobody else does. Checked before everything else. */
+        if (http_header_count(x->request, S("origin")) > 0) {
+                reply(x, 403, NULL, NULL);
+                return;
+        }
+        for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+                if (slice_eq(x->request->path, slice_from_str(routes[i].path))) {
+                        routes[i].handle(x);
+                        return;
+                }
+        }
+        reply(x, 404, NULL, NULL);
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+/* Requests may be pipelined; one answer must be on its way before the next request is looked at. */
+static void consume(struct httpd *h)
+{
+        while (!h->is_dead && !h->is_ending && h->out.bytes < LIMIT_OUT_HIGH_BYTES && h->in.n > 0) {
+                struct http_request request;
+                ssize_t used = http_parse(buf_slice(&h->in), &request);
+                if (used == 0)
+                        return;
+                if (used < 0) {
+                        answer(h, &(struct http_answer){ .status = (int)-used, .close = true });
+                        return;
+                }
+                struct exchange x = { .h = h, .request = &request, .head_bytes = (size_t)used };
+                on_request(&x);
+                if (!h->is_dead) {
+                        buf_consume(&h->in, (size_t)used);
+                        timer_start(h->timer, LIMIT_HTTP_HEAD_MS);
+                }
+        }
+}
+
+static void discard(struct httpd *h)
+{
+        ssize_t r = recv(h->fd, h->server->scratch, LIMIT_READ_BYTES, 0);
+        if (r == 0 || (r < 0 && errno != EAGAIN && errno != EINTR))
+                httpd_drop(h);
+}
+
+static void receive(struct httpd *h)
+{
+        char *room;
+        if (buf_reserve(&h->in, HTTP_HEAD_MAX + 1 - h->in.n, &room) < 0 || h->in.n > HTTP_HEAD_MAX)
+                return; /* cannot be: http_parse has refused so long a head */
+        ssize_t r = recv(h->fd, room, HTTP_HEAD_MAX + 1 - h->in.n, 0);
+        if (r > 0) {
+                buf_commit(&h->in, (size_t)r);
+                consume(h);
+        } else if (r == 0 || (errno != EAGAIN && errno != EINTR)) {
+                httpd_drop(h);
+        }
+}
+
+static void on_ready(void *arg, unsigned events)
+{
+        struct httpd *h = arg;
+        if (events & WATCH_READ) {
+                if (h->is_shut)
+                        discard(h);
+                else
+                        receive(h);
+        }
+        if (!h->is_dead)
+                flush(h);
+}
+
+static void on_deadline(void *arg)
+{
+        struct httpd *h = arg;
+        log_debug("http deadline", "peer=%s", h->peer);
+        httpd_drop(h);
+}
+
+void httpd_new(struct server *s, int fd, const char *peer)
+{
+        struct httpd *h = mem_new(struct httpd);
+        h->server = s;
+        h->fd = fd;
+        snprintf(h->peer, sizeof(h->peer), "%s", peer);
+        buf_init(&h->in, HTTP_HEAD_MAX + 1);
+        outq_init(&h->out, FRAMING_RAW, 2 * LIMIT_OUT_HIGH_BYTES);
+        deferred_init(&h->reap, free_httpd);
+        list_append(&s->https, &h->link);
+        s->connection_count++;
+        h->watch = watch_new(&s->loop, fd, on_ready, h);
+        watch_set(h->watch, WATCH_READ);
+        h->timer = timer_new(&s->loop, on_deadline, h);
+        timer_start(h->timer, LIMIT_HTTP_HEAD_MS);
+}

@@ -1,0 +1,83 @@
+/* m_process: the process methods. Decoding is proto/process.c, the work is task*.c; here is only which is which. */
+#include "proto/process.h"
+#include "server/methods.h"
+#include "server/task.h"
+
+#include <errno.h>
+
+static int unknown_process(struct err *err, struct slice id)
+{
+        return err_set(err, RPC_INVALID_REQUEST, -ESRCH, "unknown process id %.*s", SLICE(id));
+}
+
+static void reply_empty(struct req *req)
+{
+        struct jsonw w;
+        req_reply_begin(req, 16, &w);
+        jsonw_object(&w);
+        jsonw_object_end(&w);
+        req_reply_end(req, &w);
+}
+
+static int handle_start(struct req *req, const void *params, struct err *err)
+{
+        return task_start(req, params, err);
+}
+
+static int handle_read(struct req *req, const void *params, struct err *err)
+{
+        const struct process_read *in = params;
+        struct task *t = task_find(req->conn->session, in->process_id);
+        return t ? task_read(t, req, in, err) : unknown_process(err, in->process_id);
+}
+
+static int handle_write(struct req *req, const void *params, struct err *err)
+{
+        const struct process_write *in = params;
+        struct task *t = task_find(req->conn->session, in->process_id);
+        if (t)
+                return task_write(t, req, in, err);
+        struct jsonw w;
+        req_reply_begin(req, 64, &w);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "status", "unknownProcess");
+        jsonw_object_end(&w);
+        req_reply_end(req, &w);
+        return 0;
+}
+
+static int handle_signal(struct req *req, const void *params, struct err *err)
+{
+        const struct process_signal *in = params;
+        struct task *t = task_find(req->conn->session, in->process_id);
+        if (t)
+                return task_signal(t, req, in->signo, err);
+        reply_empty(req);
+        return 0;
+}
+
+static int handle_terminate(struct req *req, const void *params, UNUSED struct err *err)
+{
+        const struct process_terminate *in = params;
+        struct task *t = task_find(req->conn->session, in->process_id);
+        bool was_running = t && task_terminate(t);
+        struct jsonw w;
+        req_reply_begin(req, 32, &w);
+        jsonw_object(&w);
+        jsonw_member_bool(&w, "running", was_running);
+        jsonw_object_end(&w);
+        req_reply_end(req, &w);
+        return 0;
+}
+
+#define EXEC_METHOD(wire_name, params)                                                                   \
+        .name = wire_name, .family = "exec", .needs = NEEDS_READY, .params_size = sizeof(struct params), \
+        .decode = params##_decode
+
+const struct method m_process_start = { EXEC_METHOD("process/start", process_start), .handle = handle_start };
+const struct method m_process_read = { EXEC_METHOD("process/read", process_read), .handle = handle_read };
+const struct method m_process_write = { EXEC_METHOD("process/write", process_write), .handle = handle_write };
+const struct method m_process_signal = { EXEC_METHOD("process/signal", process_signal),
+                                         .handle = handle_signal };
+const struct method m_process_terminate = { EXEC_METHOD("process/terminate", process_terminate),
+                                            .handle = handle_terminate };

@@ -1,0 +1,209 @@
+#include "server/outq.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#define BLOCK_BYTES 4096 /* small messages of one turn share a block */
+#define IOV_COUNT 64
+
+struct block {
+        struct list link; /* outq::blocks */
+        struct buf buf;
+        size_t done; /* bytes sent */
+};
+
+void outq_init(struct outq *q, enum framing framing, size_t max_message)
+{
+        *q = (struct outq){ .framing = framing, .max_message = max_message };
+        list_init(&q->blocks);
+}
+
+static void block_free(struct block *b)
+{
+        list_remove(&b->link);
+        buf_release(&b->buf);
+        free(b);
+}
+
+void outq_release(struct outq *q)
+{
+        struct block *b;
+        list_each (b, &q->blocks, link) {
+                block_free(b);
+        }
+        q->bytes = 0;
+}
+
+static struct block *last_block(struct outq *q)
+{
+        return list_is_empty(&q->blocks) ? NULL : list_entry(q->blocks.prev, struct block, link);
+}
+
+/* The last block when `n` more bytes fit into it, else a new one. */
+static struct block *block_for(struct outq *q, size_t n)
+{
+        struct block *b = last_block(q);
+        if (b && b->buf.allocated - b->buf.n >= n)
+                return b;
+        b = mem_new(struct block);
+        buf_init(&b->buf, SIZE_MAX / 2);
+        char *room;
+        must(buf_reserve(&b->buf, MAX(n, BLOCK_BYTES), &room) == 0);
+        list_append(&q->blocks, &b->link);
+        return b;
+}
+
+struct buf *outq_begin(struct outq *q, size_t hint)
+{
+        size_t head = q->framing == FRAMING_WS ? ws_head_size(MIN(hint, LIMIT_FRAME_OUT_BYTES)) : 0;
+        struct block *b = block_for(q, hint + WS_HEAD_MAX);
+        q->head_at = b->buf.n;
+        q->head_room = head;
+        char *room;
+        must(buf_reserve(&b->buf, head, &room) == 0);
+        buf_commit(&b->buf, head);
+        b->buf.cap = b->buf.n + q->max_message;
+        return &b->buf;
+}
+
+void outq_cancel(struct outq *q)
+{
+        struct block *b = last_block(q);
+        b->buf.cap = SIZE_MAX / 2;
+        buf_truncate(&b->buf, q->head_at);
+        if (b->buf.n == 0)
+                block_free(b);
+}
+
+/* Makes the room in front of the payload exactly as large as its head, and writes it. */
+static void frame_whole(struct outq *q, struct buf *buf, size_t payload)
+{
+        size_t head = ws_head_size(payload);
+        if (head != q->head_room) {
+                char *room;
+                if (head > q->head_room)
+                        must(buf_reserve(buf, head - q->head_room, &room) == 0);
+                memmove(buf->p + q->head_at + head, buf->p + q->head_at + q->head_room, payload);
+                buf->n = q->head_at;
+                buf_commit(buf, head + payload);
+        }
+        (void)ws_head_write(buf->p + q->head_at, WS_TEXT, true, payload);
+}
+
+/* Spreads a long payload into frames of LIMIT_FRAME_OUT_BYTES, from the back, so that each byte moves once. */
+static void frame_split(struct outq *q, struct buf *buf, size_t payload)
+{
+        size_t frames = (payload + LIMIT_FRAME_OUT_BYTES - 1) / LIMIT_FRAME_OUT_BYTES;
+        size_t head = ws_head_size(LIMIT_FRAME_OUT_BYTES);
+        char *room;
+        must(buf_reserve(buf, frames * WS_HEAD_MAX, &room) == 0);
+
+        char *from = buf->p + q->head_at + q->head_room;
+        size_t total = q->head_at;
+        for (size_t i = frames; i-- > 0;) {
+                size_t at = i * LIMIT_FRAME_OUT_BYTES;
+                size_t len = MIN(payload - at, (size_t)LIMIT_FRAME_OUT_BYTES);
+                /* All frames before this one are full, so their heads have the full size. */
+                char *to = buf->p + q->head_at + at + i * head;
+                size_t own = ws_head_size(len);
+                memmove(to + own, from + at, len);
+                (void)ws_head_write(to, i ? WS_CONTINUATION : WS_TEXT, i == frames - 1, len);
+                total += own + len;
+        }
+        buf->n = q->head_at;
+        buf_commit(buf, total - q->head_at);
+}
+
+int outq_end(struct outq *q)
+{
+        struct block *b = last_block(q);
+        struct buf *buf = &b->buf;
+        size_t payload = buf->n - q->head_at - q->head_room;
+        if (payload > q->max_message) {
+                outq_cancel(q);
+                return -EMSGSIZE;
+        }
+        buf->cap = SIZE_MAX / 2;
+        switch (q->framing) {
+        case FRAMING_WS:
+                if (payload <= LIMIT_FRAME_OUT_BYTES)
+                        frame_whole(q, buf, payload);
+                else
+                        frame_split(q, buf, payload);
+                break;
+        case FRAMING_LINES:
+                must(buf_append_char(buf, '\n') == 0);
+                break;
+        case FRAMING_RAW:
+                break;
+        }
+        q->bytes += buf->n - q->head_at;
+        return 0;
+}
+
+void outq_raw(struct outq *q, struct slice bytes)
+{
+        struct block *b = block_for(q, bytes.n);
+        must(buf_append(&b->buf, bytes) == 0);
+        q->bytes += bytes.n;
+}
+
+void outq_control(struct outq *q, enum ws_opcode opcode, struct slice payload)
+{
+        char head[WS_HEAD_MAX];
+        must(payload.n <= 125);
+        outq_raw(q, slice_from(head, ws_head_write(head, opcode, true, payload.n)));
+        if (payload.n)
+                outq_raw(q, payload);
+}
+
+void outq_move(struct outq *to, struct outq *from)
+{
+        struct block *b;
+        list_each (b, &from->blocks, link) {
+                list_remove(&b->link);
+                list_append(&to->blocks, &b->link);
+        }
+        to->bytes += from->bytes;
+        from->bytes = 0;
+}
+
+static void forget_sent(struct outq *q, size_t n)
+{
+        q->bytes -= n;
+        struct block *b;
+        list_each (b, &q->blocks, link) {
+                size_t part = MIN(n, b->buf.n - b->done);
+                b->done += part;
+                n -= part;
+                if (b->done < b->buf.n)
+                        return;
+                block_free(b);
+        }
+}
+
+int outq_flush(struct outq *q, int fd)
+{
+        while (q->bytes > 0) {
+                struct iovec iov[IOV_COUNT];
+                int count = 0;
+                struct block *b;
+                list_each (b, &q->blocks, link) {
+                        if (count == IOV_COUNT)
+                                break;
+                        iov[count++] = (struct iovec){ b->buf.p + b->done, b->buf.n - b->done };
+                }
+                ssize_t r = writev(fd, iov, count);
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0)
+                        return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? 1 : -errno;
+                forget_sent(q, (size_t)r);
+                if (q->bytes > 0 && count < IOV_COUNT)
+                        return 1; /* the kernel's buffer is full: do not ask again only to hear so */
+        }
+        return 0;
+}

@@ -1,0 +1,273 @@
+#include "server/server.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/conn.h"
+#include "server/environment.h"
+#include "server/httpd.h"
+#include "server/listener.h"
+#include "server/session.h"
+#include "server/task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Room in the scratch buffer for the rest of the read before: less than a frame head and a control frame. */
+#define SCRATCH_REST_BYTES 512
+
+static void flush_all(void *arg)
+{
+        struct server *s = arg;
+        struct conn *c;
+        while ((c = list_first(&s->dirty, struct conn, dirty_link)))
+                conn_flush(c);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+void server_stop(struct server *s, int exit_code)
+{
+        s->exit_code = exit_code;
+        server_drain(s);
+}
+
+static bool has_processes(struct server *s)
+{
+        return s->procs.used > 0;
+}
+
+static void each_session(struct server *s, void (*fn)(struct session *session))
+{
+        struct session *session;
+        for (size_t pos = 0; (session = map_next(&s->sessions, &pos));)
+                fn(session);
+}
+
+static void end_gently(struct session *session)
+{
+        struct task *t;
+        list_each (t, &session->all, session_link) {
+                task_end_gently(t);
+        }
+}
+
+static void end_now(struct session *session)
+{
+        struct task *t;
+        list_each (t, &session->all, session_link) {
+                task_end_now(t);
+        }
+}
+
+static void end_all_now(struct server *s)
+{
+        each_session(s, end_now);
+        struct session *session;
+        list_each (session, &s->ended_sessions, ended_link) {
+                end_now(session);
+        }
+}
+
+/* Everything has ended: tell clients, and leave the loop once that is sent. */
+static void finish(struct server *s)
+{
+        struct conn *c;
+        list_each (c, &s->conns, link) {
+                conn_close(c, WS_CLOSE_GOING_AWAY);
+        }
+        flush_all(s);
+        loop_stop(&s->loop);
+}
+
+static void on_drain_timer(void *arg)
+{
+        struct server *s = arg;
+        if (s->is_killing || !has_processes(s)) {
+                finish(s); /* killed, and still there: the spawner's end takes care of what the kernel holds */
+                return;
+        }
+        s->is_killing = true;
+        end_all_now(s);
+        timer_start(s->drain_timer, LIMIT_SHUTDOWN_KILL_MS);
+}
+
+void server_process_gone(struct server *s)
+{
+        if (s->is_draining && !has_processes(s))
+                timer_start(s->drain_timer, 0);
+}
+
+void server_drain(struct server *s)
+{
+        if (s->is_draining) {
+                if (!s->is_killing)
+                        on_drain_timer(s); /* asked twice: the grace period is over */
+                return;
+        }
+        s->is_draining = true;
+        uint64_t grace_ms = s->config->shutdown_grace_period_ms;
+        log_info("shutting down", "processes=%u", s->procs.used);
+        s->drain_timer = timer_new(&s->loop, on_drain_timer, s);
+        if (!has_processes(s) || grace_ms == 0) {
+                timer_start(s->drain_timer, 0);
+                return;
+        }
+        each_session(s, end_gently);
+        timer_start(s->drain_timer, grace_ms);
+}
+
+static void on_stop_signal(uv_signal_t *handle, int signo)
+{
+        struct server *s = handle->data;
+        log_info("signal", "signal=%d", signo);
+        server_drain(s);
+}
+
+/* The spawner, and as sub-reaper whatever it left: reaped in one place. */
+static void on_child(UNUSED uv_signal_t *handle, UNUSED int signo)
+{
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+                ;
+}
+
+/* --- the beginning ------------------------------------------------------------------------------------------------ */
+
+static void watch_signal(struct server *s, uv_signal_t *handle, uv_signal_cb fn, int signo)
+{
+        uv_signal_init(&s->loop.uv, handle);
+        handle->data = s;
+        uv_signal_start(handle, fn, signo);
+}
+
+/* One descriptor per connection, three per process: as many as the system lets us have. Children get the original
+ * limit back. */
+static void raise_file_limit(void)
+{
+        struct rlimit r;
+        if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+                r.rlim_cur = r.rlim_max;
+                if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+                        log_warn_r(-errno, "file limit stays");
+        }
+}
+
+static int print_url(const char *url)
+{
+        _free_ char *line = mem_printf("%s\n", url);
+        return fd_write_all(STDOUT_FILENO, slice_from_str(line));
+}
+
+static void warn_if_open(const struct config *config)
+{
+        if (config->listen_url.kind != LISTEN_WS || config->auth.mode != AUTH_NONE)
+                return;
+        if (geteuid() == 0)
+                log_warn("running as root without authentication: every local user can become root",
+                         "remedy=--ws-auth");
+        if (!listen_url_is_loopback(&config->listen_url))
+                log_warn("listening beyond loopback without authentication", "listen=%s",
+                         log_quote(slice_from_str(config->listen)));
+}
+
+/* stdio: descriptors 0 and 1 carry the protocol; nothing else may ever see them. */
+static int open_stdio(struct server *s, struct err *err)
+{
+        int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+        int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (in < 0 || out < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+                return err_set(err, 0, -errno, "stdio: %s", errno_text(errno));
+        fd_close(null);
+        (void)conn_new_stdio(s, in, out);
+        return 0;
+}
+
+static int open_listener(struct server *s, struct err *err)
+{
+        const struct listen_url *url = &s->config->listen_url;
+        if (url->kind == LISTEN_STDIO)
+                return open_stdio(s, err);
+        s->listener = listener_new(s, url, err);
+        if (!s->listener)
+                return err->code;
+        int r = print_url(listener_url(s->listener));
+        return r < 0 ? err_set(err, 0, r, "stdout: %s", errno_text(r)) : 0;
+}
+
+static int server_init(struct server *s, const struct config *config, struct err *err)
+{
+        *s = (struct server){ .config = config };
+        list_init(&s->conns);
+        list_init(&s->dirty);
+        list_init(&s->https);
+        list_init(&s->expired);
+        list_init(&s->ended_sessions);
+        list_init(&s->assembly_waiting);
+        list_init(&s->assembly_holding);
+        for (size_t i = 0; i < ARRAY_LEN(s->retained); i++)
+                list_init(&s->retained[i]);
+        map_init(&s->sessions);
+        random_uuid(s->id);
+        s->scratch = mem_alloc(SCRATCH_REST_BYTES + LIMIT_READ_BYTES + BUF_PADDING);
+
+        int r = loop_init(&s->loop, err);
+        if (r < 0)
+                return r;
+        loop_on_turn_end(&s->loop, flush_all, s);
+        r = procs_init(&s->procs, &s->loop, config->output_chunk_bytes,
+                       config->retained_output_bytes_per_process, err);
+        if (r < 0)
+                return r;
+        raise_file_limit(); /* after the spawner began: commands get the limit that it has */
+        watch_signal(s, &s->sigterm, on_stop_signal, SIGTERM);
+        watch_signal(s, &s->sigint, on_stop_signal, SIGINT);
+        watch_signal(s, &s->sigchld, on_child, SIGCHLD);
+        return open_listener(s, err);
+}
+
+static void server_release(struct server *s)
+{
+        s->listener = listener_free(s->listener);
+        httpd_drop_all(s);
+        struct conn *c;
+        list_each (c, &s->conns, link) {
+                conn_drop(c);
+        }
+        procs_release(&s->procs);
+        sessions_release(s);
+        s->assembly_timer = timer_free(s->assembly_timer);
+        s->drain_timer = timer_free(s->drain_timer);
+        uv_close((uv_handle_t *)&s->sigterm, NULL);
+        uv_close((uv_handle_t *)&s->sigint, NULL);
+        uv_close((uv_handle_t *)&s->sigchld, NULL);
+        loop_release(&s->loop);
+        map_release(&s->sessions);
+        free(s->scratch);
+}
+
+int server_run(const struct config *config)
+{
+        struct err err = ERR_INIT;
+        struct server s;
+        signal(SIGPIPE, SIG_IGN); /* a dead peer is an errno, not a death */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        environment_init();
+        warn_if_open(config);
+        if (server_init(&s, config, &err) < 0) {
+                fprintf(stderr, "farhand: %s\n", err.text);
+                return 1;
+        }
+        log_info("listening", "listen=%s server=%s", log_quote(slice_from_str(config->listen)), s.id);
+        loop_run(&s.loop);
+        int exit_code = s.exit_code;
+        server_release(&s);
+        environment_release();
+        return exit_code;
+}

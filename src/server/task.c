@@ -1,0 +1,247 @@
+#include "server/task.h"
+
+#include "base/base64.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/retention.h"
+#include "server/task_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+
+struct task *task_find(const struct session *session, struct slice id)
+{
+        return map_find(&session->tasks, id);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void unname(struct task *t)
+{
+        if (!t->is_named)
+                return;
+        t->is_named = false;
+        map_remove(&t->session->tasks, task_id(t));
+}
+
+static void free_task(struct deferred *d)
+{
+        struct task *t = container_of(d, struct task, reap);
+        must(list_is_empty(&t->readers) && list_is_empty(&t->writes) && list_is_empty(&t->starts));
+        t->process = process_free(t->process);
+        write_ids_free(t->write_ids);
+        free(t->program);
+        free(t->search_path);
+        free(t->id);
+        free(t);
+}
+
+void task_forget(struct task *t)
+{
+        must(!t->process || t->process->is_gone);
+        if (!list_is_linked(&t->session_link))
+                return;
+        unname(t);
+        retention_leave(t);
+        task_readers_fail(t);
+        task_writes_fail(t);
+        t->retention = timer_free(t->retention);
+        list_remove(&t->session_link);
+        loop_defer(&t->session->server->loop, &t->reap);
+}
+
+/* The id is free again. Output goes; what the process left running stays, and belongs to the session. */
+static void on_retention_over(void *arg)
+{
+        struct task *t = arg;
+        unname(t);
+        task_readers_fail(t);
+        retention_leave(t);
+        output_release(&t->process->output);
+        t->retention = timer_free(t->retention);
+        if (t->process->is_gone)
+                task_forget(t);
+}
+
+struct task *task_new(struct session *session, struct slice id)
+{
+        struct task *t = mem_new(struct task);
+        t->session = session;
+        t->id = slice_dup(id);
+        t->id_len = id.n;
+        list_init(&t->starts);
+        list_init(&t->readers);
+        list_init(&t->writes);
+        list_init(&t->signals);
+        list_init(&t->retained_link);
+        deferred_init(&t->reap, free_task);
+        list_append(&session->all, &t->session_link);
+        t->is_named = true;
+        map_put(&session->tasks, task_id(t), t);
+        return t;
+}
+
+void task_abandon(struct task *t)
+{
+        must(!t->process);
+        task_forget(t);
+}
+
+/* --- what clients are told ---------------------------------------------------------------------------------------- */
+
+/* The connection to tell, or NULL while nobody listens. */
+static struct conn *listener_of(struct task *t)
+{
+        struct conn *c = t->session->conn;
+        return c && conn_is_usable(c) ? c : NULL;
+}
+
+static void notify_begin(struct task *t, struct conn *c, const char *method, size_t extra, uint64_t seq,
+                         struct jsonw *w)
+{
+        conn_notify_begin(c, method, jsonw_string_max(task_id(t)) + 128 + extra, w);
+        jsonw_object(w);
+        jsonw_member_string(w, "processId", task_id(t));
+        jsonw_member_u64(w, "seq", seq);
+}
+
+static void notify_end(struct conn *c, struct jsonw *w)
+{
+        jsonw_object_end(w);
+        conn_notify_end(c, w);
+}
+
+static void on_output(struct process *p, enum stream stream, uint64_t seq, struct slice bytes)
+{
+        struct task *t = p->owner;
+        retention_grew(t);
+        struct conn *c = listener_of(t);
+        if (c) {
+                struct jsonw w;
+                notify_begin(t, c, "process/output", base64_encoded_size(bytes.n), seq, &w);
+                jsonw_member_str(&w, "stream", stream_name(stream));
+                jsonw_key(&w, "chunk");
+                jsonw_base64(&w, bytes);
+                notify_end(c, &w);
+        }
+        task_readers_wake(t);
+}
+
+static void on_exited(struct process *p, uint64_t seq)
+{
+        struct task *t = p->owner;
+        log_info("process exited", "session=%s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
+                 p->exit_code);
+        struct conn *c = listener_of(t);
+        if (c) {
+                struct jsonw w;
+                notify_begin(t, c, "process/exited", 0, seq, &w);
+                jsonw_member_i64(&w, "exitCode", p->exit_code);
+                jsonw_member_bool(&w, "sandboxDenied", false);
+                notify_end(c, &w);
+        }
+        task_readers_wake(t);
+}
+
+static void on_closed(struct process *p, uint64_t seq)
+{
+        struct task *t = p->owner;
+        struct server *s = t->session->server;
+        struct conn *c = listener_of(t);
+        if (c) {
+                struct jsonw w;
+                notify_begin(t, c, "process/closed", 0, seq, &w);
+                notify_end(c, &w);
+        }
+        task_readers_wake(t);
+        task_reclass(t);
+        t->retention = timer_new(&s->loop, on_retention_over, t);
+        timer_start(t->retention, s->config->exited_process_retention_ms);
+}
+
+static void on_gone(struct process *p)
+{
+        struct task *t = p->owner;
+        struct session *session = t->session;
+        task_signals_answer_all(t);
+        if (!t->is_named)
+                task_forget(t);
+        session_task_gone(session);
+        server_process_gone(session->server);
+}
+
+static void on_started(struct process *p)
+{
+        struct task *t = p->owner;
+        log_info("process started", "session=%s proc=%s pid=%d", t->session->id, log_quote(task_id(t)),
+                 (int)p->pid);
+        task_start_succeeded(t);
+        task_writes_go_on(t);
+        task_readers_wake(t);
+}
+
+static void on_failed(struct process *p, const char *step, int os_errno)
+{
+        struct task *t = p->owner;
+        /* The id is free before the answer goes out: a client may try again at once. */
+        unname(t);
+        task_start_failed(t, step, os_errno);
+        task_readers_fail(t);
+        task_writes_fail(t);
+}
+
+static void on_stdin_moved(struct process *p)
+{
+        task_writes_go_on(p->owner);
+}
+
+static void on_signalled(struct process *p, int os_errno)
+{
+        task_signal_answered(p->owner, os_errno);
+}
+
+const struct process_events task_process_events = {
+        .started = on_started,
+        .failed = on_failed,
+        .output = on_output,
+        .exited = on_exited,
+        .closed = on_closed,
+        .stdin_moved = on_stdin_moved,
+        .signalled = on_signalled,
+        .gone = on_gone,
+};
+
+/* --- ending ------------------------------------------------------------------------------------------------------- */
+
+bool task_terminate(struct task *t)
+{
+        if (process_has_exited(t->process))
+                return false;
+        if (t->process->state == PROC_STARTING && !t->is_cancelled) {
+                t->is_cancelled = true;
+                unname(t);
+                task_start_failed(t, NULL, 0);
+                task_readers_fail(t);
+        }
+        process_kill(t->process);
+        return true;
+}
+
+void task_end_gently(struct task *t)
+{
+        if (t->process->is_gone || t->process->state == PROC_STARTING)
+                return;
+        task_signal_silently(t, SIGTERM);
+        task_signal_silently(t, SIGCONT); /* a stopped process hears SIGTERM only when it goes on */
+}
+
+void task_end_now(struct task *t)
+{
+        if (!t->process->is_gone)
+                process_kill_rest(t->process);
+}
+
+void task_pause(struct task *t, bool paused)
+{
+        process_pause(t->process, paused);
+}

@@ -1,0 +1,29 @@
+/* task_internal: between the files of a task: its life and notifications (task.c), its start (task_start.c), those who
+ * read (task_read.c), those who write or signal (task_write.c). */
+#pragma once
+
+#include "server/dispatch.h"
+#include "server/task.h"
+
+extern const struct process_events task_process_events;
+
+struct task *task_new(struct session *session, struct slice id);
+void task_abandon(struct task *t); /* nothing was begun: its id is free, it is freed */
+
+/* task_start.c: the waiting answer of process/start; `step` NULL: it was cancelled. */
+void task_start_succeeded(struct task *t);
+void task_start_failed(struct task *t, const char *step, int os_errno);
+
+/* task_read.c */
+void task_readers_wake(struct task *t); /* something has changed */
+void task_readers_fail(struct task *t); /* the id is no longer known */
+
+/* task_write.c */
+void task_writes_go_on(struct task *t); /* there is room, or stdin has closed, or the start is done */
+void task_writes_fail(struct task *t);  /* the id is no longer known */
+void write_ids_free(struct write_ids *ids);
+
+/* task_signal.c */
+void task_signal_silently(struct task *t, int signo); /* to the whole tree; nobody waits */
+void task_signal_answered(struct task *t, int os_errno);
+void task_signals_answer_all(struct task *t); /* the tree is gone */

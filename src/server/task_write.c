@@ -1,0 +1,149 @@
+/* task_write: process/write (PROTOCOL.md 6.5).
+ *
+ * Writes of one process are done in order of arrival. One that finds stdin full, or the process still starting, waits,
+ * and so do all behind it; nothing else does. A writeId is remembered once its write was accepted.
+ */
+#include "base/mem.h"
+#include "proto/process.h"
+#include "server/task_internal.h"
+
+#include <errno.h>
+
+/* --- ids of accepted writes --------------------------------------------------------------------------------------- */
+
+struct write_ids {
+        struct map set;
+        char **ring; /* LIMIT_WRITE_IDS places, grows to that */
+        size_t count, next;
+};
+
+static bool is_known(const struct task *t, struct slice id)
+{
+        return t->write_ids && id.p && map_find(&t->write_ids->set, id);
+}
+
+static void remember(struct task *t, struct slice id)
+{
+        if (!id.p)
+                return;
+        if (!t->write_ids) {
+                t->write_ids = mem_new(struct write_ids);
+                map_init(&t->write_ids->set);
+        }
+        struct write_ids *ids = t->write_ids;
+        char *copy = slice_dup(id);
+        if (ids->count < LIMIT_WRITE_IDS) {
+                if ((ids->count & (ids->count - 1)) == 0) /* grows by doubling */
+                        ids->ring = mem_realloc(ids->ring, MAX(ids->count * 2, 1) * sizeof(*ids->ring));
+                ids->ring[ids->count++] = copy;
+        } else {
+                char *oldest = ids->ring[ids->next];
+                map_remove(&ids->set, slice_from_str(oldest));
+                free(oldest);
+                ids->ring[ids->next] = copy;
+                ids->next = (ids->next + 1) % LIMIT_WRITE_IDS;
+        }
+        map_put(&ids->set, slice_from_str(copy), copy);
+}
+
+void write_ids_free(struct write_ids *ids)
+{
+        if (!ids)
+                return;
+        for (size_t i = 0; i < ids->count; i++)
+                free(ids->ring[i]);
+        free(ids->ring);
+        map_release(&ids->set);
+        free(ids);
+}
+
+/* --- writes ------------------------------------------------------------------------------------------------------- */
+
+struct writer {
+        struct parked parked;
+        struct list link; /* task::writes */
+        char *bytes;
+        size_t len;
+        char *id; /* NULL when it has none */
+};
+
+static void reply_status(struct conn *c, const struct rpc_id *id, const char *status)
+{
+        struct jsonw w;
+        conn_reply_begin(c, id, 64, &w);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "status", status);
+        jsonw_object_end(&w);
+        conn_reply_end(c, id, &w);
+}
+
+/* The status to answer, or NULL when it must wait. */
+static const char *try_write(struct task *t, struct slice bytes, struct slice id)
+{
+        struct process *p = t->process;
+        if (p->state == PROC_STARTING && !t->is_cancelled)
+                return NULL;
+        if (is_known(t, id))
+                return "accepted";
+        int r = process_write(p, bytes);
+        if (r == -EAGAIN)
+                return NULL;
+        if (r < 0)
+                return "stdinClosed";
+        remember(t, id);
+        return "accepted";
+}
+
+static void writer_forget(struct parked *parked)
+{
+        struct writer *w = container_of(parked, struct writer, parked);
+        list_remove(&w->link);
+        free(w->bytes);
+        free(w->id);
+        free(w);
+}
+
+int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err)
+{
+        const char *status = list_is_empty(&t->writes) ? try_write(t, in->bytes, in->write_id) : NULL;
+        if (status) {
+                reply_status(req->conn, req->id, status);
+                return 0;
+        }
+        struct writer *w = mem_new(struct writer);
+        int e = parked_init(&w->parked, req, sizeof(*w) + in->bytes.n + in->write_id.n, writer_forget, err);
+        if (e < 0) {
+                free(w);
+                return e;
+        }
+        w->bytes = slice_dup(in->bytes);
+        w->len = in->bytes.n;
+        w->id = in->write_id.p ? slice_dup(in->write_id) : NULL;
+        list_append(&t->writes, &w->link);
+        return 0;
+}
+
+static void answer_first(struct task *t, const char *status)
+{
+        struct writer *w = list_first(&t->writes, struct writer, link);
+        reply_status(w->parked.conn, &w->parked.id, status);
+        parked_done(&w->parked);
+}
+
+void task_writes_go_on(struct task *t)
+{
+        struct writer *w;
+        while ((w = list_first(&t->writes, struct writer, link))) {
+                struct slice id = w->id ? slice_from_str(w->id) : (struct slice){ 0 };
+                const char *status = try_write(t, slice_from(w->bytes, w->len), id);
+                if (!status)
+                        return;
+                answer_first(t, status);
+        }
+}
+
+void task_writes_fail(struct task *t)
+{
+        while (!list_is_empty(&t->writes))
+                answer_first(t, "unknownProcess");
+}
