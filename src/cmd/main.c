@@ -3,6 +3,9 @@
 
 #include "base/slice.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 static const struct command commands[] = {
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
@@ -19,8 +22,20 @@ static void print_help(FILE *to)
         fprintf(to, "\n`farhand COMMAND --help` explains one. farhand(1) explains all.\n");
 }
 
+/* A supervisor may start us without 0, 1 or 2. The next descriptor that we open must not become one of them. */
+static int fill_stdio(void)
+{
+        int fd;
+        do
+                fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        return fd < 0 ? -1 : close(fd);
+}
+
 int main(int argc, char **argv)
 {
+        if (fill_stdio() < 0)
+                return 1;
         const char *name = argc > 1 ? argv[1] : "";
         if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
                 printf("farhand %s\n", FARHAND_VERSION);

@@ -11,8 +11,8 @@
 #include <signal.h>
 
 /* Matching costs pattern bytes x name bytes at worst. Real policies have a dozen patterns; beyond these: -32602. */
-#define PATTERN_BYTES_MAX (64 * KIB)
-#define PATTERN_WORK_MAX (256 * MIB)
+#define PATTERN_BYTES_MAX (16 * KIB)
+#define PATTERN_WORK_MAX (32 * MIB)
 
 static void decode_process_id(struct decoder *d, struct slice *ret)
 {
@@ -144,16 +144,15 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
                 in->has_env_policy = true;
                 decode_env_policy(&d, v, &in->env_policy);
         }
+        if (!d.has_failed && in->argc == 0)
+                decode_fail(&d, "argv must not be empty");
         sandbox = decode_peek(&d, "sandbox");
         in->has_sandbox = sandbox != NULL;
-        if (sandbox)
+        if (sandbox && !d.has_failed)
                 d.has_failed = sandbox_admit(a, doc, sandbox, err) < 0;
         check_network(&d, in->has_sandbox);
         if ((v = decode_peek(&d, "metadata")))
                 check_metadata(&d, v);
-
-        if (!d.has_failed && in->argc == 0)
-                decode_fail(&d, "argv must not be empty");
         return decode_end(&d);
 }
 

@@ -71,8 +71,8 @@ static void on_request(struct conn *c, struct arena *a, const struct rpc_message
         int r;
         if (!m)
                 r = err_set(&err, RPC_METHOD_NOT_FOUND, -ENOSYS,
-                            "exec-server stub does not implement `%.*s` yet", (int)MIN(msg->method.n, 256),
-                            msg->method.p);
+                            "exec-server stub does not implement `%.*s` yet",
+                            (int)MIN(msg->method.n, ERR_TEXT_BYTES), msg->method.p);
         else
                 r = admit(m, &req, msg->params, &params, &err);
         if (r == 0)

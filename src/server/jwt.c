@@ -1,7 +1,7 @@
 /* jwt: see jwt.h.
  *
  * A token is hostile until its signature is good: nothing inside is decoded before that, so that JSON of strangers is
- * never parsed. What the claims must look like is what the reference takes: whole seconds, strings, no surprises.
+ * never parsed. The claims have the types that the reference asks for, also where nobody compares them.
  */
 #include "server/jwt.h"
 
@@ -13,6 +13,7 @@
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 
+#define JWT_INVALID "invalid websocket jwt"
 #define SIGNATURE_CHARS 43 /* 32 bytes in base64url */
 
 static bool signature_is_good(const struct auth *a, struct slice text, struct slice signature)

@@ -5,7 +5,5 @@
 #include "base/slice.h"
 #include "server/auth.h"
 
-#define JWT_INVALID "invalid websocket jwt"
-
 /* NULL when `a` (of AUTH_SIGNED_BEARER_TOKEN) lets the token pass, else the body of the 401: a literal. */
 NODISCARD const char *jwt_check(const struct auth *a, struct slice token, int64_t now_unix_seconds);

@@ -1,4 +1,5 @@
 /* m_session: initialize (PROTOCOL.md 3.1 and 4, EXTENSIONS.md): a new session, or an old one again. */
+#include "base/base64.h"
 #include "base/log.h"
 #include "proto/session.h"
 #include "server/environment.h"
@@ -92,6 +93,17 @@ static void write_result(struct req *req, const struct session *session)
         req_reply_end(req, &w);
 }
 
+/* A client that reads less could not be told of one chunk of output. */
+static int check_max_message(struct req *req, const struct initialize *in, struct err *err)
+{
+        size_t least =
+                base64_encoded_size(req->server->config->output_chunk_bytes) + 8 * LIMIT_PROCESS_ID_BYTES;
+        if (in->has_max_message_bytes && in->max_message_bytes < least)
+                return err_set(err, RPC_INVALID_PARAMS, -EINVAL, "maxMessageBytes: must be at least %zu",
+                               least);
+        return 0;
+}
+
 static int handle(struct req *req, const void *params, struct err *err)
 {
         const struct initialize *in = params;
@@ -100,7 +112,9 @@ static int handle(struct req *req, const void *params, struct err *err)
                 return err_set(err, RPC_INVALID_REQUEST, -EALREADY,
                                "initialize may only be sent once per connection");
         struct session *session = NULL;
-        int r = find_or_make(req, in, &session, err);
+        int r = check_max_message(req, in, err);
+        if (r == 0)
+                r = find_or_make(req, in, &session, err);
         if (r < 0)
                 return r;
         c->is_initialized = true;

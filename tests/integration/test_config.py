@@ -115,7 +115,7 @@ def test_a_wrong_type_is_refused(tmp, line, key):
     ("detached_session_ttl_ms = -1", "detached_session_ttl_ms"),
     ("max_message_bytes = -5", "max_message_bytes"),
     ("max_message_bytes = 0", "max_message_bytes"),
-    ("max_sessions = 99999999999999999999", "max_sessions"),
+    ("max_sessions = 99999999999999999999", "line 1"),
     ('log_level = "loud"', "log_level"),
     ('log_format = "xml"', "log_format"),
     ('ws_auth = "password"', "ws_auth"),

@@ -116,12 +116,19 @@ def test_positional_params_are_not_supported(client):
 # Unknown methods
 
 
-@pytest.mark.parametrize("method", ["nope/nope", "", "process", "process/Start", "initialized", "x" * 5000,
+@pytest.mark.parametrize("method", ["nope/nope", "", "process", "process/Start", "initialized", "x" * 4000,
                                     "environmentConfig/read", "capabilities/discoverV2", "\N{SNOWMAN}`\"\\"])
 def test_an_unknown_method_is_named(client, method):
     error = client.error(method, {})
     assert error.code == -32601
     assert error.message == f"exec-server stub does not implement `{method}` yet"
+
+
+def test_an_endless_method_name_is_cut_in_the_answer(client):
+    error = client.error("x" * 100_000, {})
+    assert error.code == -32601
+    assert error.message.startswith("exec-server stub does not implement `xxx")
+    assert len(error.message) < 5000
 
 
 def test_an_unknown_method_before_initialize(server):

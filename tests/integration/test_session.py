@@ -71,12 +71,18 @@ def test_an_unknown_session_is_refused(server, client):
     assert error.data["reason"] == "unknown"
 
 
-@pytest.mark.parametrize("session", ["no-such", "", "x" * 1000, "00000000-0000-4000-8000-000000000000", "\"\\\n\0"],
+@pytest.mark.parametrize("session", ["no-such", "", "x" * 1000, "00000000-0000-4000-8000-000000000000", "\"\\\n\x01"],
                          ids=["word", "empty", "long", "foreign", "control"])
 def test_strange_session_ids_are_unknown(server, session):
     error = resume_error(server, session)
     assert (error.code, error.message) == (-32600, f"unknown session id {session}")
     assert error.data["reason"] in ("unknown", "otherServer")
+
+
+def test_a_session_id_with_a_nul_is_unknown(server):
+    # The text is cut there; code and reason are what programs look at.
+    error = resume_error(server, "a\0b")
+    assert (error.code, error.message, error.data["reason"]) == (-32600, "unknown session id a", "unknown")
 
 
 def test_a_session_of_another_server_is_told_apart(server):

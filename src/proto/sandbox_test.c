@@ -1,0 +1,195 @@
+/* sandbox_test: the few profiles that ask for nothing run; every other one is refused, and so is every mistake. */
+#include "proto/sandbox.h"
+
+#include "proto/test_internal.h"
+#include "unit.h"
+
+#include <errno.h>
+
+#define UNAVAILABLE "sandbox intent cannot be enforced on this executor"
+
+#define CONTEXT(permissions) "{'windowsSandboxLevel':'disabled','permissions':" permissions "}"
+#define BESIDE(more) "{'windowsSandboxLevel':'disabled','permissions':{'type':'disabled'}," more "}"
+#define MANAGED(fs, net) CONTEXT("{'type':'managed','file_system':" fs ",'network':'" net "'}")
+#define ENTRIES(entries) MANAGED("{'type':'restricted','entries':[" entries "]}", "enabled")
+#define SPECIAL(kind, access) "{'path':{'type':'special','value':{'kind':'" kind "'}},'access':'" access "'}"
+#define AT(path, access) "{'path':{'type':'path','path':'" path "'},'access':'" access "'}"
+#define GLOB(access) "{'path':{'type':'glob_pattern','pattern':'**/*.env'},'access':'" access "'}"
+
+struct row {
+        const char *text;
+        const char *message; /* NULL: runs plainly */
+};
+
+static void check(const struct row *rows, size_t count)
+{
+        for (size_t i = 0; i < count; i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct err err = ERR_INIT;
+                struct json_doc doc;
+                const struct json *value = test_parse(&a, slice_from_str(rows[i].text), &doc);
+                int r = sandbox_admit(&a, &doc, value, &err);
+
+                eq_str(err.text, rows[i].message ? rows[i].message : "");
+                eq_int(r, rows[i].message ? -EINVAL : 0);
+                eq_int(err.rpc, rows[i].message ? RPC_INVALID_PARAMS : 0);
+                bool is_unavailable = rows[i].message && !strcmp(rows[i].message, UNAVAILABLE);
+                ok(is_unavailable == (err.reason != NULL && err.remedy != NULL));
+                if (is_unavailable)
+                        eq_str(err.reason, "sandboxUnavailable");
+        }
+}
+
+TEST(profiles_that_ask_for_nothing_run_plainly)
+{
+        static const struct row rows[] = {
+                { CONTEXT("{'type':'disabled'}"), NULL },
+                { CONTEXT("{'type':'external','network':'enabled'}"), NULL },
+                { MANAGED("{'type':'unrestricted'}", "enabled"), NULL },
+                { ENTRIES(SPECIAL("root", "write")), NULL },
+                { ENTRIES(AT("/", "write")), NULL },
+                { ENTRIES(AT("file:///", "write")), NULL },
+                { ENTRIES(AT("file:///a/..", "write")), NULL },
+                { ENTRIES(AT("/srv", "write") "," SPECIAL("root", "write")), NULL },
+                { ENTRIES(SPECIAL("root", "write") "," SPECIAL("project_roots", "write")), NULL },
+                { MANAGED("{'type':'restricted','entries':[" SPECIAL("root",
+                                                                     "write") "],"
+                                                                              "'glob_scan_max_depth':null}",
+                          "enabled"),
+                  NULL },
+        };
+
+        check(rows, ARRAY_LEN(rows));
+}
+
+TEST(profiles_that_forbid_anything_are_refused)
+{
+        static const struct row rows[] = {
+                { CONTEXT("{'type':'external','network':'restricted'}"), UNAVAILABLE },
+                { MANAGED("{'type':'unrestricted'}", "restricted"), UNAVAILABLE },
+                { MANAGED("{'type':'restricted','entries':[" SPECIAL("root", "write") "]}", "restricted"),
+                  UNAVAILABLE },
+                { ENTRIES(""), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "read")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "deny")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "none")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("project_roots", "write")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("current_working_directory", "write")), UNAVAILABLE },
+                { ENTRIES(AT("/tmp", "write")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "write") "," AT("/etc", "read")), UNAVAILABLE },
+                { ENTRIES(AT("/etc", "deny") "," SPECIAL("root", "write")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "write") "," SPECIAL("minimal", "read")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "write") "," GLOB("deny")), UNAVAILABLE },
+                { ENTRIES(SPECIAL("root", "write") "," GLOB("write")), UNAVAILABLE },
+                { ENTRIES("{'path':{'type':'special','value':{'kind':'root','subpath':'a'}},"
+                          "'access':'write'}"),
+                  UNAVAILABLE },
+        };
+
+        check(rows, ARRAY_LEN(rows));
+}
+
+TEST(shapes_of_older_clients_are_refused_not_ignored)
+{
+        static const struct row rows[] = {
+                { "{'sandboxPolicy':{'type':'danger-full-access'}}", UNAVAILABLE },
+                { "{'sandboxPolicy':{'type':'read-only'},'sandboxPolicyCwd':'/'}", UNAVAILABLE },
+                { "{'fileSystemSandboxPolicy':{}}", UNAVAILABLE },
+                { BESIDE("'sandboxPolicy':{'type':'read-only'}"), UNAVAILABLE },
+                { BESIDE("'additionalPermissions':{}"), UNAVAILABLE },
+                { BESIDE("'additionalPermissions':null"), NULL },
+                { CONTEXT("{'network':{'enabled':true},'file_system':null}"), UNAVAILABLE },
+                { CONTEXT("{'file_system':{'read':['/']}}"), UNAVAILABLE },
+                { BESIDE("'sandboxOverride':'escalatedSandboxWithRestrictions'"), UNAVAILABLE },
+        };
+
+        check(rows, ARRAY_LEN(rows));
+}
+
+TEST(a_profile_of_the_wrong_shape_is_a_mistake)
+{
+        static const struct row rows[] = {
+                { "5", "invalid type: number, expected struct WireFileSystemSandboxContext" },
+                { "[]", "invalid type: sequence, expected struct WireFileSystemSandboxContext" },
+                { "{}", "missing field `permissions`" },
+                { "{'permissions':{'type':'disabled'}}", "missing field `windowsSandboxLevel`" },
+                { CONTEXT("5"), "invalid type: number, expected struct ExecPermissionProfile" },
+                { CONTEXT("{}"), "missing field `type`" },
+                { CONTEXT("{'type':5}"), "invalid type: number, expected string or map" },
+                { CONTEXT("{'type':'x'}"),
+                  "unknown variant `x`, expected one of `managed`, `disabled`, `external`" },
+                { CONTEXT("{'type':'external'}"), "missing field `network`" },
+                { CONTEXT("{'type':'external','network':true}"),
+                  "invalid type: boolean `true`, expected string or map" },
+                { CONTEXT("{'type':'managed'}"), "missing field `file_system`" },
+                { CONTEXT("{'type':'managed','fileSystem':{}}"), "missing field `file_system`" },
+                { MANAGED("{'type':'unrestricted'}", "Enabled"),
+                  "unknown variant `Enabled`, expected `restricted` or `enabled`" },
+                { MANAGED("{}", "enabled"), "missing field `type`" },
+                { MANAGED("{'type':'restricted'}", "enabled"), "missing field `entries`" },
+                { MANAGED("{'type':'restricted','entries':{}}", "enabled"),
+                  "invalid type: map, expected a sequence" },
+                { MANAGED("{'type':'restricted','entries':[],'glob_scan_max_depth':0}", "enabled"),
+                  "invalid value: integer `0`, expected a nonzero usize" },
+        };
+
+        check(rows, ARRAY_LEN(rows));
+}
+
+TEST(an_entry_of_the_wrong_shape_is_a_mistake)
+{
+        static const struct row rows[] = {
+                { ENTRIES("5"), "invalid type: number, expected struct ExecFileSystemSandboxEntry" },
+                { ENTRIES("{}"), "missing field `path`" },
+                { ENTRIES("{'path':{},'access':'read'}"), "missing field `type`" },
+                { ENTRIES("{'path':{'type':'path','path':'/a'}}"), "missing field `access`" },
+                { ENTRIES(AT("/a", "READ")),
+                  "unknown variant `READ`, expected one of `read`, `write`, `deny`, `none`" },
+                { ENTRIES(SPECIAL("bogus", "write")),
+                  "unknown variant `bogus`, expected one of `root`, `minimal`, `current_working_directory`, "
+                  "`project_roots`, `tmpdir`, `slash_tmp`, `unknown`" },
+                { ENTRIES(SPECIAL("unknown", "write")), "missing field `path`" },
+                { ENTRIES("{'path':{'type':'special'},'access':'write'}"), "missing field `value`" },
+                { ENTRIES("{'path':{'type':'glob_pattern'},'access':'deny'}"), "missing field `pattern`" },
+                { ENTRIES("{'path':{'type':'path','path':'/'},'access':'write','missing_path_behavior':'x'}"),
+                  "unknown variant `x`, expected `skip`" },
+                { ENTRIES(AT("a", "write")), "path is not absolute: a" },
+                { ENTRIES(AT("file:///C:/x", "write")),
+                  "sandbox permission path URI `file:///C:/x` is not valid on this exec-server host: "
+                  "'file:///C:/x' is invalid on 'linux'" },
+                { ENTRIES(SPECIAL("root", "write") ",null"),
+                  "invalid type: null, expected struct ExecFileSystemSandboxEntry" },
+        };
+
+        check(rows, ARRAY_LEN(rows));
+}
+
+TEST(what_stands_beside_the_profile_is_checked)
+{
+        static const struct row rows[] = {
+                { BESIDE("'cwd':null,'workspaceRoots':[],'windowsSandboxPrivateDesktop':null"), NULL },
+                { BESIDE("'cwd':'file:///w','workspaceRoots':['/w','file:///v']"), NULL },
+                { BESIDE("'policyContext':{'cwd':'file:///w'},'userHomeDir':'file:///root'"), NULL },
+                { BESIDE("'temporaryDirectories':['/tmp'],'sandboxOverride':'noOverride'"), NULL },
+                { BESIDE("'windowsSandboxProxySettingsMode':'preserve','useLegacyLandlock':true"), NULL },
+                { BESIDE("'sandboxOverride':'bypassSandboxFirstAttempt','later':5"), NULL },
+                { BESIDE("'cwd':5"), "invalid type: number, expected a string" },
+                { BESIDE("'cwd':'w'"), "path is not absolute: w" },
+                { BESIDE("'cwd':'file://h/w'"), "sandbox cwd URI `file://h/w` is not valid on this "
+                                                "exec-server host: 'file://h/w' is invalid on 'linux'" },
+                { BESIDE("'workspaceRoots':null"), "invalid type: null, expected a sequence" },
+                { BESIDE("'workspaceRoots':['/w','w']"), "path is not absolute: w" },
+                { BESIDE("'userHomeDir':'~'"), "path is not absolute: ~" },
+                { BESIDE("'temporaryDirectories':'/tmp'"),
+                  "invalid type: string \"/tmp\", expected a sequence" },
+                { BESIDE("'useLegacyLandlock':null"), "invalid type: null, expected a boolean" },
+                { BESIDE("'windowsSandboxPrivateDesktop':1"), "invalid type: number, expected a boolean" },
+                { BESIDE("'windowsSandboxProxySettingsMode':'x'"),
+                  "unknown variant `x`, expected `reconcile` or `preserve`" },
+                { BESIDE("'sandboxOverride':null"), "invalid type: null, expected string or map" },
+                { "{'permissions':{'type':'disabled'},'windowsSandboxLevel':'x'}",
+                  "unknown variant `x`, expected one of `disabled`, `restricted-token`, `elevated`, `mxc`" },
+        };
+
+        check(rows, ARRAY_LEN(rows));
+}
