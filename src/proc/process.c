@@ -76,7 +76,7 @@ static void note_exit_and_closed(struct process *p)
 static void send_kill(struct process *p)
 {
         p->is_killed = true;
-        stdin_close(p);
+        stdin_refuse(p); /* not closed yet: a child that reads the end first would exit by itself */
         spawn_kill(p->procs->spawner, p->number);
         procs_sent(p->procs);
 }

@@ -5,8 +5,9 @@
 #include "proc/process.h"
 
 /* stdin.c */
-void stdin_flush(struct process *p); /* writes what the descriptor takes */
-void stdin_close(struct process *p); /* forgets what is queued, closes, tells the owner once */
+void stdin_flush(struct process *p);  /* writes what the descriptor takes */
+void stdin_refuse(struct process *p); /* takes no more, forgets what is queued, tells the owner once */
+void stdin_close(struct process *p);  /* the same, and the child reads the end */
 
 /* process.c: what the spawner said of it */
 void process_on_started(struct process *p, pid_t pid);

@@ -103,7 +103,7 @@ void stdin_flush(struct process *p)
                 p->events->stdin_moved(p);
 }
 
-void stdin_close(struct process *p)
+void stdin_refuse(struct process *p)
 {
         struct piece *piece;
         list_each (piece, &p->stdin_queue, link) {
@@ -112,13 +112,18 @@ void stdin_close(struct process *p)
         }
         p->stdin_queued = 0;
         p->stdin_watch = watch_free(p->stdin_watch);
-        if (p->is_tty)
-                p->stdin_fd = -1; /* the terminal itself belongs to out[0] */
-        else
-                p->stdin_fd = fd_close(p->stdin_fd);
         if (!p->stdin_open)
                 return;
         p->stdin_open = false;
         process_watch_streams(p);
         p->events->stdin_moved(p);
+}
+
+void stdin_close(struct process *p)
+{
+        stdin_refuse(p);
+        if (p->is_tty)
+                p->stdin_fd = -1; /* the terminal itself belongs to out[0] */
+        else
+                p->stdin_fd = fd_close(p->stdin_fd);
 }
