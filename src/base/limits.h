@@ -41,14 +41,17 @@
 
 /* Bytes queued for a child's stdin: a write that finds so many waiting is itself held back. */
 #define LIMIT_STDIN_BYTES (8 * MIB)
+/* The same of all processes: a write that does not fit any more is refused with -32021. */
+#define LIMIT_STDIN_TOTAL_BYTES (1024ULL * MIB)
 /* writeIds remembered per process, each at most so long. Longer: -32602. */
 #define LIMIT_WRITE_IDS 4096
 #define LIMIT_WRITE_ID_BYTES 256
 
-/* Requests of one connection that wait (long polls, held-back writes, starts), and the bytes that they hold.
- * Beyond: -32021. */
+/* Requests of one connection that wait (long polls, held-back writes, starts), the bytes that they hold, and the bytes
+ * of all connections together. Beyond: -32021. */
 #define LIMIT_PARKED_REQUESTS 4096
-#define LIMIT_PARKED_BYTES (192LL * MIB)
+#define LIMIT_PARKED_BYTES (192ULL * MIB)
+#define LIMIT_PARKED_TOTAL_BYTES (1024ULL * MIB)
 
 /* Longest wait of a long poll; more is clamped. */
 #define LIMIT_WAIT_MS 600000
@@ -66,6 +69,8 @@
 #define LIMIT_HALF_DEAD_MS 2000
 /* After the kill at shutdown, this long for the kernel to end what it holds. */
 #define LIMIT_SHUTDOWN_KILL_MS 2000
+/* At the very end connections have this long to take their close frame. */
+#define LIMIT_FAREWELL_MS 1000
 /* Ids of expired sessions are remembered so long, and so many. */
 #define LIMIT_EXPIRED_MEMORY_MS 600000
 #define LIMIT_EXPIRED_MEMORY 4096

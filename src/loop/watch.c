@@ -23,11 +23,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct watch *w = container_of(poll, struct watch, poll);
         if (status < 0) {
-                /* libuv stopped the handle; the caller's read or write will show why. */
-                unsigned wanted = w->events;
-                w->events = 0;
-                w->fn(w->arg, wanted);
-                return;
+                /* libuv has stopped the handle. There may be bytes before the error: go on watching until the caller's
+                 * read or write has shown it. */
+                uv_poll_start(&w->poll, (int)w->events, on_poll);
+                events = (int)w->events;
         }
         w->fn(w->arg, (unsigned)events & w->events);
 }

@@ -172,3 +172,17 @@ const char *env_get(const char *const *env, const char *name)
         }
         return NULL;
 }
+
+void env_scrub(char **environment)
+{
+        char **kept = environment;
+        for (char **at = environment; *at; at++) {
+                struct slice rest = slice_from_str(*at);
+                struct slice name = slice_split(&rest, '=');
+                if (is_listed(name, server_names, ARRAY_LEN(server_names)))
+                        explicit_bzero(*at, strlen(*at));
+                else
+                        *kept++ = *at;
+        }
+        *kept = NULL;
+}

@@ -32,5 +32,9 @@ NODISCARD const char **env_build(struct arena *a, const struct env_policy *polic
                                  const char *const *inherited, const struct env_var *request,
                                  size_t request_count, const char *default_shell);
 
+/* Takes the server's secrets out of its own environment and wipes their memory, so that no child reads them in
+ * /proc/PID/environ. Call it before the first fork. */
+void env_scrub(char **environment);
+
 /* The value of a variable in such a list, or NULL. */
 const char *env_get(const char *const *env, const char *name);

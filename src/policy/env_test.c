@@ -214,3 +214,17 @@ TEST(many_variables_cost_no_more_than_their_number)
         eq_u64(n, COUNT); /* a quadratic search would not end within the test's time */
         eq_str(env[COUNT - 1], "N99999=v");
 }
+
+TEST(scrubbing_takes_secrets_out_and_wipes_them)
+{
+        char token[] = "FARHAND_TOKEN=abc", home[] = "HOME=/h", lower[] = "openai_identity_token_file=x",
+             last[] = "Z=1";
+        char *environment[] = { token, home, lower, last, NULL };
+        env_scrub(environment);
+        eq_str(environment[0], "HOME=/h");
+        eq_str(environment[1], "Z=1");
+        ok(!environment[2]);
+        for (size_t i = 0; i < sizeof(token); i++)
+                eq_int(token[i], 0);
+        eq_int(lower[0], 0);
+}

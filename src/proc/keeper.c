@@ -13,9 +13,10 @@
 #include <sys/wait.h>
 
 #define MS_NS 1000000L
-#define KILL_WAIT_FIRST_MS 1 /* between two rounds of killing when nothing was reaped … */
+#define KILL_WAIT_FIRST_MS 1  /* between two rounds of killing when nothing was reaped … */
 #define KILL_WAIT_LAST_MS 100 /* … growing up to here */
 #define SEND_WAIT_MS 5
+#define WALK_KEPT 512
 
 #define WAKE_SET (SYS_SIGNAL_BIT(SIGCHLD) | SYS_SIGNAL_BIT(KEEPER_LOOK) | SYS_SIGNAL_BIT(KEEPER_KILL))
 
@@ -135,17 +136,30 @@ static long start_fork(struct keeper *k, pid_t self)
 
 /* ---- the keeper ---- */
 
+static int walk(const struct keeping *s, int signo)
+{
+        struct tree_entry *room = s->k->walk_room;
+        int r = tree_signal(signo, room, KEEPER_WALK_MAX);
+        /* Pages beyond the first few do not stay for the rest of the command's life. */
+        if (room[WALK_KEPT].pid != 0)
+                sys_discard(room, KEEPER_WALK_MAX * sizeof(*room), MADV_REMOVE);
+        return r;
+}
+
 static void killing_round(struct keeping *s)
 {
         if (s->root)
                 (void)sys_kill(-s->root, SIGKILL);
-        (void)tree_signal(SIGKILL); /* tried again until wait says that nobody is left */
+        (void)walk(s, SIGKILL); /* tried again until wait says that nobody is left */
 }
 
 /* The server always reads, unless it is stopped; then the order to kill must still be heard. */
 static void report(struct keeping *s, const struct spawn_report *what)
 {
-        while (sys_send(s->k->socket, what, sizeof(*what), MSG_DONTWAIT | MSG_NOSIGNAL) == -EAGAIN) {
+        for (;;) {
+                long r = sys_send(s->k->socket, what, sizeof(*what), MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (r != -EAGAIN && r != -ENOBUFS && r != -ENOMEM)
+                        return;
                 struct timespec ts = { .tv_nsec = SEND_WAIT_MS * MS_NS };
                 if (sys_sigtimedwait(SYS_SIGNAL_BIT(KEEPER_KILL), &ts) == KEEPER_KILL)
                         s->is_killing = true;
@@ -172,7 +186,7 @@ static int signal_send(const struct keeping *s, int signo, uint32_t scope)
 {
         int r = 0;
         if (scope == SPAWN_TREE)
-                r = tree_signal(signo);
+                r = walk(s, signo);
         else if (s->root)
                 r = sys_kill(scope == SPAWN_GROUP ? -s->root : s->root, signo);
         return r == -ESRCH ? 0 : r;
@@ -238,16 +252,13 @@ static void order_release(struct keeper *k)
 {
         for (int i = 0; i < 3; i++)
                 sys_close(k->order.stdio[i]);
-        void *once = k->is_fork ? NULL : k->once;
-        size_t once_bytes = k->once_bytes;
-        atomic_bool *busy = k->is_fork ? NULL : k->request_busy;
+        if (!k->is_fork && k->strings)
+                sys_discard(k->strings, k->strings_bytes, MADV_DONTNEED);
+        _Atomic(void *) *owner = k->is_fork ? NULL : k->strings_owner;
 
-        /* First, so that the spawner does not do the same when we are killed in between. */
         atomic_store_explicit(&k->is_over, true, memory_order_release);
-        if (once)
-                sys_unmap(once, once_bytes);
-        if (busy)
-                atomic_store_explicit(busy, false, memory_order_release);
+        if (owner)
+                atomic_store_explicit(owner, NULL, memory_order_release);
 }
 
 static void start(struct keeping *s)
@@ -270,6 +281,9 @@ static void start(struct keeping *s)
                 what.os_errno = k->failed_errno;
         }
         order_release(k);
+        /* Who hears of the start may rely on the command alone holding its pipes. Normally long done. */
+        while (!atomic_load_explicit(&k->is_handed_over, memory_order_acquire) && sys_getppid() == k->spawner)
+                (void)sys_call0(SYS_sched_yield);
         report(s, &what);
 }
 

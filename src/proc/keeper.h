@@ -10,11 +10,13 @@
 
 #include "base/compat.h"
 #include "proc/spawn_msg.h"
+#include "proc/tree.h"
 
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-#define KEEPER_SIGNALS 64 /* waiting at once for one command; a power of two */
+#define KEEPER_WALK_MAX 16384 /* processes that one walk over the tree reaches */
+#define KEEPER_SIGNALS 64     /* waiting at once for one command; a power of two */
 
 /* How the spawner wakes a keeper. SIGTERM is the kernel's too, when the spawner dies. */
 #define KEEPER_LOOK SIGUSR1 /* look into `signals` */
@@ -40,12 +42,17 @@ struct keeper {
         bool is_fork;
         void *child_stack; /* top */
         struct keeper_order order;
-        atomic_bool *request_busy; /* cleared by the keeper when the start is over, and `once` unmapped; each may be */
-        void *once;                /* NULL. A forked keeper has copies: then the spawner does it. */
-        size_t once_bytes;
+        struct tree_entry *walk_room; /* KEEPER_WALK_MAX */
+        /* Where the order's strings are; for either, NULL = not there. The keeper gives the pages of `strings` back
+         * and clears *strings_owner when the start is over; a forked keeper has copies and does nothing. What a
+         * keeper that is killed did not do, the spawner does. */
+        void *strings;
+        size_t strings_bytes;
+        _Atomic(void *) *strings_owner;
 
         /* Written by the spawner at any time. A ring: `signals_in` is the spawner's, `signals_out` the keeper's. */
         atomic_bool kill_wanted;
+        atomic_bool is_handed_over; /* the spawner has closed its copies of the command's descriptors */
         _Atomic uint32_t signals_in, signals_out;
         struct {
                 int32_t signo;

@@ -29,7 +29,7 @@ void output_release(struct output *o)
                 o->first = c->next;
                 free(c);
         }
-        *o->total -= o->bytes;
+        *o->total -= o->bytes + o->count * sizeof(struct chunk);
         output_init(o, o->cap_bytes, o->total);
 }
 
@@ -45,7 +45,7 @@ bool output_drop_oldest(struct output *o)
                 o->last = NULL;
         o->count--;
         o->bytes -= c->len;
-        *o->total -= c->len;
+        *o->total -= c->len + sizeof(*c);
         o->dropped_bytes += c->len;
         o->dropped_seq = c->seq;
         free(c);
@@ -67,7 +67,7 @@ void output_append(struct output *o, enum stream stream, uint64_t seq, struct sl
         o->last = c;
         o->count++;
         o->bytes += c->len;
-        *o->total += c->len;
+        *o->total += c->len + sizeof(*c);
 
         /* The newest chunk stays, however large: a reader must be able to move on. */
         while (o->first != c && (o->bytes > o->cap_bytes || o->count > LIMIT_RETAINED_CHUNKS))

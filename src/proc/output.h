@@ -32,7 +32,7 @@ struct output {
         size_t count;
         uint64_t bytes;
         uint64_t cap_bytes;
-        uint64_t *total;        /* sum over all outputs, shared */
+        uint64_t *total;        /* memory of all outputs, shared */
         uint64_t dropped_bytes; /* in all */
         uint64_t dropped_seq;   /* chunks up to this number may be gone */
 };

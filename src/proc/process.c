@@ -16,6 +16,8 @@
  * root wrote is late, and a child that goes on writing cannot hold the exit back. */
 #define EXIT_DRAIN_BYTES MIB
 
+#define TTY_RETRY_MS 100
+
 enum event { EV_STARTED, EV_EXIT, EV_EOF, EV_KILL, EVENTS };
 
 struct step {
@@ -27,6 +29,7 @@ struct step {
 static void close_stream(struct process_stream *s)
 {
         s->watch = watch_free(s->watch);
+        s->retry = timer_free(s->retry);
         s->fd = fd_close(s->fd);
 }
 
@@ -149,6 +152,23 @@ static size_t read_stream(struct process_stream *s, size_t max, bool *ret_ended)
         return n;
 }
 
+static void on_retry(void *arg)
+{
+        struct process_stream *s = arg;
+        s->retry = timer_free(s->retry);
+        process_watch_streams(s->process);
+}
+
+/* Nobody holds the terminal, but its leader lives and may open it again. Closing it would send a SIGHUP; watching it
+ * would never sleep. */
+static void rest(struct process_stream *s)
+{
+        if (!s->retry)
+                s->retry = timer_new(s->process->procs->loop, on_retry, s);
+        timer_start(s->retry, TTY_RETRY_MS);
+        process_watch_streams(s->process);
+}
+
 /* One chunk. False when there was nothing more to read. */
 static bool read_chunk(struct process_stream *s)
 {
@@ -161,7 +181,9 @@ static bool read_chunk(struct process_stream *s)
                 output_append(&p->output, s->stream, seq, bytes);
                 p->events->output(p, s->stream, seq, bytes);
         }
-        if (ended)
+        if (ended && p->is_tty && !process_has_exited(p) && !p->is_ending)
+                rest(s);
+        else if (ended)
                 close_stream(s);
         return n > 0 && !ended;
 }
@@ -196,7 +218,7 @@ void process_watch_streams(struct process *p)
                 struct process_stream *s = &p->out[i];
                 if (!s->watch)
                         continue;
-                unsigned events = p->is_paused ? 0 : WATCH_READ;
+                unsigned events = p->is_paused || s->retry ? 0 : WATCH_READ;
                 if (p->is_tty && i == 0 && p->stdin_queued > 0)
                         events |= WATCH_WRITE;
                 watch_set(s->watch, events);
@@ -229,6 +251,7 @@ static void set_exit(struct process *p, int status)
 static void root_ended(struct process *p)
 {
         bool ends_streams = p->is_tty || p->is_killed;
+        p->is_ending = true;
         if (!p->is_paused || ends_streams)
                 drain_streams(p);
         if (ends_streams)
@@ -270,6 +293,10 @@ void process_on_gone(struct process *p)
                 p->is_killed = true;
                 p->exit_code = -1;
                 root_ended(p);
+        } else if (p->state == PROC_EXITED && !p->is_paused) {
+                drain_streams(p); /* nobody of the tree is left to hold them */
+                if (streams_ended(p))
+                        happen(p, EV_EOF);
         }
         p->events->gone(p);
 }
@@ -382,13 +409,19 @@ static struct process *process_new(struct procs *ps, const struct process_events
         return p;
 }
 
+void process_silence(struct process *p)
+{
+        p->stdin_open = false; /* the owner asked for it: it is not told */
+        stdin_close(p);
+        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
+                close_stream(&p->out[i]);
+}
+
 struct process *process_free(struct process *p)
 {
         if (!p)
                 return NULL;
-        stdin_close(p);
-        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
-                close_stream(&p->out[i]);
+        process_silence(p);
         output_release(&p->output);
         free(p);
         return NULL;

@@ -27,7 +27,9 @@ struct process_events {
                        uint64_t seq);           /* exited and the streams have ended: nothing follows */
         void (*stdin_moved)(struct process *p); /* there is room again, or stdin has closed */
         void (*signalled)(struct process *p, int os_errno); /* answers process_signal, in order */
-        void (*gone)(struct process *p);                    /* the tree is gone; the last event */
+        /* The tree is gone: the last event, unless a stranger holds a stream or the owner has paused: then `closed`
+         * follows when they let go. */
+        void (*gone)(struct process *p);
 };
 
 enum process_state {
@@ -44,6 +46,7 @@ struct process_stream {
         enum stream stream;
         int fd; /* -1 when it has ended */
         struct watch *watch;
+        struct timer *retry; /* a terminal that nobody holds now: looked at again later */
 };
 
 struct process {
@@ -56,6 +59,7 @@ struct process {
         bool is_tty;
         bool is_paused;
         bool is_killed; /* process_kill was called */
+        bool is_ending; /* the root has ended; its exit is being worked off */
         bool is_gone;
         bool stdin_open;              /* process_write may accept */
         struct process_stream out[2]; /* [0] stdout or the terminal, [1] stderr */
@@ -78,12 +82,16 @@ struct procs {
         uint32_t table_size, used, next_number;
         size_t chunk_bytes;      /* the most that one turn reads of one stream */
         uint64_t retained_cap;   /* bytes per process */
-        uint64_t retained_total; /* sum over all */
+        uint64_t retained_total; /* memory of all */
+        uint64_t stdin_total;    /* bytes queued for all */
+        bool is_sweeping;        /* a spawner was lost: there may be children that nobody owns */
         char *scratch;           /* chunk_bytes */
 };
 
 NODISCARD int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t retained_cap,
                          struct err *err);
+/* Call on SIGCHLD: reaps, and ends whatever the server adopted when a spawner and a keeper were killed. */
+void procs_reap(struct procs *ps);
 void procs_release(struct procs *ps); /* ends everything that runs; frees no process */
 
 struct process_request {
@@ -102,10 +110,13 @@ NODISCARD struct process *process_start(struct procs *ps, const struct process_r
 /* Only after `gone`, or never heard of again (server end). NULL is fine; returns NULL. */
 struct process *process_free(struct process *p);
 
+/* No more events but `gone` and `signalled`: streams and stdin are closed. */
+void process_silence(struct process *p);
+
 bool process_has_exited(const struct process *p);
 
 /* Copies what stdin does not take at once. 0; -EAGAIN when so much waits already that the caller must hold this write
- * back until stdin_moved; -EPIPE when stdin is closed or was never open. */
+ * back until stdin_moved; -ENOBUFS when all stdin queues together are full; -EPIPE when stdin is closed or was never open. */
 NODISCARD int process_write(struct process *p, struct slice bytes);
 
 void process_pause(struct process *p, bool paused);

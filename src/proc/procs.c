@@ -6,8 +6,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proc/process_internal.h"
+#include "proc/tree.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 static struct process *find(struct procs *ps, uint32_t number)
 {
@@ -69,6 +72,8 @@ static void on_lost(void *arg)
                 if (ps->table[i])
                         forget(ps, ps->table[i]);
         start_spawner(ps);
+        ps->is_sweeping = true;
+        procs_reap(ps);
 }
 
 static const struct spawn_events spawn_events = {
@@ -118,6 +123,25 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
         *ps = (struct procs){ .loop = loop, .chunk_bytes = chunk_bytes, .retained_cap = retained_cap };
         ps->scratch = mem_alloc(chunk_bytes);
         return try_start_spawner(ps, err);
+}
+
+static void end_stranger(void *arg, pid_t pid)
+{
+        struct procs *ps = arg;
+        if (ps->spawner && pid == spawn_pid(ps->spawner))
+                return;
+        (void)kill(pid, SIGKILL); /* an unreaped child of ours: nobody else can have its number */
+}
+
+void procs_reap(struct procs *ps)
+{
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+                ;
+        /* Keepers end their trees themselves when the spawner dies; only when the last of them is gone is what is left
+         * nobody's. Its death brings the next signal, so this goes on until nobody is left. */
+        int r = ps->is_sweeping ? tree_each_child(end_stranger, ps) : 0;
+        if (r < 0)
+                log_warn_r(r, "cannot look for orphans");
 }
 
 void procs_release(struct procs *ps)

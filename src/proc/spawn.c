@@ -141,7 +141,7 @@ static struct packet *packet_free(struct packet *p)
 static void queue_clear(struct spawner *s)
 {
         struct packet *p;
-        list_each(p, &s->queue, link)
+        list_each (p, &s->queue, link)
                 packet_free(p);
 }
 
@@ -157,6 +157,9 @@ struct spawner *spawner_free(struct spawner *s)
         if (!s)
                 return NULL;
         s->socket = fd_close(s->socket);
+        /* Should somebody have stopped it, it must not sleep through the end; others are not harmed by this one. */
+        if (!s->is_lost)
+                (void)kill(s->pid, SIGCONT);
         queue_clear(s);
         commands_clear(s);
         map_release(&s->commands);
@@ -236,7 +239,8 @@ static int packet_queue(struct spawner *s, const struct spawn_order *order, stru
         list_init(&p->link);
         p->order = *order;
         p->n = strings.n;
-        memcpy(p->bytes, strings.p, strings.n);
+        if (strings.n > 0)
+                memcpy(p->bytes, strings.p, strings.n);
         for (size_t i = 0; i < fd_count; i++) {
                 int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
                 if (fd < 0) {
@@ -251,8 +255,8 @@ static int packet_queue(struct spawner *s, const struct spawn_order *order, stru
 }
 
 /* Fails only when a descriptor cannot be duplicated for the queue. */
-static int packet_put(struct spawner *s, const struct spawn_order *order, struct slice strings, const int fds[],
-                      size_t fd_count)
+static int packet_put(struct spawner *s, const struct spawn_order *order, struct slice strings,
+                      const int fds[], size_t fd_count)
 {
         if (s->is_lost)
                 return 0;

@@ -49,10 +49,10 @@ enum spawn_step {
 struct spawn_report {
         uint32_t kind;
         uint32_t number;
-        pid_t pid;         /* started */
-        uint32_t step;     /* failed: enum spawn_step */
-        int32_t os_errno;  /* failed, signalled */
-        int32_t status;    /* exited */
+        pid_t pid;        /* started */
+        uint32_t step;    /* failed: enum spawn_step */
+        int32_t os_errno; /* failed, signalled */
+        int32_t status;   /* exited */
         uint64_t user_us;
         uint64_t system_us;
         uint64_t max_rss_bytes;

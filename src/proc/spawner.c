@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "proc/keeper.h"
+#include "proc/slot.h"
 #include "proc/spawn.h"
 #include "proc/spawn_msg.h"
 #include "proc/sys.h"
@@ -38,34 +39,10 @@
 #define SANITIZED 0
 #endif
 
-#define STACK_BYTES (16 * 1024) /* of the keeper, and again of its child; the deepest use is under 6 KiB */
-#define SLOTS_SPARE 16          /* kept for the next command; more are given back */
-#define REQUESTS_SPARE 4
 #define RETRY_FIRST_MS 1 /* between two looks at something that does not want to die */
 #define RETRY_LAST_MS 100
 #define KEEPERS_END_MS 2000 /* after the server has gone: then keepers are killed … */
 #define ALL_END_MS 10000    /* … and then we go: what is left has its SIGKILL, or is not ours to kill */
-
-/* A start order as it came in, and its strings as execve wants them. Shared with the keeper until execve is over. */
-struct request {
-        struct list link; /* spawner::requests */
-        atomic_bool is_busy;
-        char bytes[SPAWN_INLINE_MAX];
-        char *pointers[SPAWN_INLINE_MAX + 3]; /* a string has at least its NUL; three lists end in NULL */
-};
-
-/* One command. Lies at the top of its own mapping, above the two stacks:
- *
- *     guard | child's stack | keeper's stack | struct slot
- */
-struct slot {
-        struct list link; /* spawner::live or ::spare */
-        struct request *request;
-        pid_t pid;
-        bool is_killed;   /* it was told to end */
-        bool is_orphaned; /* the keeper was killed: `gone` waits until what it left is gone */
-        struct keeper keeper;
-};
 
 struct state {
         struct spawner_setup setup;
@@ -73,95 +50,24 @@ struct state {
         int signals; /* signalfd: SIGCHLD; SIGTERM when the server dies */
         bool is_forking;
         bool is_closing;
-        bool is_sweeping;  /* there may be children that are not keepers */
+        bool is_sweeping;   /* there may be children that are not keepers */
         bool is_cancelling; /* a killed keeper may hang in execve */
         int retry_ms;
         uint64_t closing_since_ms;
-        size_t page, slot_bytes;
-        struct list live, spare, requests;
-        size_t spares;
+        struct slots slots;
         struct request *next; /* the one to receive into */
 };
-
-/* ---- memory ---- */
-
-static struct request *request_get(struct state *s)
-{
-        struct request *found = NULL, *r;
-        size_t spare = 0;
-        list_each(r, &s->requests, link) {
-                if (atomic_load_explicit(&r->is_busy, memory_order_acquire))
-                        continue;
-                if (!found)
-                        found = r;
-                else if (++spare > REQUESTS_SPARE) {
-                        list_remove(&r->link);
-                        munmap(r, sizeof(*r));
-                }
-        }
-        if (found)
-                return found;
-
-        r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (r == MAP_FAILED)
-                return NULL;
-        list_append(&s->requests, &r->link);
-        return r;
-}
-
-static struct slot *slot_get(struct state *s)
-{
-        struct slot *slot = list_first(&s->spare, struct slot, link);
-        char *map;
-        if (slot) {
-                list_remove(&slot->link);
-                s->spares--;
-                map = (char *)(slot + 1) - s->slot_bytes;
-        } else {
-                /* Shared, so that a forked keeper sees the same struct. */
-                map = mmap(NULL, s->slot_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-                if (map == MAP_FAILED)
-                        return NULL;
-                if (mprotect(map, s->page, PROT_NONE) < 0) {
-                        munmap(map, s->slot_bytes);
-                        return NULL;
-                }
-                slot = (struct slot *)(void *)(map + s->slot_bytes) - 1;
-        }
-        *slot = (struct slot){ .pid = -1 };
-        list_init(&slot->link);
-        slot->keeper.child_stack = map + s->page + STACK_BYTES;
-        return slot;
-}
-
-/* Only when nobody runs on its stacks: the keeper is reaped, and so is a child that had not reached execve. */
-static void slot_put(struct state *s, struct slot *slot)
-{
-        list_remove(&slot->link);
-        if (s->spares < SLOTS_SPARE) {
-                list_prepend(&s->spare, &slot->link);
-                s->spares++;
-        } else
-                munmap((char *)(slot + 1) - s->slot_bytes, s->slot_bytes);
-}
-
-static void order_release(struct slot *slot)
-{
-        if (slot->keeper.once)
-                munmap(slot->keeper.once, slot->keeper.once_bytes);
-        slot->keeper.once = NULL;
-        if (slot->request)
-                atomic_store_explicit(&slot->request->is_busy, false, memory_order_release);
-        slot->request = NULL;
-}
 
 /* ---- reports ---- */
 
 /* May sleep while the server is stopped; when the server dies it gets EPIPE. */
 static void report(const struct state *s, const struct spawn_report *what)
 {
-        while (send(s->setup.socket, what, sizeof(*what), MSG_NOSIGNAL) < 0 && errno == EINTR)
-                continue;
+        while (send(s->setup.socket, what, sizeof(*what), MSG_NOSIGNAL) < 0) {
+                if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
+                        return;
+                (void)poll(NULL, 0, RETRY_FIRST_MS);
+        }
 }
 
 static void report_gone(const struct state *s, uint32_t number)
@@ -178,55 +84,6 @@ static void report_failed(const struct state *s, uint32_t number, enum spawn_ste
 
 /* ---- starting ---- */
 
-/* Makes the three lists over `bytes`. The server is trusted; a bug in it must still not become ours. */
-static int order_unpack(struct keeper_order *o, const struct spawn_order *order, char *bytes, char **pointers)
-{
-        const uint32_t counts[] = { order->argc, order->envc, order->candidatec };
-        char ***lists[] = { (char ***)&o->argv, (char ***)&o->env, (char ***)&o->candidates };
-        char *end = bytes + order->bytes;
-        if (order->bytes == 0 || end[-1] != 0 || order->argc == 0)
-                return -EBADMSG;
-
-        o->cwd = bytes;
-        bytes += strlen(bytes) + 1;
-        for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
-                *lists[i] = pointers;
-                for (uint32_t k = 0; k < counts[i]; k++) {
-                        if (bytes >= end)
-                                return -EBADMSG;
-                        *pointers++ = bytes;
-                        bytes += strlen(bytes) + 1;
-                }
-                *pointers++ = NULL;
-        }
-        return bytes == end ? 0 : -EBADMSG;
-}
-
-/* Strings of a memfd, and the pointers to them, in a mapping of their own. */
-static int order_read_memfd(struct slot *slot, const struct spawn_order *order, int fd)
-{
-        size_t strings = (size_t)order->argc + order->envc + order->candidatec + 3;
-        if (order->bytes > SPAWN_REQUEST_MAX || strings > SPAWN_REQUEST_MAX)
-                return -E2BIG;
-        size_t pointer_bytes = strings * sizeof(char *), n = pointer_bytes + order->bytes;
-
-        char *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (map == MAP_FAILED)
-                return -errno;
-        slot->keeper.once = map;
-        slot->keeper.once_bytes = n;
-
-        for (size_t at = 0; at < order->bytes;) {
-                ssize_t r = pread(fd, map + pointer_bytes + at, order->bytes - at, (off_t)at);
-                if (r < 0 && errno == EINTR)
-                        continue;
-                if (r <= 0)
-                        return r < 0 ? -errno : -EBADMSG;
-                at += (size_t)r;
-        }
-        return order_unpack(&slot->keeper.order, order, map + pointer_bytes, (char **)(void *)map);
-}
-
 static pid_t keeper_start(struct state *s, struct slot *slot)
 {
         struct keeper *k = &slot->keeper;
@@ -237,10 +94,12 @@ static pid_t keeper_start(struct state *s, struct slot *slot)
                 s->is_forking = true;
         }
         k->is_fork = true;
-        pid_t pid = fork();
+        /* Not fork(): what libraries have it do in the child (libuv makes itself new pipes) would take the numbers of the
+         * command's descriptors. */
+        long pid = sys_fork();
         if (pid == 0)
                 keeper_run(k);
-        return pid < 0 ? -errno : pid;
+        return (pid_t)pid;
 }
 
 static int slot_fill(struct state *s, struct slot *slot, const struct spawn_order *order, const int fds[])
@@ -257,36 +116,35 @@ static int slot_fill(struct state *s, struct slot *slot, const struct spawn_orde
                 k->order.stdio[i] = fds[i];
 
         if (order->in_memfd)
-                return order_read_memfd(slot, order, fds[3]);
-        struct request *r = s->next;
-        s->next = NULL;
-        atomic_store_explicit(&r->is_busy, true, memory_order_relaxed);
-        slot->request = r;
-        k->request_busy = &r->is_busy;
-        return order_unpack(&k->order, order, r->bytes, r->pointers);
+                return slot_take_memfd(slot, order, fds[3]);
+        return slot_take_request(slot, order, TAKE(s->next));
 }
 
 /* 0 or -errno; then the slot has been given back. */
-static int slot_start(struct state *s, const struct spawn_order *order, const int fds[])
+static int slot_start(struct state *s, const struct spawn_order *order, int fds[])
 {
-        struct slot *slot = slot_get(s);
+        struct slot *slot = slot_new(&s->slots);
         if (!slot)
                 return -ENOMEM;
         int r = slot_fill(s, slot, order, fds);
+        if (order->in_memfd)
+                fds[3] = fd_close(fds[3]); /* or the keeper would hold it */
         if (r == 0)
                 r = slot->pid = keeper_start(s, slot);
         if (r < 0) {
-                order_release(slot);
-                slot_put(s, slot);
+                slot_free(&s->slots, slot);
                 return r;
         }
         if (s->is_forking)
-                order_release(slot);
-        list_append(&s->live, &slot->link);
+                slot_drop_strings(slot);
+        slot_enter(&s->slots, slot);
+        for (int i = 0; i < 3; i++)
+                fds[i] = fd_close(fds[i]);
+        atomic_store_explicit(&slot->keeper.is_handed_over, true, memory_order_release);
         return 0;
 }
 
-static void order_start(struct state *s, const struct spawn_order *order, const int fds[], size_t fd_count)
+static void order_start(struct state *s, const struct spawn_order *order, int fds[], size_t fd_count)
 {
         /* Descriptors that did not fit into our table are left out by the kernel. */
         if (fd_count != (order->in_memfd ? 4 : 3)) {
@@ -311,11 +169,10 @@ static void slot_cancel(struct state *s, struct slot *slot)
         if (root <= 0)
                 return;
         int pidfd = sys_pidfd_open(root);
-        if (pidfd < 0)
-                return;
         if (!atomic_load_explicit(&slot->keeper.is_over, memory_order_acquire))
-                (void)sys_pidfd_signal(pidfd, SIGKILL);
-        sys_close(pidfd);
+                (void)(pidfd >= 0 ? sys_pidfd_signal(pidfd, SIGKILL) : sys_kill(root, SIGKILL));
+        if (pidfd >= 0)
+                sys_close(pidfd);
 }
 
 static void slot_kill(struct state *s, struct slot *slot)
@@ -325,6 +182,8 @@ static void slot_kill(struct state *s, struct slot *slot)
         slot->is_killed = true;
         atomic_store_explicit(&slot->keeper.kill_wanted, true, memory_order_release);
         (void)sys_kill(slot->pid, KEEPER_KILL);
+        (void)sys_kill(slot->pid, SIGCONT); /* in case somebody stopped it */
+        s->retry_ms = RETRY_FIRST_MS;
         slot_cancel(s, slot);
 }
 
@@ -332,7 +191,7 @@ static void cancel_again(struct state *s)
 {
         s->is_cancelling = false;
         struct slot *slot;
-        list_each(slot, &s->live, link)
+        list_each (slot, &s->slots.live, link)
                 if (slot->is_killed && !slot->is_orphaned)
                         slot_cancel(s, slot);
 }
@@ -340,19 +199,8 @@ static void cancel_again(struct state *s)
 static void slot_end(struct state *s, struct slot *slot)
 {
         uint32_t number = slot->keeper.number;
-        if (!atomic_load_explicit(&slot->keeper.is_over, memory_order_acquire))
-                order_release(slot);
-        slot_put(s, slot);
+        slot_free(&s->slots, slot);
         report_gone(s, number);
-}
-
-static struct slot *slot_find_pid(struct state *s, pid_t pid)
-{
-        struct slot *slot;
-        list_each(slot, &s->live, link)
-                if (slot->pid == pid)
-                        return slot;
-        return NULL;
 }
 
 struct sweep {
@@ -363,7 +211,7 @@ struct sweep {
 static void sweep_child(void *arg, pid_t pid)
 {
         struct sweep *w = arg;
-        if (slot_find_pid(w->s, pid))
+        if (slots_find_pid(&w->s->slots, pid))
                 return;
         w->found++;
         /* An unreaped child of ours: neither number can mean anybody else. */
@@ -380,7 +228,7 @@ static void sweep(struct state *s)
                 return;
         s->is_sweeping = false;
         struct slot *slot;
-        list_each(slot, &s->live, link)
+        list_each (slot, &s->slots.live, link)
                 if (slot->is_orphaned)
                         slot_end(s, slot);
 }
@@ -393,13 +241,13 @@ static bool reap(struct state *s)
                 pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
                 if (pid <= 0)
                         return pid == 0 || errno != ECHILD;
-                struct slot *slot = slot_find_pid(s, pid);
+                struct slot *slot = slots_find_pid(&s->slots, pid);
                 if (slot && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
                         slot_end(s, slot);
                         continue;
                 }
                 if (slot) {
-                        slot->pid = -1;
+                        slot_forget_pid(&s->slots, slot);
                         slot->is_orphaned = true;
                 }
                 s->is_sweeping = true;
@@ -413,8 +261,9 @@ static void close_down(struct state *s)
                 return;
         s->is_closing = true;
         s->closing_since_ms = clock_mono_ms();
+        s->retry_ms = RETRY_FIRST_MS;
         struct slot *slot;
-        list_each(slot, &s->live, link)
+        list_each (slot, &s->slots.live, link)
                 slot_kill(s, slot);
 }
 
@@ -427,26 +276,16 @@ static void close_on_tick(struct state *s, bool has_children)
         if (waited_ms < KEEPERS_END_MS)
                 return;
         struct slot *slot;
-        list_each(slot, &s->live, link)
+        list_each (slot, &s->slots.live, link)
                 if (slot->pid > 0)
                         (void)sys_kill(slot->pid, SIGKILL);
 }
 
 /* ---- orders ---- */
 
-static struct slot *slot_find(struct state *s, uint32_t number)
-{
-        struct slot *slot;
-        list_each(slot, &s->live, link)
-                if (slot->keeper.number == number)
-                        return slot;
-        return NULL;
-}
-
 /* The keeper answers. When it is dying the server answers itself, at `gone`. */
-static void order_signal(struct state *s, const struct spawn_order *order)
+static void order_signal(struct state *s, struct slot *slot, const struct spawn_order *order)
 {
-        struct slot *slot = slot_find(s, order->number);
         if (!slot || slot->is_orphaned)
                 return;
         struct keeper *k = &slot->keeper;
@@ -474,32 +313,36 @@ static size_t fds_take(struct msghdr *m, int ret_fds[SPAWN_FDS_MAX])
         return n;
 }
 
-static void order_act(struct state *s, const struct spawn_order *order, const int fds[], size_t fd_count)
+/* -EBADMSG for what spawn.c does not send. */
+static int order_act(struct state *s, const struct spawn_order *order, int fds[], size_t fd_count)
 {
-        struct slot *slot;
+        struct slot *slot = slots_find(&s->slots, order->number);
         switch (order->kind) {
         case SPAWN_START:
+                if (slot)
+                        return -EBADMSG;
                 order_start(s, order, fds, fd_count);
-                break;
+                return 0;
         case SPAWN_SIGNAL:
-                order_signal(s, order);
-                break;
+                order_signal(s, slot, order);
+                return 0;
         case SPAWN_KILL:
-                slot = slot_find(s, order->number);
                 if (slot)
                         slot_kill(s, slot);
-                break;
+                return 0;
         default:
-                close_down(s);
+                return -EBADMSG;
         }
 }
 
 static void order_take(struct state *s)
 {
         if (!s->next)
-                s->next = request_get(s);
-        if (!s->next) /* out of memory: the server's message waits */
+                s->next = slots_request(&s->slots);
+        if (!s->next) { /* out of memory: the server's message waits */
+                (void)poll(NULL, 0, RETRY_LAST_MS);
                 return;
+        }
 
         struct spawn_order order;
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(SPAWN_FDS_MAX * sizeof(int))];
@@ -520,12 +363,11 @@ static void order_take(struct state *s)
 
         int fds[SPAWN_FDS_MAX];
         size_t fd_count = fds_take(&m, fds);
-        if (order.kind == SPAWN_START && !order.in_memfd && order.bytes != (size_t)n - sizeof(order))
-                close_down(s); /* not what spawn.c sends */
-        else
-                order_act(s, &order, fds, fd_count);
+        size_t strings = order.kind == SPAWN_START && !order.in_memfd ? order.bytes : 0;
+        if ((size_t)n != sizeof(order) + strings || order_act(s, &order, fds, fd_count) < 0)
+                close_down(s);
         for (size_t i = 0; i < fd_count; i++)
-                close(fds[i]);
+                fd_close(fds[i]);
 }
 
 /* ---- the process ---- */
@@ -626,11 +468,10 @@ void spawner_run(const struct spawner_setup *setup)
         if (s.signals < 0)
                 _exit(1);
 
+        /* A limit that has been lowered since cannot be had back. */
+        s.setup.nofile.rlim_max = MIN(s.setup.nofile.rlim_max, s.nofile_now.rlim_max);
+        s.setup.nofile.rlim_cur = MIN(s.setup.nofile.rlim_cur, s.setup.nofile.rlim_max);
         s.is_forking = keeper_must_fork();
-        s.page = (size_t)sysconf(_SC_PAGESIZE);
-        s.slot_bytes = s.page + (2 * STACK_BYTES + s.page - 1) / s.page * s.page;
-        list_init(&s.live);
-        list_init(&s.spare);
-        list_init(&s.requests);
+        slots_init(&s.slots);
         serve(&s);
 }

@@ -56,6 +56,7 @@ static void queue_rest(struct process *p, struct slice s)
         memcpy(piece->bytes, s.p, s.n);
         list_append(&p->stdin_queue, &piece->link);
         p->stdin_queued += s.n;
+        p->procs->stdin_total += s.n;
 }
 
 int process_write(struct process *p, struct slice bytes)
@@ -64,9 +65,13 @@ int process_write(struct process *p, struct slice bytes)
                 return -EPIPE;
         if (p->stdin_queued >= LIMIT_STDIN_BYTES)
                 return -EAGAIN;
+        if (bytes.n > LIMIT_STDIN_TOTAL_BYTES - MIN(p->procs->stdin_total, LIMIT_STDIN_TOTAL_BYTES))
+                return -ENOBUFS;
         if (p->stdin_queued == 0 && bytes.n > 0) {
                 ssize_t r = try_write(p, bytes);
                 if (r < 0) {
+                        p->stdin_open =
+                                false; /* our answer says it: no stdin_moved from inside the owner's call */
                         stdin_close(p);
                         return -EPIPE;
                 }
@@ -93,6 +98,7 @@ void stdin_flush(struct process *p)
                         break;
                 piece->done += (size_t)r;
                 p->stdin_queued -= (size_t)r;
+                p->procs->stdin_total -= (size_t)r;
                 if (piece->done == piece->n) {
                         list_remove(&piece->link);
                         free(piece);
@@ -110,6 +116,7 @@ void stdin_refuse(struct process *p)
                 list_remove(&piece->link);
                 free(piece);
         }
+        p->procs->stdin_total -= p->stdin_queued;
         p->stdin_queued = 0;
         p->stdin_watch = watch_free(p->stdin_watch);
         if (!p->stdin_open)

@@ -214,14 +214,7 @@ static inline long sys_send(int fd, const void *p, size_t n, int flags)
         return sys6(SYS_sendto, fd, SYS_ARG(p), SYS_ARG(n), flags, 0, 0);
 }
 
-/* MAP_FAILED is not what it returns: NULL on failure. */
-static inline void *sys_map(size_t n)
+static inline void sys_discard(void *p, size_t n, int advice)
 {
-        long p = sys6(SYS_mmap, 0, SYS_ARG(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return p < 0 && p > -4096 ? NULL : (void *)p;
-}
-
-static inline void sys_unmap(void *p, size_t n)
-{
-        (void)sys_call2(SYS_munmap, p, n);
+        (void)sys_call3(SYS_madvise, p, n, advice);
 }

@@ -1,5 +1,5 @@
-/* tree: see tree.h. The walk is breadth first; its queue is mapped for the time of the walk, because neither the heap
- * nor a deep stack is there to be used. */
+/* tree: see tree.h. The walk is breadth first, with a queue that the caller has room for: neither the heap nor a deep
+ * stack is there to be used, and a mapping made here would stay when the keeper is killed in the middle. */
 #include "proc/tree.h"
 
 #include "proc/sys.h"
@@ -8,17 +8,17 @@
 #include <string.h>
 
 #define PATH_BYTES 64
-#define SMALL_QUEUE 64 /* when no memory can be had */
-
-struct entry {
-        pid_t pid;
-        pid_t parent;
-};
+#define PASSES_MAX 8
 
 struct walk {
-        struct entry *queue;
+        struct tree_entry *queue;
         size_t used, cap;
-        pid_t parent; /* whose children are being listed */
+        size_t done;   /* of them */
+        pid_t parent;  /* whose children are being listed */
+        bool has_file; /* the kernel lists children */
+        bool is_again; /* looks for those that it missed */
+        bool delivered;
+        int failure;
 };
 
 /* The layout of getdents64(2). */
@@ -30,7 +30,7 @@ struct dirent64_raw {
         char name[];
 };
 
-/* Builds "/proc/12/task/34/children" and the like; a number that is negative ends the path. */
+/* Builds "/proc/12/task/34/children" and the like. */
 struct path {
         char text[PATH_BYTES];
         size_t n;
@@ -158,9 +158,15 @@ static void by_parent_check(void *arg, pid_t pid)
                 b->fn(b->arg, pid);
 }
 
+/* For kernels without CONFIG_PROC_CHILDREN: asks everybody for his parent. */
+static int children_scan(pid_t parent, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+        struct by_parent b = { .parent = parent, .fn = fn, .arg = arg };
+        return numbers_read("/proc", by_parent_check, &b);
+}
+
 struct by_thread {
         pid_t pid;
-        int found; /* a children file could be read */
         void (*fn)(void *arg, pid_t pid);
         void *arg;
 };
@@ -178,13 +184,11 @@ static void by_thread_read(void *arg, pid_t tid)
         int fd = sys_open(path.text, O_RDONLY);
         if (fd < 0)
                 return;
-        if (children_read(fd, b->fn, b->arg) == 0)
-                b->found = 1;
+        (void)children_read(fd, b->fn, b->arg);
         sys_close(fd);
 }
 
-/* The children of any process: a child belongs to the thread that forked it. Kernels without CONFIG_PROC_CHILDREN have
- * no such file; then everybody is asked for his parent. */
+/* The children of any process: a child belongs to the thread that forked it. */
 static int children_of(pid_t parent, void (*fn)(void *arg, pid_t pid), void *arg)
 {
         struct path path = { .n = 0 };
@@ -193,33 +197,46 @@ static int children_of(pid_t parent, void (*fn)(void *arg, pid_t pid), void *arg
         path_add(&path, "/task");
 
         struct by_thread t = { .pid = parent, .fn = fn, .arg = arg };
-        int r = numbers_read(path.text, by_thread_read, &t);
-        if (r < 0 || t.found)
-                return r;
-        struct by_parent b = { .parent = parent, .fn = fn, .arg = arg };
-        return numbers_read("/proc", by_parent_check, &b);
+        return numbers_read(path.text, by_thread_read, &t);
+}
+
+/* 1 when the kernel has the file, 0 when everybody had to be asked, or -errno. */
+static int children_of_self(pid_t self, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+        int fd = sys_open("/proc/thread-self/children", O_RDONLY);
+        if (fd < 0) {
+                int r = children_scan(self, fn, arg);
+                return r < 0 ? r : 0;
+        }
+        int r = children_read(fd, fn, arg);
+        sys_close(fd);
+        return r < 0 ? r : 1;
 }
 
 int tree_each_child(void (*fn)(void *arg, pid_t pid), void *arg)
 {
-        int fd = sys_open("/proc/thread-self/children", O_RDONLY);
-        if (fd < 0)
-                return children_of(sys_getpid(), fn, arg);
-        int r = children_read(fd, fn, arg);
-        sys_close(fd);
-        return r;
+        int r = children_of_self(sys_getpid(), fn, arg);
+        return r < 0 ? r : 0;
+}
+
+static bool walk_has(const struct walk *w, pid_t pid)
+{
+        for (size_t i = 0; i < w->used; i++)
+                if (w->queue[i].pid == pid)
+                        return true;
+        return false;
 }
 
 static void walk_add(void *arg, pid_t pid)
 {
         struct walk *w = arg;
-        if (w->used < w->cap)
-                w->queue[w->used++] = (struct entry){ .pid = pid, .parent = w->parent };
+        if (w->used < w->cap && !(w->is_again && walk_has(w, pid)))
+                w->queue[w->used++] = (struct tree_entry){ .pid = pid, .parent = w->parent };
 }
 
 /* Somebody else may reap this one at any time. Once the pidfd is open the process that it names cannot change; and if
  * that process is alive when the signal goes out, it was the one whose parent was looked at. */
-static int signal_descendant(const struct entry *e, pid_t self, int signo)
+static int signal_descendant(const struct tree_entry *e, pid_t self, int signo)
 {
         int pidfd = sys_pidfd_open(e->pid);
         if (pidfd < 0 && pidfd != -ENOSYS)
@@ -242,33 +259,41 @@ static int signal_child(pid_t pid, int signo)
         return sys_kill(pid, signo);
 }
 
-int tree_signal(int signo)
+static void walk_run(struct walk *w, pid_t self, int signo)
 {
-        struct entry small[SMALL_QUEUE];
-        size_t bytes = TREE_MAX * sizeof(struct entry);
-        struct entry *big = sys_map(bytes);
-        struct walk w = { .queue = big ? big : small, .cap = big ? TREE_MAX : SMALL_QUEUE };
-
-        pid_t self = sys_getpid();
-        w.parent = self;
-        int r = tree_each_child(walk_add, &w);
-
-        int failure = r;
-        bool delivered = false;
-        for (size_t i = 0; i < w.used; i++) {
-                const struct entry *e = &w.queue[i];
+        for (; w->done < w->used; w->done++) {
+                const struct tree_entry *e = &w->queue[w->done];
                 /* Its children first: once it is dead they are somebody else's. */
-                w.parent = e->pid;
-                (void)children_of(e->pid, walk_add, &w); /* it may have gone */
+                w->parent = e->pid;
+                (void)(w->has_file ? children_of : children_scan)(e->pid, walk_add, w); /* it may have gone */
 
-                r = e->parent == self ? signal_child(e->pid, signo) : signal_descendant(e, self, signo);
+                int r = e->parent == self ? signal_child(e->pid, signo) : signal_descendant(e, self, signo);
                 if (r == 0)
-                        delivered = true;
-                else if (r != -ESRCH && failure == 0)
-                        failure = r;
+                        w->delivered = true;
+                else if (r != -ESRCH && w->failure == 0)
+                        w->failure = r;
         }
+}
 
-        if (big)
-                sys_unmap(big, bytes);
-        return delivered ? 0 : failure;
+int tree_signal(int signo, struct tree_entry *room, size_t cap)
+{
+        pid_t self = sys_getpid();
+        struct walk w = { .queue = room, .cap = cap };
+
+        /* Whose parent exits during the walk becomes ours behind its back; so the end of it is that nobody new is
+         * found. Who kills comes back anyway, and is in a hurry. */
+        for (int pass = 0; pass < PASSES_MAX; pass++) {
+                w.parent = self;
+                int r = children_of_self(self, walk_add, &w);
+                if (r < 0)
+                        return w.delivered ? 0 : r;
+                if (w.done == w.used)
+                        break;
+                w.has_file = r == 1;
+                walk_run(&w, self, signo);
+                if (signo == SIGKILL)
+                        break;
+                w.is_again = true;
+        }
+        return w.delivered ? 0 : w.failure;
 }

@@ -14,7 +14,13 @@
  * who wants all must ask again. 0, or -errno when /proc says nothing. */
 NODISCARD int tree_each_child(void (*fn)(void *arg, pid_t pid), void *arg);
 
-/* Sends signo to every descendant (at most TREE_MAX in one walk). With SIGKILL also to the process groups that own
- * children lead: that cannot be outrun by forking. 0 when somebody got it or nobody is there; -errno when all failed. */
-#define TREE_MAX 32768
-int tree_signal(int signo);
+/* A process that a walk has found. */
+struct tree_entry {
+        pid_t pid;
+        pid_t parent;
+};
+
+/* Sends signo to every descendant, at most `cap` in one walk: `room` holds that many, and nothing of it is needed
+ * afterwards. With SIGKILL also to the process groups that own children lead: that cannot be outrun by forking. 0 when
+ * somebody got it or nobody is there; -errno when all failed. */
+int tree_signal(int signo, struct tree_entry *room, size_t cap);

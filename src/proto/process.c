@@ -11,8 +11,8 @@
 #include <signal.h>
 
 /* Matching costs pattern bytes x name bytes at worst. Real policies have a dozen patterns; beyond these: -32602. */
-#define PATTERN_BYTES_MAX (16 * KIB)
-#define PATTERN_WORK_MAX (32 * MIB)
+#define PATTERN_BYTES_MAX (8 * KIB)
+#define PATTERN_WORK_MAX (1 * MIB)
 
 static void decode_process_id(struct decoder *d, struct slice *ret)
 {
@@ -109,6 +109,16 @@ static void check_metadata(struct decoder *outer, const struct json *value)
         decode_end_inside(outer, &d);
 }
 
+/* A client that asks for a sandbox in words of another method, or of another time, must not get none. */
+static void check_strays(struct decoder *d)
+{
+        static const char *const names[] = { "sandboxPolicy", "fileSystemSandboxPolicy", "permissions",
+                                             "permissionProfile", "additionalPermissions" };
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+                if (decode_peek(d, names[i]))
+                        decode_fail(d, "`%s` is not a member of process/start: use `sandbox`", names[i]);
+}
+
 /* Members of the network: understood well enough to refuse what would otherwise be ignored. */
 static void check_network(struct decoder *d, bool has_sandbox)
 {
@@ -151,6 +161,7 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         if (sandbox && !d.has_failed)
                 d.has_failed = sandbox_admit(a, doc, sandbox, err) < 0;
         check_network(&d, in->has_sandbox);
+        check_strays(&d);
         if ((v = decode_peek(&d, "metadata")))
                 check_metadata(&d, v);
         return decode_end(&d);

@@ -70,7 +70,21 @@ static bool is_special_root(struct decoder *outer, const struct json *value)
         return kind == SPECIAL_ROOT && !subpath.p;
 }
 
-/* Does the path of an entry mean everything? */
+/* A URI without a slash behind its scheme would silently become `/x`: in a permission that is refused. */
+static void decode_absolute_path(struct decoder *d, const struct json *value, struct slice *ret)
+{
+        decode_path_value(d, value, "sandbox permission path URI", ret);
+        if (d->has_failed)
+                return;
+        struct slice text = json_string(d->arena, d->doc, value);
+        struct slice scheme = slice_split(&text, ':');
+        bool is_native = scheme.n > 0 && scheme.p[0] == '/';
+        if (!is_native && (text.n == 0 || text.p[0] != '/'))
+                decode_fail(d, "sandbox permission path is not absolute");
+}
+
+/* Does the path of an entry mean everything? Only the special root does: `/` by name could be narrowed by rules that are
+ * not looked at here. */
 static bool decode_entry_path(struct decoder *outer, const struct json *value, enum path_type *ret_type)
 {
         static const char *const types[] = {
@@ -85,8 +99,7 @@ static bool decode_entry_path(struct decoder *outer, const struct json *value, e
         if (*ret_type == PATH_PATH) {
                 const struct json *path = decode_required(&d, "path");
                 if (path)
-                        decode_path_value(&d, path, "sandbox permission path URI", &text);
-                is_root = slice_eq(text, S("/"));
+                        decode_absolute_path(&d, path, &text);
         } else if (*ret_type == PATH_GLOB) {
                 decode_string(&d, "pattern", &text);
         } else {
@@ -146,6 +159,8 @@ static bool is_full_write(struct decoder *outer, const struct json *value)
                         decode_u64_value(&d, v, &depth);
                 if (depth == 0)
                         decode_fail(&d, "invalid value: integer `0`, expected a nonzero usize");
+        } else if (decode_peek(&d, "entries")) {
+                decode_fail(&d, "an unrestricted file system has no entries");
         }
         decode_end_inside(outer, &d);
         return type == FS_UNRESTRICTED || (verdict.has_write_to_all && !verdict.has_limit);
@@ -172,7 +187,9 @@ static bool is_plain_profile(struct decoder *outer, const struct json *value)
                 const struct json *fs = decode_required(&d, "file_system");
                 has_all_files = fs && is_full_write(&d, fs);
         }
-        if (type != PROFILE_DISABLED)
+        if (type != PROFILE_MANAGED && decode_peek(&d, "file_system"))
+                decode_fail(&d, "only a managed profile has a file_system");
+        if (type != PROFILE_DISABLED || decode_peek(&d, "network"))
                 network = (enum network)ONE_OF(&d, "network", networks);
         decode_end_inside(outer, &d);
         return has_all_files && network == NETWORK_ENABLED;

@@ -1,7 +1,7 @@
 /* assembly: the memory that large incoming messages share.
  *
- * A message up to LIMIT_ASSEMBLY_FREE_BYTES needs no share. A larger one claims what it will need (a fragmented one,
- * whose length nobody knows, the largest message allowed); when that is not to be had its connection is not read until
+ * A message up to LIMIT_ASSEMBLY_FREE_BYTES needs no share. A larger one claims twice what has come, again and again as
+ * it grows, so that announcing much costs nobody anything; when a share is not to be had its connection is not read until
  * others have finished. A holder that dawdles while others wait is closed, so nobody can sit on the memory.
  */
 #pragma once

@@ -57,7 +57,7 @@ static const struct key keys[] = {
                    false),
 
         INTEGER(shutdown_grace_period_ms, 0, MS_MAX),
-        INTEGER(max_message_bytes, 64 * KIB, UINT32_MAX), /* what json_parse can count */
+        INTEGER(max_message_bytes, 64 * KIB, INT32_MAX), /* offsets of json_parse, precisions of printf */
         INTEGER(max_processes_per_session, 1, COUNT_MAX),
         INTEGER(retained_output_bytes_per_process, 4 * KIB, BYTES_MAX),
         INTEGER(retained_output_bytes_total, 4 * KIB, BYTES_MAX),

@@ -182,9 +182,9 @@ TEST(wrong_types_are_refused_with_their_line)
 TEST(values_out_of_range_are_refused_with_the_range)
 {
         refuses(S("max_message_bytes = 65535\n"),
-                "line 1: `max_message_bytes` must be between 65536 and 4294967295");
-        refuses(S("max_message_bytes = 4294967296\n"),
-                "line 1: `max_message_bytes` must be between 65536 and 4294967295");
+                "line 1: `max_message_bytes` must be between 65536 and 2147483647");
+        refuses(S("max_message_bytes = 2147483648\n"),
+                "line 1: `max_message_bytes` must be between 65536 and 2147483647");
         refuses(S("output_chunk_bytes = 4095\n"),
                 "line 1: `output_chunk_bytes` must be between 4096 and 1048576");
         refuses(S("output_chunk_bytes = 1048577\n"),
@@ -218,8 +218,8 @@ TEST(the_ends_of_a_range_belong_to_it)
         _config_ struct config c;
 
         config_init(&c);
-        reads(&c, S("max_message_bytes = 4294967295\noutput_chunk_bytes = 1048576\nping_interval_ms = 50\n"));
-        eq_u64(c.max_message_bytes, UINT32_MAX);
+        reads(&c, S("max_message_bytes = 2147483647\noutput_chunk_bytes = 1048576\nping_interval_ms = 50\n"));
+        eq_u64(c.max_message_bytes, INT32_MAX);
         reads(&c, S("ping_interval_ms = 0\npong_timeout_ms = 0\ntcp_user_timeout_ms = 0\n"));
         eq_u64(c.ping_interval_ms, 0);
 }

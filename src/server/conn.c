@@ -11,6 +11,9 @@
 #include "server/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,6 +57,8 @@ static void let_go(struct conn *c)
 {
         parked_drop_all(c);
         assembly_release(c);
+        if (!c->is_dispatching)
+                buf_release(&c->message);
         if (c->session)
                 session_detach(c->session);
 }
@@ -71,13 +76,19 @@ void conn_drop(struct conn *c)
         c->in_watch = watch_free(c->in_watch);
         c->out_watch = watch_free(c->out_watch);
         bool is_stdio = c->framing == FRAMING_LINES;
-        if (!is_stdio)
-                fd_close(c->in_fd);
+        if (is_stdio) {
+                /* Whoever gave us these descriptors shares their flags. */
+                (void)fcntl(c->in_fd, F_SETFL, c->in_flags);
+                (void)fcntl(c->out_fd, F_SETFL, c->out_flags);
+                fd_close(c->out_fd);
+        }
+        fd_close(c->in_fd);
         c->server->connection_count--;
         log_debug("connection ended", "peer=%s", c->peer);
         loop_defer(&c->server->loop, &c->reap);
         if (is_stdio)
-                server_stop(c->server, 0);
+                server_drain(c->server);
+        server_conn_gone(c->server);
 }
 
 void conn_close(struct conn *c, int code)
@@ -87,6 +98,7 @@ void conn_close(struct conn *c, int code)
         c->state = CONN_CLOSING;
         let_go(c);
         c->blocks = 0;
+        loop_defer(&c->server->loop, &c->resume); /* what was held back may end with their close frame */
         if (c->framing == FRAMING_WS) {
                 char payload[2] = { (char)(code >> 8), (char)code };
                 outq_control(&c->out, WS_CLOSE, slice_from(payload, code == WS_CLOSE_NO_STATUS ? 0 : 2));
@@ -174,6 +186,13 @@ void conn_notify_end(struct conn *c, struct jsonw *w)
         sent_more(c);
 }
 
+/* A byte came: the peer lives. */
+static void heard(struct conn *c)
+{
+        c->reads++;
+        c->asked_ms = 0;
+}
+
 /* All is said, on both sides. Closing now would make the kernel answer unread bytes with a reset, and the peer could lose
  * our close frame: send the end, then discard until theirs. */
 static void shut(struct conn *c)
@@ -181,6 +200,17 @@ static void shut(struct conn *c)
         c->is_shut = true;
         if (c->framing == FRAMING_LINES || shutdown(c->out_fd, SHUT_WR) < 0)
                 conn_drop(c);
+}
+
+/* TCP_USER_TIMEOUT would also end a connection whose peer only does not read: it is off meanwhile, and the pings decide. */
+static void set_backed_up(struct conn *c, bool is_backed_up)
+{
+        if (c->is_backed_up == is_backed_up)
+                return;
+        c->is_backed_up = is_backed_up;
+        unsigned timeout = is_backed_up ? 0 : (unsigned)c->server->config->tcp_user_timeout_ms;
+        if (c->framing == FRAMING_WS) /* fails on a unix socket, which has no such thing */
+                (void)setsockopt(c->out_fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
 }
 
 void conn_flush(struct conn *c)
@@ -194,10 +224,9 @@ void conn_flush(struct conn *c)
                 conn_drop(c);
                 return;
         }
-        /* The kernel's buffer was full and has room again: the peer reads. (What only the buffer took proves nothing.) */
         if (c->is_backed_up && c->out.bytes < before)
-                c->took_ms = clock_mono_ms();
-        c->is_backed_up = r > 0;
+                heard(c); /* the kernel's buffer was full and has room again: the peer reads */
+        set_backed_up(c, r > 0);
         if (c->out.bytes < LIMIT_OUT_LOW_BYTES)
                 conn_unblock(c, BLOCK_OUTPUT);
         if (c->out.bytes == 0 && c->state == CONN_CLOSING && c->peer_closed && !c->is_shut)
@@ -254,11 +283,9 @@ static bool assemble(struct conn *c, const struct ws_piece *piece)
         c->assembly_seen += piece->payload.n;
         if (piece->message_end)
                 return true;
-        uint64_t need = piece->is_fragmented ? c->server->config->max_message_bytes
-                                             : c->message.n + piece->frame_left;
-        if (piece->is_fragmented && c->message.n + piece->frame_left <= LIMIT_ASSEMBLY_FREE_BYTES)
+        if (c->message.n <= MAX(c->assembly_bytes, (uint64_t)LIMIT_ASSEMBLY_FREE_BYTES))
                 return true;
-        if (need <= LIMIT_ASSEMBLY_FREE_BYTES || assembly_claim(c, need))
+        if (assembly_claim(c, MIN(2 * c->message.n, c->server->config->max_message_bytes)))
                 return true;
         conn_block(c, BLOCK_ASSEMBLY);
         return false;
@@ -274,7 +301,9 @@ static void on_data(struct conn *c, const struct ws_piece *piece)
         }
         if (!assemble(c, piece) || !piece->message_end)
                 return;
+        c->is_dispatching = true;
         dispatch_message(c, buf_slice(&c->message));
+        c->is_dispatching = false;
         buf_release(&c->message);
         if (c->state == CONN_OPEN)
                 assembly_release(c);
@@ -335,8 +364,8 @@ static void consume_in(struct conn *c)
                 buf_consume(&c->in, used);
 }
 
-/* The peer has stopped sending: what it asked for before is still answered on stdio; a WebSocket without a close frame is
- * simply gone. */
+/* The peer has stopped sending. On stdio its last line is still worked off, but nothing is waited for; a WebSocket
+ * without a close frame is simply gone. */
 static void on_end_of_input(struct conn *c)
 {
         c->peer_closed = true;
@@ -377,9 +406,11 @@ static ssize_t read_some(struct conn *c)
         if (c->framing == FRAMING_WS) {
                 /* The rest of the read before is less than one frame head or control frame. */
                 size_t rest = c->in.n;
+                must(rest <= SERVER_SCRATCH_REST);
                 memcpy(c->server->scratch, c->in.p, rest);
                 r = recv(c->in_fd, c->server->scratch + rest, LIMIT_READ_BYTES, 0);
                 if (r > 0) {
+                        heard(c);
                         buf_release(&c->in);
                         consume_ws_scratch(c, rest + (size_t)r);
                 }
@@ -389,6 +420,7 @@ static ssize_t read_some(struct conn *c)
         must(buf_reserve(&c->in, LIMIT_READ_BYTES, &room) == 0);
         r = read(c->in_fd, room, LIMIT_READ_BYTES);
         if (r > 0) {
+                heard(c);
                 buf_commit(&c->in, (size_t)r);
                 consume_in(c);
         }
@@ -413,13 +445,11 @@ static void on_ready(void *arg, unsigned events)
                 discard(c);
                 return;
         }
-        if (c->peer_closed)
-                return;
+        if (c->peer_closed || list_is_linked(&c->resume.link))
+                return; /* first what was held back, at the end of this turn */
         ssize_t r = read_some(c);
-        if (r > 0) {
-                c->heard_ms = clock_mono_ms();
+        if (r > 0)
                 return;
-        }
         if (r < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM))
                 return;
         if (r == 0)
@@ -435,37 +465,66 @@ void conn_ping(struct conn *c)
         if (c->framing != FRAMING_WS || c->state != CONN_OPEN)
                 return;
         outq_control(&c->out, WS_PING, S(""));
+        c->pinged_ms = clock_mono_ms();
+        if (!c->asked_ms)
+                c->asked_ms = c->pinged_ms;
         mark_dirty(c);
+}
+
+/* Is the peer's kernel still acknowledging? Then a peer that takes nothing is slow, not dead. */
+static bool is_acknowledging(const struct conn *c)
+{
+        struct tcp_info info = { 0 };
+        socklen_t len = sizeof(info);
+        if (getsockopt(c->out_fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+                return true; /* a unix socket: its peer cannot vanish without a trace */
+        return info.tcpi_last_ack_recv < c->server->config->pong_timeout_ms;
+}
+
+bool conn_is_held_back(const struct conn *c)
+{
+        return c->blocks != 0 || (c->is_backed_up && is_acknowledging(c));
+}
+
+static bool is_dead(const struct conn *c, uint64_t now_ms)
+{
+        uint64_t timeout_ms = c->server->config->pong_timeout_ms;
+        return timeout_ms && c->asked_ms && now_ms - c->asked_ms >= timeout_ms && !conn_is_held_back(c);
 }
 
 static void on_timer(void *arg)
 {
         struct conn *c = arg;
         const struct config *config = c->server->config;
+        uint64_t now_ms = clock_mono_ms();
         if (c->state == CONN_CLOSING) {
                 conn_drop(c);
                 return;
         }
-        /* Who takes bytes is alive, though we may not be reading what it sends. */
-        uint64_t silent_ms = clock_mono_ms() - MAX(c->heard_ms, c->took_ms);
-        if (config->pong_timeout_ms && silent_ms >= config->pong_timeout_ms &&
-            !(c->blocks & BLOCK_ASSEMBLY)) {
-                log_info("peer is dead", "peer=%s silent_ms=%llu", c->peer, (unsigned long long)silent_ms);
+        if (is_dead(c, now_ms)) {
+                log_info("peer is dead", "peer=%s silent_ms=%llu", c->peer,
+                         (unsigned long long)(now_ms - c->asked_ms));
                 conn_drop(c);
                 return;
         }
-        conn_ping(c);
-        timer_start(c->timer, config->ping_interval_ms);
+        if (now_ms - c->pinged_ms >= config->ping_interval_ms)
+                conn_ping(c);
+        uint64_t wait_ms = config->ping_interval_ms;
+        if (config->pong_timeout_ms && c->asked_ms)
+                wait_ms = MIN(wait_ms, MAX(c->asked_ms + config->pong_timeout_ms, now_ms + 1) - now_ms);
+        timer_start(c->timer, wait_ms);
 }
 
 static struct conn *conn_new(struct server *s, enum framing framing, int in_fd, int out_fd)
 {
         struct conn *c = mem_new(struct conn);
+        c->in_flags = fcntl(in_fd, F_GETFL);
+        c->out_flags = fcntl(out_fd, F_GETFL);
         c->server = s;
         c->framing = framing;
         c->in_fd = in_fd;
         c->out_fd = out_fd;
-        c->heard_ms = clock_mono_ms();
+        c->pinged_ms = clock_mono_ms();
         list_init(&c->dirty_link);
         list_init(&c->assembly_link);
         list_init(&c->parked);

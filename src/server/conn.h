@@ -35,13 +35,15 @@ struct conn {
         struct list dirty_link; /* server::dirty */
         enum conn_state state;
         enum framing framing;
+        int in_flags, out_flags;            /* of stdio, as we found them */
         int in_fd, out_fd;                  /* the same socket, or stdin and stdout */
         struct watch *in_watch, *out_watch; /* out_watch is NULL when it is the same descriptor */
         char peer[64];                      /* address, for errors and logs */
 
-        unsigned blocks;    /* enum conn_block_reason */
-        struct buf in;      /* bytes read and not yet consumed */
-        struct buf message; /* message (or line) being assembled */
+        unsigned blocks;     /* enum conn_block_reason */
+        struct buf in;       /* bytes read and not yet consumed */
+        bool is_dispatching; /* `message` is in use */
+        struct buf message;  /* message (or line) being assembled */
         struct ws_decoder ws;
         struct line_decoder lines;
         bool peer_closed; /* their close frame, or end of input, has come */
@@ -53,12 +55,14 @@ struct conn {
         struct list assembly_link; /* server::assembly_waiting or assembly_holding */
         uint64_t assembly_bytes;   /* share held */
         uint64_t assembly_wanted;  /* share waited for */
+        uint64_t assembly_since;   /* server::assembly_window when it began */
         uint64_t assembly_seen;    /* bytes of it that came since the last look */
 
         struct timer *timer; /* ping and dead peer; after a close frame: its deadline */
-        uint64_t heard_ms;   /* when the last byte came */
-        bool is_backed_up;         /* the kernel's buffer did not take all */
-        uint64_t took_ms;          /* when the peer last showed that it reads */
+        uint64_t reads;      /* times that something came */
+        uint64_t pinged_ms;  /* when the last ping was sent */
+        uint64_t asked_ms;   /* when the first ping was sent that nothing has answered; 0: none */
+        bool is_backed_up;   /* the kernel's buffer did not take all */
 
         /* protocol state */
         bool is_initialized;     /* `initialize` was answered */
@@ -82,8 +86,10 @@ void conn_close(struct conn *c, int code);
 void conn_drop(struct conn *c);
 bool conn_is_usable(const struct conn *c);
 
-/* Asks whether the peer lives; heard_ms moves when it does. */
+/* Asks whether the peer lives; `reads` moves when it does. */
 void conn_ping(struct conn *c);
+/* We do not read it, or it does not read us but its kernel is there: silence proves nothing. */
+bool conn_is_held_back(const struct conn *c);
 
 /* A message under construction; `hint` is about its size. Nothing else may be sent before conn_*_end. When the answer
  * is larger than the peer reads it is replaced by an error. */

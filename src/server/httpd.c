@@ -1,5 +1,6 @@
 #include "server/httpd.h"
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -20,6 +21,7 @@ struct httpd {
         struct watch *watch;
         struct timer *timer;
         struct buf in;
+        size_t looked; /* bytes of `in` when it was last parsed without success */
         struct outq out;
         char peer[64];
         bool is_ending; /* the last answer is queued: send it, then close */
@@ -158,6 +160,12 @@ static void upgrade(struct exchange *x, struct slice key)
         httpd_drop(h);
 }
 
+static bool is_good_key(struct slice key)
+{
+        char bytes[18];
+        return key.n == 24 && base64_decode(bytes, key.p, key.n, NULL) == 16;
+}
+
 /* The order of checks is what clients of the reference see (PROTOCOL.md 1.2): form first, then who asks. */
 static void route_websocket(struct exchange *x)
 {
@@ -176,6 +184,12 @@ static void route_websocket(struct exchange *x)
                 bad = "`Sec-WebSocket-Version` header did not include '13'";
         else if (!key.p)
                 bad = "`Sec-WebSocket-Key` header missing";
+        else if (!is_good_key(key) || http_header_count(r, S("sec-websocket-key")) > 1)
+                bad = "`Sec-WebSocket-Key` header is not 16 bytes in base64";
+        else if (r->minor_version < 1)
+                bad = "HTTP/1.1 is needed to upgrade";
+        else if (r->content_length > 0 || r->is_chunked)
+                bad = "an upgrade has no body";
         if (bad) {
                 reply(x, 400, bad, NULL);
                 return;
@@ -214,12 +228,26 @@ static void on_request(struct exchange *x)
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
+/* Parsing starts over with each try: a head that comes byte by byte is tried when it may be complete, and now and then to
+ * refuse what cannot become one. */
+static bool is_worth_parsing(const struct httpd *h)
+{
+        if (h->looked == 0 || h->in.n - h->looked >= KIB || h->in.n > HTTP_HEAD_MAX)
+                return true;
+        size_t from = h->looked > 3 ? h->looked - 3 : 0;
+        return memmem(h->in.p + from, h->in.n - from, "\n\r\n", 3) ||
+               memmem(h->in.p + from, h->in.n - from, "\n\n", 2);
+}
+
 /* Requests may be pipelined; one answer must be on its way before the next request is looked at. */
 static void consume(struct httpd *h)
 {
         while (!h->is_dead && !h->is_ending && h->out.bytes < LIMIT_OUT_HIGH_BYTES && h->in.n > 0) {
                 struct http_request request;
+                if (!is_worth_parsing(h))
+                        return;
                 ssize_t used = http_parse(buf_slice(&h->in), &request);
+                h->looked = used == 0 ? h->in.n : 0;
                 if (used == 0)
                         return;
                 if (used < 0) {

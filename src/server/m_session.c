@@ -22,7 +22,7 @@ static void take_over(struct session *session)
         jsonw_member_str(&w, "sessionId", session->id);
         jsonw_object_end(&w);
         conn_notify_end(old, &w);
-        log_info("session taken over", "session=%s peer=%s", session->id, old->peer);
+        log_info("session taken over", "session=%.13s peer=%s", session->id, old->peer);
         session_leave(session); /* without the end that a zero detach time would bring */
         conn_close(old, WS_CLOSE_TAKEN_OVER);
 }
@@ -119,7 +119,7 @@ static int handle(struct req *req, const void *params, struct err *err)
                 return r;
         c->is_initialized = true;
         if (in->has_max_message_bytes)
-                c->out.max_message = (size_t)in->max_message_bytes;
+                c->out.max_message = (size_t)MIN(in->max_message_bytes, SIZE_MAX / 4);
         write_result(req, session);
         session_attach(session, c); /* after the answer: notifications follow it */
         return 0;

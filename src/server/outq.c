@@ -17,7 +17,8 @@ struct block {
 
 void outq_init(struct outq *q, enum framing framing, size_t max_message)
 {
-        *q = (struct outq){ .framing = framing, .max_message = max_message };
+        /* Kept away from the end of size_t: positions are added to it. */
+        *q = (struct outq){ .framing = framing, .max_message = MIN(max_message, SIZE_MAX / 4) };
         list_init(&q->blocks);
 }
 

@@ -8,13 +8,19 @@ int parked_init(struct parked *p, struct req *req, uint64_t bytes, void (*forget
                 struct err *err)
 {
         struct conn *c = req->conn;
+        struct server *s = c->server;
+        bytes += sizeof(*p) + (req->id->is_string ? req->id->string.n : 0);
         if (c->parked_count >= LIMIT_PARKED_REQUESTS)
                 return dispatch_limit(err, "waiting requests of a connection", LIMIT_PARKED_REQUESTS);
         if (bytes > LIMIT_PARKED_BYTES - c->parked_bytes)
                 return dispatch_limit(err, "bytes of waiting requests of a connection", LIMIT_PARKED_BYTES);
+        if (bytes > LIMIT_PARKED_TOTAL_BYTES - s->parked_bytes)
+                return dispatch_limit(err, "bytes of waiting requests of all connections",
+                                      LIMIT_PARKED_TOTAL_BYTES);
         p->conn = c;
         p->id = rpc_id_dup(req->id);
-        p->bytes = bytes + sizeof(*p);
+        p->bytes = bytes;
+        s->parked_bytes += bytes;
         p->forget = forget;
         c->parked_count++;
         c->parked_bytes += p->bytes;
@@ -27,6 +33,7 @@ static void leave(struct parked *p)
         struct conn *c = p->conn;
         c->parked_count--;
         c->parked_bytes -= p->bytes;
+        c->server->parked_bytes -= p->bytes;
         list_remove(&p->conn_link);
         rpc_id_release(&p->id);
         p->conn = NULL;

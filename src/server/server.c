@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "policy/env.h"
 #include "server/conn.h"
 #include "server/environment.h"
 #include "server/httpd.h"
@@ -19,9 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Room in the scratch buffer for the rest of the read before: less than a frame head and a control frame. */
-#define SCRATCH_REST_BYTES 512
-
 static void flush_all(void *arg)
 {
         struct server *s = arg;
@@ -31,12 +29,6 @@ static void flush_all(void *arg)
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
-
-void server_stop(struct server *s, int exit_code)
-{
-        s->exit_code = exit_code;
-        server_drain(s);
-}
 
 static bool has_processes(struct server *s)
 {
@@ -75,20 +67,31 @@ static void end_all_now(struct server *s)
         }
 }
 
-/* Everything has ended: tell clients, and leave the loop once that is sent. */
+/* Everything has ended: tell clients, and leave the loop once they have heard it. */
 static void finish(struct server *s)
 {
+        s->is_finishing = true;
         struct conn *c;
         list_each (c, &s->conns, link) {
                 conn_close(c, WS_CLOSE_GOING_AWAY);
         }
-        flush_all(s);
-        loop_stop(&s->loop);
+        timer_start(s->drain_timer, LIMIT_FAREWELL_MS);
+        server_conn_gone(s);
+}
+
+void server_conn_gone(struct server *s)
+{
+        if (s->is_finishing && list_is_empty(&s->conns))
+                loop_stop(&s->loop);
 }
 
 static void on_drain_timer(void *arg)
 {
         struct server *s = arg;
+        if (s->is_finishing) {
+                loop_stop(&s->loop);
+                return;
+        }
         if (s->is_killing || !has_processes(s)) {
                 finish(s); /* killed, and still there: the spawner's end takes care of what the kernel holds */
                 return;
@@ -100,14 +103,14 @@ static void on_drain_timer(void *arg)
 
 void server_process_gone(struct server *s)
 {
-        if (s->is_draining && !has_processes(s))
+        if (s->is_draining && !s->is_finishing && !has_processes(s))
                 timer_start(s->drain_timer, 0);
 }
 
 void server_drain(struct server *s)
 {
         if (s->is_draining) {
-                if (!s->is_killing)
+                if (!s->is_killing && !s->is_finishing)
                         on_drain_timer(s); /* asked twice: the grace period is over */
                 return;
         }
@@ -130,11 +133,10 @@ static void on_stop_signal(uv_signal_t *handle, int signo)
         server_drain(s);
 }
 
-/* The spawner, and as sub-reaper whatever it left: reaped in one place. */
-static void on_child(UNUSED uv_signal_t *handle, UNUSED int signo)
+static void on_child(uv_signal_t *handle, UNUSED int signo)
 {
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-                ;
+        struct server *s = handle->data;
+        procs_reap(&s->procs);
 }
 
 /* --- the beginning ------------------------------------------------------------------------------------------------ */
@@ -215,7 +217,7 @@ static int server_init(struct server *s, const struct config *config, struct err
                 list_init(&s->retained[i]);
         map_init(&s->sessions);
         random_uuid(s->id);
-        s->scratch = mem_alloc(SCRATCH_REST_BYTES + LIMIT_READ_BYTES + BUF_PADDING);
+        s->scratch = mem_alloc(SERVER_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING);
 
         int r = loop_init(&s->loop, err);
         if (r < 0)
@@ -228,8 +230,9 @@ static int server_init(struct server *s, const struct config *config, struct err
         raise_file_limit(); /* after the spawner began: commands get the limit that it has */
         watch_signal(s, &s->sigterm, on_stop_signal, SIGTERM);
         watch_signal(s, &s->sigint, on_stop_signal, SIGINT);
+        watch_signal(s, &s->sighup, on_stop_signal, SIGHUP);
         watch_signal(s, &s->sigchld, on_child, SIGCHLD);
-        return open_listener(s, err);
+        return 0;
 }
 
 static void server_release(struct server *s)
@@ -246,6 +249,7 @@ static void server_release(struct server *s)
         s->drain_timer = timer_free(s->drain_timer);
         uv_close((uv_handle_t *)&s->sigterm, NULL);
         uv_close((uv_handle_t *)&s->sigint, NULL);
+        uv_close((uv_handle_t *)&s->sighup, NULL);
         uv_close((uv_handle_t *)&s->sigchld, NULL);
         loop_release(&s->loop);
         map_release(&s->sessions);
@@ -258,16 +262,22 @@ int server_run(const struct config *config)
         struct server s;
         signal(SIGPIPE, SIG_IGN); /* a dead peer is an errno, not a death */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
+        env_scrub(environ);
         environment_init();
         warn_if_open(config);
         if (server_init(&s, config, &err) < 0) {
-                fprintf(stderr, "farhand: %s\n", err.text);
+                fprintf(stderr, "Error: %s\n", err.text);
                 return 1;
         }
-        log_info("listening", "listen=%s server=%s", log_quote(slice_from_str(config->listen)), s.id);
-        loop_run(&s.loop);
-        int exit_code = s.exit_code;
+        int r = open_listener(&s, &err);
+        if (r == 0) {
+                log_info("listening", "listen=%s server=%.8s", log_quote(slice_from_str(config->listen)),
+                         s.id);
+                loop_run(&s.loop);
+        } else {
+                fprintf(stderr, "Error: %s\n", err.text);
+        }
         server_release(&s);
         environment_release();
-        return exit_code;
+        return r == 0 ? 0 : 1;
 }

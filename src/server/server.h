@@ -17,6 +17,9 @@
 
 struct listener;
 
+/* Room in the scratch buffer for the rest of the read before: less than a frame head and a control frame. */
+#define SERVER_SCRATCH_REST 512
+
 struct server {
         struct loop loop;
         const struct config *config;
@@ -28,7 +31,7 @@ struct server {
         struct list dirty;       /* conn::dirty_link: have something to send */
         struct list https;       /* httpd::link */
         size_t connection_count; /* conns and https */
-        char *scratch;           /* LIMIT_READ_BYTES + BUF_PADDING and room for the rest of the read before */
+        char *scratch; /* SERVER_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING: what one turn reads of one connection */
 
         struct map sessions;        /* by id */
         struct list ended_sessions; /* session::ended_link: their processes are being ended */
@@ -36,15 +39,18 @@ struct server {
         size_t expired_count;
         struct list retained[3]; /* task::retained_link by retention_class: whose output goes first */
 
+        uint64_t parked_bytes;                          /* held by waiting requests of all connections */
         uint64_t assembly_used;                         /* bytes of large incoming messages */
+        uint64_t assembly_window;                       /* counts the looks at dawdlers */
+        struct conn *assembly_exceeding;                /* the one that may go over the total */
         struct list assembly_waiting, assembly_holding; /* conn::assembly_link */
         struct timer *assembly_timer;
 
-        uv_signal_t sigterm, sigint, sigchld;
-        bool is_draining; /* no new sessions; running trees have their grace period */
-        bool is_killing;  /* which is over */
+        uv_signal_t sigterm, sigint, sighup, sigchld;
+        bool is_draining;  /* no new sessions; running trees have their grace period */
+        bool is_finishing; /* clients are being told that it is over */
+        bool is_killing;   /* which is over */
         struct timer *drain_timer;
-        int exit_code;
 };
 
 /* Runs until a signal or, on stdio, the end of input; the exit code. Prints the URL on stdout. `config` is checked. */
@@ -52,7 +58,7 @@ NODISCARD int server_run(const struct config *config);
 
 /* A process tree is gone: a drain may be over. */
 void server_process_gone(struct server *s);
-/* stdio has ended. */
-void server_stop(struct server *s, int exit_code);
+/* A connection is gone: the farewell may be over. */
+void server_conn_gone(struct server *s);
 /* Ends everything in good order, then leaves the loop. Asked twice it does not wait. */
 void server_drain(struct server *s);

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "server/task.h"
+#include "server/task_internal.h"
 
 #include <errno.h>
 
@@ -81,7 +81,7 @@ struct session *session_new(struct server *s, struct slice client_name, uint64_t
         list_init(&session->ended_link);
         deferred_init(&session->reap, free_session);
         map_put(&s->sessions, slice_from_str(session->id), session);
-        log_info("session", "session=%s client=%s", session->id, log_quote(client_name));
+        log_info("session", "session=%.13s client=%s", session->id, log_quote(client_name));
         return session;
 }
 
@@ -141,6 +141,7 @@ void session_detach(struct session *session)
 {
         bool is_stdio = session->conn->framing == FRAMING_LINES;
         session_leave(session);
+        session_pause_output(session, false); /* nobody's reading holds it back any more */
         if (session->detach_ms == 0 || is_stdio) {
                 session_end(session);
                 return;
@@ -149,9 +150,8 @@ void session_detach(struct session *session)
         list_each (t, &session->all, session_link) {
                 task_reclass(t);
         }
-        session_pause_output(session, false);
         timer_start(session->timer, session->detach_ms);
-        log_debug("session detached", "session=%s", session->id);
+        log_debug("session detached", "session=%.13s", session->id);
 }
 
 /* --- half-dead connections ---------------------------------------------------------------------------------------- */
@@ -160,8 +160,9 @@ static void on_probe(void *arg)
 {
         struct session *session = arg;
         session->probe = timer_free(session->probe);
-        if (session->conn && session->conn->heard_ms == session->probe_heard_ms) {
-                log_info("half-dead connection", "session=%s peer=%s", session->id, session->conn->peer);
+        struct conn *c = session->conn;
+        if (c && c->reads == session->probe_reads && !conn_is_held_back(c)) {
+                log_info("half-dead connection", "session=%.13s peer=%s", session->id, session->conn->peer);
                 conn_drop(session->conn);
         }
 }
@@ -170,7 +171,7 @@ void session_probe(struct session *session)
 {
         if (session->probe || !session->conn)
                 return;
-        session->probe_heard_ms = session->conn->heard_ms;
+        session->probe_reads = session->conn->reads;
         conn_ping(session->conn);
         session->probe = timer_new(&session->server->loop, on_probe, session);
         timer_start(session->probe, LIMIT_HALF_DEAD_MS);
@@ -202,7 +203,7 @@ void session_end(struct session *session)
         struct server *s = session->server;
         if (session->is_ended)
                 return;
-        log_info("session ended", "session=%s", session->id);
+        log_info("session ended", "session=%.13s", session->id);
         must(!session->conn);
         session->is_ended = true;
         map_remove(&s->sessions, slice_from_str(session->id));

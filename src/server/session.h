@@ -18,12 +18,13 @@ struct session {
         struct conn *conn; /* NULL while detached */
         struct map tasks;  /* task::id -> task: those that a client can name */
         struct list all;   /* task::session_link: also those whose id is free again but whose tree lives on */
+        size_t task_count; /* of `all` */
         uint64_t detach_ms;
         int64_t created_at_ms;
         struct timer *timer; /* detached: its end; ended: the grace period */
         bool is_ended;
-        struct timer *probe; /* a resume met us attached: is the old connection alive? */
-        uint64_t probe_heard_ms;
+        struct timer *probe;    /* a resume met us attached: is the old connection alive? */
+        uint64_t probe_reads;   /* of that connection, then */
         struct list ended_link; /* server::ended_sessions */
         struct deferred reap;
 };

@@ -45,8 +45,12 @@ void task_forget(struct task *t)
         retention_leave(t);
         task_readers_fail(t);
         task_writes_fail(t);
+        task_signals_answer_all(t);
+        if (t->process)
+                process_silence(t->process);
         t->retention = timer_free(t->retention);
         list_remove(&t->session_link);
+        t->session->task_count--;
         loop_defer(&t->session->server->loop, &t->reap);
 }
 
@@ -76,6 +80,7 @@ struct task *task_new(struct session *session, struct slice id)
         list_init(&t->retained_link);
         deferred_init(&t->reap, free_task);
         list_append(&session->all, &t->session_link);
+        session->task_count++;
         t->is_named = true;
         map_put(&session->tasks, task_id(t), t);
         return t;
@@ -93,7 +98,8 @@ void task_abandon(struct task *t)
 static struct conn *listener_of(struct task *t)
 {
         struct conn *c = t->session->conn;
-        return c && conn_is_usable(c) ? c : NULL;
+        /* A cancelled start has no name any more: it may be another process's by now. */
+        return c && t->is_named && conn_is_usable(c) ? c : NULL;
 }
 
 static void notify_begin(struct task *t, struct conn *c, const char *method, size_t extra, uint64_t seq,
@@ -130,7 +136,7 @@ static void on_output(struct process *p, enum stream stream, uint64_t seq, struc
 static void on_exited(struct process *p, uint64_t seq)
 {
         struct task *t = p->owner;
-        log_info("process exited", "session=%s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
+        log_info("process exited", "session=%.13s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
                  p->exit_code);
         struct conn *c = listener_of(t);
         if (c) {
@@ -173,7 +179,7 @@ static void on_gone(struct process *p)
 static void on_started(struct process *p)
 {
         struct task *t = p->owner;
-        log_info("process started", "session=%s proc=%s pid=%d", t->session->id, log_quote(task_id(t)),
+        log_info("process started", "session=%.13s proc=%s pid=%d", t->session->id, log_quote(task_id(t)),
                  (int)p->pid);
         task_start_succeeded(t);
         task_writes_go_on(t);

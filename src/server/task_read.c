@@ -26,18 +26,25 @@ static bool has_news(const struct process *p, const struct process_read *ask)
         return process_has_exited(p) && ask->after_seq < p->next_seq - 1;
 }
 
-/* Which chunks: the first always, more while the budget holds. *ret_end is the chunk behind the last one. */
-static size_t choose(const struct chunk *first, const struct process_read *ask, const struct chunk **ret_end)
+#define CHUNK_WIRE_BYTES 64    /* around the text of a chunk */
+#define ANSWER_WIRE_BYTES 4096 /* around all chunks */
+
+/* Which chunks: the first always, more while the reader's budget and the size of a message hold. *ret_end is the chunk
+ * behind the last one. Returns about their size on the wire. */
+static size_t choose(const struct chunk *first, const struct process_read *ask, size_t max_wire,
+                     const struct chunk **ret_end)
 {
         uint64_t total = 0;
         size_t wire = 0;
         const struct chunk *c = first;
         for (; c; c = c->next) {
-                if (ask->has_max_bytes && c != first &&
-                    (total >= ask->max_bytes || c->len > ask->max_bytes - total))
+                size_t more = base64_encoded_size(c->len) + CHUNK_WIRE_BYTES;
+                bool is_over =
+                        ask->has_max_bytes && (total >= ask->max_bytes || c->len > ask->max_bytes - total);
+                if (c != first && (is_over || wire + more > max_wire))
                         break;
                 total += c->len;
-                wire += base64_encoded_size(c->len) + 64;
+                wire += more;
         }
         *ret_end = c;
         return wire;
@@ -62,9 +69,9 @@ static void answer(struct conn *c, const struct rpc_id *id, const struct process
                    const struct process_read *ask)
 {
         const struct chunk *first = output_after(&p->output, ask->after_seq), *end;
-        size_t size = choose(first, ask, &end);
+        size_t size = choose(first, ask, c->out.max_message - ANSWER_WIRE_BYTES, &end);
         uint64_t next_seq = p->next_seq;
-        if (ask->has_max_bytes && first)
+        if (first && (ask->has_max_bytes || end)) /* cut: go on behind what was given */
                 next_seq = end ? end->prev->seq + 1 : p->output.last->seq + 1;
 
         struct jsonw w;
@@ -101,9 +108,9 @@ static void reader_answer(struct reader *r)
 static void on_deadline(void *arg)
 {
         struct reader *r = arg;
-        if (r->task->process->state != PROC_STARTING)
+        /* Else it is answered as soon as the start is decided, or its connection takes answers again. */
+        if (r->task->process->state != PROC_STARTING && conn_wants_output(r->parked.conn))
                 reader_answer(r);
-        /* else: answered as soon as the start is decided */
 }
 
 int task_read(struct task *t, struct req *req, const struct process_read *in, struct err *err)
@@ -133,6 +140,8 @@ void task_readers_wake(struct task *t)
         struct reader *r;
         list_each (r, &t->readers, link) {
                 bool is_over = clock_mono_ms() >= r->deadline_ms && t->process->state != PROC_STARTING;
+                if (!conn_wants_output(r->parked.conn))
+                        return; /* woken again when its queue has drained */
                 if (has_news(t->process, &r->ask) || is_over)
                         reader_answer(r);
         }

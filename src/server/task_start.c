@@ -11,10 +11,12 @@
 #include "server/task_internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <unistd.h>
 
 /* Where a bare name is looked for when the child has no PATH. */
 #define DEFAULT_PATH "/usr/local/bin:/bin:/usr/bin"
+#define ENV_STRING_MAX (128 * KIB) /* MAX_ARG_STRLEN: execve takes no longer string */
 #define TTY_ROWS 24
 #define TTY_COLS 80
 
@@ -91,6 +93,19 @@ static const char **make_candidates(struct arena *a, struct slice program, const
 
 /* --- the request -------------------------------------------------------------------------------------------------- */
 
+/* The kernel's own limits, met here so that the list of candidates cannot become larger than the request. */
+static int check_search(struct slice program, const char *path, struct err *err)
+{
+        if (memchr(program.p, '/', program.n))
+                return 0;
+        int e = program.n > NAME_MAX ? ENAMETOOLONG : strlen(path) >= ENV_STRING_MAX ? E2BIG : 0;
+        if (e == 0)
+                return 0;
+        err->step = "exec";
+        err->os_errno = e;
+        return err_set(err, RPC_INTERNAL, -e, "%s (os error %d)", errno_text(e), e);
+}
+
 static int begin(struct task *t, struct req *req, const struct process_start *in, struct err *err)
 {
         struct arena *a = req->arena;
@@ -100,6 +115,9 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
         const char *path = env_get(env, "PATH");
         if (!path)
                 path = DEFAULT_PATH;
+        int r = check_search(in->argv[0], path, err);
+        if (r < 0)
+                return r;
         struct process_request start = {
                 .argv = make_argv(a, in),
                 .env = env,
@@ -134,7 +152,7 @@ int task_start(struct req *req, const struct process_start *in, struct err *err)
         if (task_find(session, in->process_id))
                 return err_set(err, RPC_INVALID_REQUEST, -EEXIST, "process %.*s already exists",
                                SLICE(in->process_id));
-        if (map_count(&session->tasks) >= config->max_processes_per_session)
+        if (session->task_count >= config->max_processes_per_session)
                 return dispatch_limit(err, "max_processes_per_session", config->max_processes_per_session);
 
         struct starter *s = mem_new(struct starter);

@@ -77,21 +77,44 @@ static void reply_status(struct conn *c, const struct rpc_id *id, const char *st
         conn_reply_end(c, id, &w);
 }
 
-/* The status to answer, or NULL when it must wait. */
-static const char *try_write(struct task *t, struct slice bytes, struct slice id)
+/* What to answer to a write: a status, an error, or nothing yet. */
+enum outcome { WRITE_ACCEPTED, WRITE_CLOSED, WRITE_UNKNOWN, WRITE_NO_ROOM, WRITE_WAITS };
+
+static enum outcome try_write(struct task *t, struct slice bytes, struct slice id)
 {
         struct process *p = t->process;
         if (p->state == PROC_STARTING && !t->is_cancelled)
-                return NULL;
+                return WRITE_WAITS;
         if (is_known(t, id))
-                return "accepted";
-        int r = process_write(p, bytes);
-        if (r == -EAGAIN)
-                return NULL;
-        if (r < 0)
-                return "stdinClosed";
-        remember(t, id);
-        return "accepted";
+                return WRITE_ACCEPTED;
+        switch (process_write(p, bytes)) {
+        case 0:
+                remember(t, id);
+                return WRITE_ACCEPTED;
+        case -EAGAIN:
+                return WRITE_WAITS;
+        case -ENOBUFS:
+                return WRITE_NO_ROOM;
+        default:
+                return WRITE_CLOSED;
+        }
+}
+
+static void answer(struct conn *c, const struct rpc_id *id, enum outcome outcome)
+{
+        static const char *const statuses[] = {
+                [WRITE_ACCEPTED] = "accepted",
+                [WRITE_CLOSED] = "stdinClosed",
+                [WRITE_UNKNOWN] = "unknownProcess",
+        };
+        if (outcome == WRITE_NO_ROOM) {
+                struct err err = ERR_INIT;
+                (void)dispatch_limit(&err, "bytes queued for stdin of all processes",
+                                     LIMIT_STDIN_TOTAL_BYTES);
+                conn_fail(c, id, &err, NULL);
+                return;
+        }
+        reply_status(c, id, statuses[outcome]);
 }
 
 static void writer_forget(struct parked *parked)
@@ -105,9 +128,10 @@ static void writer_forget(struct parked *parked)
 
 int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err)
 {
-        const char *status = list_is_empty(&t->writes) ? try_write(t, in->bytes, in->write_id) : NULL;
-        if (status) {
-                reply_status(req->conn, req->id, status);
+        enum outcome outcome =
+                list_is_empty(&t->writes) ? try_write(t, in->bytes, in->write_id) : WRITE_WAITS;
+        if (outcome != WRITE_WAITS) {
+                answer(req->conn, req->id, outcome);
                 return 0;
         }
         struct writer *w = mem_new(struct writer);
@@ -123,10 +147,10 @@ int task_write(struct task *t, struct req *req, const struct process_write *in, 
         return 0;
 }
 
-static void answer_first(struct task *t, const char *status)
+static void answer_first(struct task *t, enum outcome outcome)
 {
         struct writer *w = list_first(&t->writes, struct writer, link);
-        reply_status(w->parked.conn, &w->parked.id, status);
+        answer(w->parked.conn, &w->parked.id, outcome);
         parked_done(&w->parked);
 }
 
@@ -135,15 +159,15 @@ void task_writes_go_on(struct task *t)
         struct writer *w;
         while ((w = list_first(&t->writes, struct writer, link))) {
                 struct slice id = w->id ? slice_from_str(w->id) : (struct slice){ 0 };
-                const char *status = try_write(t, slice_from(w->bytes, w->len), id);
-                if (!status)
+                enum outcome outcome = try_write(t, slice_from(w->bytes, w->len), id);
+                if (outcome == WRITE_WAITS)
                         return;
-                answer_first(t, status);
+                answer_first(t, outcome);
         }
 }
 
 void task_writes_fail(struct task *t)
 {
         while (!list_is_empty(&t->writes))
-                answer_first(t, "unknownProcess");
+                answer_first(t, WRITE_UNKNOWN);
 }

@@ -53,14 +53,14 @@ enum step { STEP_VALUE, STEP_AFTER_VALUE, STEP_END };
 /* `consumed` is how far reading had come; lines and columns are counted in bytes. */
 PRINTF_LIKE(3, 4) static int fail(struct parser *p, size_t consumed, const char *fmt, ...)
 {
-        size_t line = 1, line_start = 0;
-        const char *newline;
+        size_t line = 1;
 
+        /* A hostile text may be all newlines: one pass that the compiler can widen, not a search for each. */
         consumed = MIN(consumed, p->n);
-        while (line_start < consumed && (newline = memchr(p->s + line_start, '\n', consumed - line_start))) {
-                line_start = (size_t)(newline - p->s) + 1;
-                line++;
-        }
+        for (size_t i = 0; i < consumed; i++)
+                line += p->s[i] == '\n';
+        const char *newline = consumed ? memrchr(p->s, '\n', consumed) : NULL;
+        size_t line_start = newline ? (size_t)(newline - p->s) + 1 : 0;
 
         va_list ap;
         va_start(ap, fmt);

@@ -1,0 +1,166 @@
+/* Tests of whose output goes first: tasks made by hand, with nothing behind them. */
+#include "server/retention.h"
+
+#include "base/mem.h"
+#include "unit.h"
+
+#define TOTAL 10 /* chunks of one byte each fit */
+
+struct rig {
+        struct config config;
+        struct server server;
+        struct conn conn;
+        struct session attached, detached;
+};
+
+static void rig_open(struct rig *rig)
+{
+        *rig = (struct rig){ .config.retained_output_bytes_total = TOTAL * (1 + sizeof(struct chunk)) };
+        rig->server.config = &rig->config;
+        for (size_t i = 0; i < ARRAY_LEN(rig->server.retained); i++)
+                list_init(&rig->server.retained[i]);
+        rig->attached = (struct session){ .server = &rig->server, .conn = &rig->conn };
+        rig->detached = (struct session){ .server = &rig->server };
+}
+
+static struct task *make(struct rig *rig, struct session *session, enum process_state state)
+{
+        struct task *t = mem_new(struct task);
+        t->session = session;
+        list_init(&t->retained_link);
+        t->process = mem_new(struct process);
+        t->process->state = state;
+        output_init(&t->process->output, 1000, &rig->server.procs.retained_total);
+        return t;
+}
+
+static void end(struct task *t)
+{
+        retention_leave(t);
+        output_release(&t->process->output);
+        free(t->process);
+        free(t);
+}
+
+/* So many chunks of one byte each. */
+static void grow(struct task *t, size_t n)
+{
+        while (n-- > 0) {
+                output_append(&t->process->output, STREAM_STDOUT, ++t->process->next_seq, S("x"));
+                retention_grew(t);
+        }
+}
+
+static size_t kept(const struct task *t)
+{
+        return t->process->output.count;
+}
+
+TEST(nothing_goes_up_to_the_total)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct task *a = make(&rig, &rig.attached, PROC_RUNNING);
+        struct task *b = make(&rig, &rig.detached, PROC_CLOSED);
+        grow(a, 4);
+        grow(b, 6);
+        eq_u64(kept(a), 4);
+        eq_u64(kept(b), 6);
+        end(a);
+        end(b);
+        eq_u64(rig.server.procs.retained_total, 0);
+}
+
+TEST(closed_goes_before_detached_and_detached_before_attached)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct task *attached = make(&rig, &rig.attached, PROC_RUNNING);
+        struct task *detached = make(&rig, &rig.detached, PROC_EXITED);
+        struct task *closed = make(&rig, &rig.attached, PROC_CLOSED);
+        struct task *growing = make(&rig, &rig.attached, PROC_RUNNING);
+        grow(attached, 3);
+        grow(detached, 3);
+        grow(closed, 3);
+
+        grow(growing, 3);
+        eq_u64(kept(closed), 1);
+        eq_u64(kept(detached), 3);
+        grow(growing, 2);
+        eq_u64(kept(closed), 0);
+        eq_u64(kept(detached), 2);
+        grow(growing, 2);
+        eq_u64(kept(detached), 0);
+        eq_u64(kept(attached), 3);
+        grow(growing, 3);
+        eq_u64(kept(attached), 0);
+        eq_u64(kept(growing), 10);
+        grow(growing, 5); /* nobody else has anything: its own oldest go */
+        eq_u64(kept(growing), TOTAL);
+        eq_u64(growing->process->output.dropped_seq, 5);
+        end(attached);
+        end(detached);
+        end(closed);
+        end(growing);
+}
+
+TEST(within_a_class_the_longest_there_goes_first)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct task *first = make(&rig, &rig.attached, PROC_RUNNING);
+        struct task *second = make(&rig, &rig.attached, PROC_RUNNING);
+        grow(second, 5);
+        grow(first, 5);
+        grow(first, 2);
+        eq_u64(kept(second), 3);
+        eq_u64(kept(first), 7);
+        end(first);
+        end(second);
+}
+
+TEST(a_task_that_changes_its_class_waits_behind_those_in_it)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct task *early = make(&rig, &rig.attached, PROC_RUNNING);
+        struct task *closed = make(&rig, &rig.attached, PROC_CLOSED);
+        struct task *growing = make(&rig, &rig.attached, PROC_RUNNING);
+        grow(early, 4);
+        grow(closed, 4);
+        early->process->state = PROC_CLOSED;
+        task_reclass(early);
+
+        grow(growing, 6);
+        eq_u64(kept(closed), 0);
+        eq_u64(kept(early), 4);
+        grow(growing, 3);
+        eq_u64(kept(early), 1);
+        end(early);
+        end(closed);
+        end(growing);
+}
+
+TEST(a_task_without_output_has_no_class_until_it_grows)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct task *a = make(&rig, &rig.detached, PROC_RUNNING);
+        struct task *b = make(&rig, &rig.attached, PROC_RUNNING);
+        task_reclass(a); /* nothing happens */
+        ok(!list_is_linked(&a->retained_link));
+        grow(a, 2);
+        retention_leave(a);
+        retention_leave(a);
+        ok(!list_is_linked(&a->retained_link));
+
+        grow(b, 12); /* whoever left is not found */
+        eq_u64(kept(a), 2);
+        eq_u64(kept(b), 8);
+        grow(a, 1); /* and is again when it grows: detached, so its own goes */
+        eq_u64(kept(a), 2);
+        eq_u64(kept(b), 8);
+        end(a);
+        end(b);
+        eq_u64(rig.server.procs.retained_total, 0);
+}
