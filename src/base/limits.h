@@ -53,6 +53,9 @@
 #define LIMIT_PARKED_BYTES (192ULL * MIB)
 #define LIMIT_PARKED_TOTAL_BYTES (1024ULL * MIB)
 
+/* The longest grace that process/terminate gives. More: -32602. */
+#define LIMIT_GRACE_MS 60000
+
 /* Longest wait of a long poll; more is clamped. */
 #define LIMIT_WAIT_MS 600000
 

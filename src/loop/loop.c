@@ -16,13 +16,21 @@ static void run_deferred(struct loop *l)
         }
 }
 
+static void on_again(UNUSED uv_idle_t *idle)
+{
+        /* Its presence alone keeps the loop from sleeping. */
+}
+
 static void on_prepare(uv_prepare_t *prepare)
 {
         struct loop *l = prepare->data;
+        uv_idle_stop(&l->again);
         run_deferred(l);
         if (l->on_turn_end)
                 l->on_turn_end(l->arg);
-        run_deferred(l);
+        /* What the end of the turn has put off must not wait for the next event; but others have their turn first. */
+        if (!list_is_empty(&l->deferred))
+                uv_idle_start(&l->again, on_again);
 }
 
 int loop_init(struct loop *l, struct err *err)
@@ -35,6 +43,7 @@ int loop_init(struct loop *l, struct err *err)
         uv_prepare_init(&l->uv, &l->turn_end);
         l->turn_end.data = l;
         uv_prepare_start(&l->turn_end, on_prepare);
+        uv_idle_init(&l->uv, &l->again);
         uv_unref((uv_handle_t *)&l->turn_end);
         return 0;
 }
@@ -58,7 +67,8 @@ void loop_stop(struct loop *l)
 static void close_left_over(uv_handle_t *handle, void *arg)
 {
         struct loop *l = arg;
-        if (!uv_is_closing(handle) && handle == (uv_handle_t *)&l->turn_end)
+        bool is_ours = handle == (uv_handle_t *)&l->turn_end || handle == (uv_handle_t *)&l->again;
+        if (is_ours && !uv_is_closing(handle))
                 uv_close(handle, NULL);
 }
 

@@ -18,7 +18,9 @@
 struct loop {
         uv_loop_t uv;
         uv_prepare_t turn_end;
-        void (*on_turn_end)(void *arg); /* after the deferred work of the turn */
+        uv_idle_t again; /* runs while deferred work waits: the loop does not sleep */
+        void (*on_turn_end)(
+                void *arg); /* after the deferred work of the turn; what it defers comes next turn */
         void *arg;
         struct list deferred; /* struct deferred::link */
 };

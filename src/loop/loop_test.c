@@ -230,7 +230,7 @@ static void on_turn_end(void *arg)
         hook->fd = -1;
 }
 
-TEST(the_hook_runs_after_deferred_work_and_what_it_defers_runs_in_the_same_turn)
+TEST(the_hook_runs_after_deferred_work_and_what_it_defers_does_not_wait_for_an_event)
 {
         struct rig rig;
         struct work a, b;
@@ -242,8 +242,8 @@ TEST(the_hook_runs_after_deferred_work_and_what_it_defers_runs_in_the_same_turn)
         loop_on_turn_end(&rig.loop, on_turn_end, &hook);
         loop_defer(&rig.loop, &a.deferred);
         turn(&rig);
-        eq_str(trace, "aHb");
-        turn(&rig);
+        eq_str(trace, "aH");
+        uv_run(&rig.loop.uv, UV_RUN_ONCE); /* would sleep for ever if the loop forgot it */
         eq_str(trace, "aHbH");
         rig_close(&rig);
 }

@@ -4,18 +4,23 @@
  * until their sum or their count passes the cap; then the oldest go. A reader says "after n" and gets what is still
  * here; what was dropped is counted.
  *
+ * Of each stream the beginning is kept as well (half the cap), for a look at a long output; and how much was dropped
+ * before which chunk, so that a late reader can be told what it missed.
+ *
  * Invariants: numbers rise; bytes <= cap unless a single chunk is larger; the sum of all outputs is kept in *total.
  */
 #pragma once
 
+#include "base/buf.h"
 #include "base/compat.h"
 #include "base/slice.h"
 
-enum stream { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY };
+enum stream { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAMS };
 const char *stream_name(enum stream s); /* as on the wire */
 
 struct chunk {
         struct chunk *next, *prev;
+        uint64_t end; /* bytes of all streams up to and with this chunk */
         uint64_t seq;
         uint32_t len;
         uint8_t stream;
@@ -27,6 +32,15 @@ static inline struct slice chunk_slice(const struct chunk *c)
         return slice_from(c->bytes, c->len);
 }
 
+/* The beginning of one stream, kept beside the recent chunks. */
+struct output_stream {
+        uint64_t bytes; /* in all */
+        size_t head_len;
+        char *head;
+};
+
+struct output_mark; /* where an evicted chunk ended */
+
 struct output {
         struct chunk *first, *last;
         size_t count;
@@ -34,7 +48,15 @@ struct output {
         uint64_t cap_bytes;
         uint64_t *total;        /* memory of all outputs, shared */
         uint64_t dropped_bytes; /* in all */
-        uint64_t dropped_seq;   /* chunks up to this number may be gone */
+        struct output_stream streams[STREAMS];
+        struct output_mark *marks; /* the youngest evicted chunks: a ring */
+        size_t mark_count, mark_next;
+        uint64_t dropped_seq; /* chunks up to this number may be gone */
+};
+
+/* A part of the output that a reader asks for and that is no longer there. */
+struct output_gap {
+        uint64_t from_seq, to_seq, bytes;
 };
 
 void output_init(struct output *o, uint64_t cap_bytes, uint64_t *total);
@@ -48,3 +70,15 @@ bool output_drop_oldest(struct output *o);
 
 /* The first kept chunk behind `after_seq`, or NULL; follow `next` from there. */
 NODISCARD const struct chunk *output_after(const struct output *o, uint64_t after_seq);
+
+/* What was evicted above `after_seq`; false when nothing was. The bytes are exact while the last OUTPUT_MARKS evictions
+ * reach back to `after_seq` (or when it is 0), else they count everything that was evicted. */
+#define OUTPUT_MARKS 1024
+NODISCARD bool output_gap_after(const struct output *o, uint64_t after_seq, struct output_gap *ret);
+
+/* Forgets the beginnings; for the cap over all processes. False when there was none. */
+bool output_drop_heads(struct output *o);
+
+/* Head and tail of one stream, at most `max` bytes in all, half of it from the beginning. Appended to `ret`; returns
+ * the number of bytes that are left out. */
+uint64_t output_snapshot(const struct output *o, enum stream stream, uint64_t max, struct buf *ret);

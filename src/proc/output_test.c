@@ -25,10 +25,18 @@ static void append(struct output *o, uint64_t seq, const char *text)
         output_append(o, STREAM_STDOUT, seq, slice_from_str(text));
 }
 
-/* What an output adds to the total: its bytes and what it costs to keep them apart. */
+static uint64_t heads_of(const struct output *o)
+{
+        uint64_t n = 0;
+        for (size_t i = 0; i < STREAMS; i++)
+                n += o->streams[i].head_len;
+        return n;
+}
+
+/* What an output adds to the total: its bytes, what it costs to keep them apart, and the beginnings. */
 static uint64_t memory_of(const struct output *o)
 {
-        return o->bytes + o->count * sizeof(struct chunk);
+        return o->bytes + o->count * sizeof(struct chunk) + heads_of(o);
 }
 
 TEST(streams_have_the_names_of_the_wire)
@@ -214,9 +222,9 @@ TEST(dropping_takes_the_oldest_until_none_is_left)
         eq_str(show(&o, 0), "");
         eq_u64(o.dropped_seq, 2);
         eq_u64(o.dropped_bytes, 3);
-        eq_u64(total, 0);
         eq_u64(o.count, 0);
         ok(!output_drop_oldest(&o));
+        eq_u64(total, heads_of(&o)); /* the beginning is kept on its own account */
 
         append(&o, 3, "c"); /* and it goes on as before */
         eq_str(show(&o, 0), "3:c");
@@ -265,4 +273,247 @@ TEST(a_released_output_may_be_used_again)
         output_release(&o);
         output_release(&o);
         eq_u64(total, 0);
+}
+
+/* --- the beginnings ----------------------------------------------------------------------------------------------- */
+
+static struct slice head_of(const struct output *o, enum stream stream)
+{
+        return slice_from(o->streams[stream].head, o->streams[stream].head_len);
+}
+
+TEST(the_beginning_of_each_stream_is_kept_up_to_half_the_cap)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 9, &total); /* half of it, rounded down: 4 */
+
+        append(&o, 1, "ab");
+        output_append(&o, STREAM_STDERR, 2, S("123456"));
+        eq_slice(head_of(&o, STREAM_STDOUT), S("ab"));
+        eq_slice(head_of(&o, STREAM_STDERR), S("1234"));
+        eq_u64(head_of(&o, STREAM_PTY).n, 0);
+        append(&o, 3, "cdef"); /* half of this chunk still belongs to it */
+        append(&o, 4, "g");
+        eq_slice(head_of(&o, STREAM_STDOUT), S("abcd"));
+        eq_u64(o.streams[STREAM_STDOUT].bytes, 7);
+        eq_u64(o.streams[STREAM_STDERR].bytes, 6);
+        eq_u64(total, memory_of(&o));
+        output_release(&o);
+        eq_u64(total, 0);
+}
+
+TEST(a_beginning_that_was_given_up_is_not_begun_again_in_the_middle)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 100, &total);
+        ok(!output_drop_heads(&o));
+        append(&o, 1, "abc");
+
+        ok(output_drop_heads(&o));
+        ok(!output_drop_heads(&o));
+        eq_u64(total, memory_of(&o));
+        append(&o, 2, "def");
+        eq_u64(heads_of(&o), 0);
+        eq_u64(o.streams[STREAM_STDOUT].bytes, 6);
+        output_append(&o, STREAM_STDERR, 3, S("1")); /* another stream has not lost its own */
+        eq_slice(head_of(&o, STREAM_STDERR), S("1"));
+        eq_str(show(&o, 0), "1:abc 2:def 3:1"); /* and the chunks are where they were */
+        eq_u64(total, memory_of(&o));
+        output_release(&o);
+        eq_u64(total, 0);
+}
+
+/* --- snapshots ---------------------------------------------------------------------------------------------------- */
+
+/* "HEADTAIL-omitted" of stdout. */
+static const char *snapshot(const struct output *o, uint64_t max)
+{
+        static struct buf text = { .p = buf_empty, .cap = 64 * KIB };
+        buf_truncate(&text, 0);
+        uint64_t omitted = output_snapshot(o, STREAM_STDOUT, max, &text);
+        ok(text.n <= max);
+        eq_u64(text.n + omitted,
+               o->streams[STREAM_STDOUT].bytes); /* nothing twice, nothing lost in silence */
+        ok(buf_printf(&text, "-%llu", (unsigned long long)omitted) == 0);
+        return text.p;
+}
+
+TEST(a_snapshot_shows_everything_up_to_the_budget_and_both_ends_beyond)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 8, &total);
+        eq_str(snapshot(&o, 8), "-0");
+
+        append(&o, 1, "abc");
+        eq_str(snapshot(&o, 8), "abc-0");
+        append(&o, 2, "defgh");
+        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* the cap itself */
+        append(&o, 3, "i");
+        eq_str(show(&o, 0), "2:defgh 3:i");
+        eq_str(snapshot(&o, 8), "abcdfghi-1");
+        append(&o, 4, "jklmnop");
+        eq_str(show(&o, 0), "3:i 4:jklmnop");
+        eq_str(snapshot(&o, 8), "abcdmnop-8");
+        output_release(&o);
+}
+
+TEST(a_snapshot_with_a_budget_takes_half_from_either_end)
+{
+        static const struct {
+                uint64_t max;
+                const char *want;
+        } rows[] = {
+                { 0, "-9" },      { 1, "i-8" },        { 2, "ai-7" },        { 3, "ahi-6" },
+                { 5, "abghi-4" }, { 8, "abcdfghi-1" }, { 9, "abcdefghi-0" }, { 1000, "abcdefghi-0" },
+        };
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 100, &total);
+        append(&o, 1, "abcd");
+        append(&o, 2, "e");
+        append(&o, 3, "fghi");
+
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                eq_str(snapshot(&o, rows[i].max), rows[i].want);
+        output_release(&o);
+}
+
+TEST(a_snapshot_joins_beginning_and_kept_chunks_without_a_seam)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 8, &total);
+        append(&o, 1, "ab");
+        append(&o, 2, "cd");
+        output_append(&o, STREAM_STDERR, 3, S("12345"));
+        /* "ab" was evicted for the other stream, but the beginning has it. */
+        eq_slice(chunk_slice(output_after(&o, 0)), S("cd"));
+        eq_str(snapshot(&o, 8), "abcd-0");
+
+        output_append(&o, STREAM_STDERR, 4, S("678"));
+        append(&o, 5, "efgh");
+        eq_str(show(&o, 0), "4:678 5:efgh");
+        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* the head ends where the first kept chunk begins */
+        append(&o, 6, "ijklm");
+        eq_str(show(&o, 0), "6:ijklm");
+        eq_str(snapshot(&o, 8), "abcdjklm-5");
+        output_release(&o);
+}
+
+TEST(a_snapshot_shows_what_is_left_when_the_beginnings_are_gone)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 8, &total);
+        append(&o, 1, "abcd");
+        append(&o, 2, "efgh");
+        ok(output_drop_heads(&o));
+        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* from the chunks */
+
+        append(&o, 3, "ij");
+        eq_str(snapshot(&o, 8), "efghij-4");
+        eq_str(snapshot(&o, 4), "ghij-6");
+        while (output_drop_oldest(&o))
+                ;
+        eq_str(snapshot(&o, 8), "-10");
+        output_release(&o);
+}
+
+TEST(a_snapshot_of_a_chunk_larger_than_the_cap_keeps_to_the_budget)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 4, &total);
+        append(&o, 1, "abcdefghij");
+        eq_str(snapshot(&o, 4), "abij-6");
+        eq_str(snapshot(&o, 3), "aij-7");
+        output_release(&o);
+}
+
+/* --- gaps --------------------------------------------------------------------------------------------------------- */
+
+/* "from-to:bytes" of what is gone above `after`; "" when nothing is. */
+static const char *gap(const struct output *o, uint64_t after)
+{
+        static char text[64];
+        struct output_gap g;
+        text[0] = '\0';
+        if (output_gap_after(o, after, &g))
+                (void)snprintf(text, sizeof(text), "%llu-%llu:%llu", (unsigned long long)g.from_seq,
+                               (unsigned long long)g.to_seq, (unsigned long long)g.bytes);
+        return text;
+}
+
+TEST(a_gap_is_what_was_evicted_above_the_readers_number)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 6, &total);
+        eq_str(gap(&o, 0), "");
+        append(&o, 1, "a");
+        append(&o, 2, "bb");
+        eq_str(gap(&o, 0), "");
+
+        append(&o, 4, "dddd"); /* 3 was no chunk */
+        eq_str(gap(&o, 0), "1-1:1");
+        eq_str(gap(&o, 1), "");
+        output_append(&o, STREAM_STDERR, 5, S("eeeee"));
+        append(&o, 6, "f");
+        eq_str(show(&o, 0), "5:eeeee 6:f");
+        eq_str(gap(&o, 0), "1-4:7");
+        eq_str(gap(&o, 1), "2-4:6");
+        eq_str(gap(&o, 2), "3-4:4");
+        eq_str(gap(&o, 3), "4-4:4");
+        eq_str(gap(&o, 4), "");
+        eq_str(gap(&o, UINT64_MAX), "");
+        output_release(&o);
+        eq_str(gap(&o, 0), "");
+}
+
+/* Whoever reads now and again is told of every byte exactly once, delivered or not. */
+TEST(what_is_kept_and_the_gap_are_all_that_was_written_behind_any_number)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 64, &total);
+        static const char bytes[40] = { 0 };
+        uint64_t upto[2 * OUTPUT_MARKS] = { 0 }; /* bytes up to and with that number */
+        const uint64_t last = OUTPUT_MARKS;      /* so that all evictions are remembered */
+        for (uint64_t seq = 1; seq <= last; seq++) {
+                size_t n = 1 + (size_t)(seq * 7919 % sizeof(bytes));
+                output_append(&o, seq % 3 ? STREAM_STDOUT : STREAM_STDERR, seq, slice_from(bytes, n));
+                upto[seq] = upto[seq - 1] + n;
+        }
+        for (uint64_t after = 0; after <= last; after++) {
+                struct output_gap g = { 0 };
+                bool has_gap = output_gap_after(&o, after, &g);
+                uint64_t kept = 0;
+                for (const struct chunk *c = output_after(&o, after); c; c = c->next)
+                        kept += c->len;
+                eq_u64(kept + g.bytes, upto[last] - upto[after]);
+                ok(!has_gap || (g.from_seq == after + 1 && g.to_seq == o.first->seq - 1));
+        }
+        output_release(&o);
+        eq_u64(total, 0);
+}
+
+TEST(a_gap_from_the_start_is_exact_however_long_it_is)
+{
+        uint64_t total = 0;
+        struct output o;
+        output_init(&o, 1, &total);
+        for (uint64_t seq = 1; seq <= 3 * OUTPUT_MARKS + 1; seq++)
+                append(&o, seq, "x");
+
+        char want[64];
+        (void)snprintf(want, sizeof(want), "1-%d:%d", 3 * OUTPUT_MARKS, 3 * OUTPUT_MARKS);
+        eq_str(gap(&o, 0), want);
+        /* The youngest marks are exact, too: the last eviction that is remembered and the one before it. */
+        (void)snprintf(want, sizeof(want), "%d-%d:%d", 2 * OUTPUT_MARKS + 2, 3 * OUTPUT_MARKS,
+                       OUTPUT_MARKS - 1);
+        eq_str(gap(&o, 2 * OUTPUT_MARKS + 1), want);
+        output_release(&o);
 }

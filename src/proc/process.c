@@ -1,5 +1,6 @@
 #include "proc/process.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -80,8 +81,7 @@ static void send_kill(struct process *p)
 {
         p->is_killed = true;
         stdin_refuse(p); /* not closed yet: a child that reads the end first would exit by itself */
-        spawn_kill(p->procs->spawner, p->number);
-        procs_sent(p->procs);
+        procs_kill(p->procs, p->number);
 }
 
 #define GO(next, act)           \
@@ -177,6 +177,7 @@ static bool read_chunk(struct process_stream *s)
         size_t n = read_stream(s, p->procs->chunk_bytes, &ended);
         if (n > 0) {
                 uint64_t seq = take_seq(p);
+                p->last_output_at_ms = clock_unix_ms();
                 struct slice bytes = slice_from(p->procs->scratch, n);
                 output_append(&p->output, s->stream, seq, bytes);
                 p->events->output(p, s->stream, seq, bytes);
@@ -225,6 +226,13 @@ void process_watch_streams(struct process *p)
         }
 }
 
+int process_resize(struct process *p, uint16_t rows, uint16_t cols)
+{
+        if (!p->is_tty)
+                return -ENOTTY;
+        return p->out[0].fd < 0 ? 0 : pty_resize(p->out[0].fd, rows, cols);
+}
+
 void process_pause(struct process *p, bool paused)
 {
         if (p->is_paused == paused)
@@ -265,6 +273,7 @@ static void root_ended(struct process *p)
 void process_on_started(struct process *p, pid_t pid)
 {
         p->pid = pid;
+        p->started_at_ms = clock_unix_ms();
         happen(p, EV_STARTED);
 }
 
@@ -279,6 +288,7 @@ void process_on_failed(struct process *p, const char *step, int os_errno)
 
 void process_on_exited(struct process *p, const struct spawn_exit *exit)
 {
+        p->exit = *exit;
         set_exit(p, exit->status);
         root_ended(p);
 }
@@ -291,6 +301,7 @@ void process_on_gone(struct process *p)
         } else if (!process_has_exited(p)) {
                 log_warn("keeper lost", "proc=%u pid=%d", p->number, (int)p->pid);
                 p->is_killed = true;
+                p->has_failed = true;
                 p->exit_code = -1;
                 root_ended(p);
         } else if (p->state == PROC_EXITED && !p->is_paused) {
@@ -317,15 +328,13 @@ void process_kill_rest(struct process *p)
         if (!process_has_exited(p))
                 process_kill(p);
         else if (!p->is_gone) {
-                spawn_kill(p->procs->spawner, p->number);
-                procs_sent(p->procs);
+                procs_kill(p->procs, p->number);
         }
 }
 
 void process_signal(struct process *p, int signo, enum spawn_scope scope)
 {
-        spawn_signal(p->procs->spawner, p->number, signo, scope);
-        procs_sent(p->procs);
+        procs_signal(p->procs, p->number, signo, scope);
 }
 
 /* --- the start ---------------------------------------------------------------------------------------------------- */
@@ -432,7 +441,7 @@ struct process *process_start(struct procs *ps, const struct process_request *re
 {
         struct process *p = process_new(ps, events, owner);
         p->is_tty = req->is_tty;
-        p->stdin_open = req->is_tty || req->pipe_stdin;
+        p->stdin_open = p->had_stdin = req->is_tty || req->pipe_stdin;
         if (req->is_tty)
                 p->out[0].stream = STREAM_PTY;
 

@@ -62,6 +62,8 @@ struct process {
         bool is_ending; /* the root has ended; its exit is being worked off */
         bool is_gone;
         bool stdin_open;              /* process_write may accept */
+        bool stdin_ends;              /* to be closed when the queue is empty */
+        bool had_stdin;               /* it was open once */
         struct process_stream out[2]; /* [0] stdout or the terminal, [1] stderr */
         int stdin_fd;                 /* a pipe, or a duplicate number of the terminal's; -1 when closed */
         struct watch *stdin_watch;    /* of a pipe; the terminal's is out[0].watch */
@@ -69,8 +71,11 @@ struct process {
         size_t stdin_queued; /* bytes */
         struct output output;
         uint64_t next_seq;
-        int exit_code;   /* 0-255, 128 + signal, or -1 when nobody knows; valid once exited */
-        int exit_signal; /* 0 when it was none */
+        int exit_code;          /* 0-255, 128 + signal, or -1 when nobody knows; valid once exited */
+        struct spawn_exit exit; /* as the keeper reported it; zero when nobody did */
+        bool has_failed;        /* the keeper was lost: how it ended nobody knows */
+        int64_t started_at_ms, last_output_at_ms; /* wall clock; 0 = not yet */
+        int exit_signal;                          /* 0 when it was none */
 };
 
 /* All processes of one server, and its spawner. */
@@ -118,6 +123,14 @@ bool process_has_exited(const struct process *p);
 /* Copies what stdin does not take at once. 0; -EAGAIN when so much waits already that the caller must hold this write
  * back until stdin_moved; -ENOBUFS when all stdin queues together are full; -EPIPE when stdin is closed or was never open. */
 NODISCARD int process_write(struct process *p, struct slice bytes);
+
+enum stdin_close { STDIN_NOW_CLOSED, STDIN_ALREADY_CLOSED, STDIN_NEVER_OPEN };
+/* No more input: a pipe is closed when what is queued is written; a terminal in canonical mode gets its end-of-file
+ * character, a raw one nothing. Later writes are -EPIPE. */
+enum stdin_close process_close_stdin(struct process *p);
+
+/* -ENOTTY when it has no terminal; 0 also when it has exited. */
+NODISCARD int process_resize(struct process *p, uint16_t rows, uint16_t cols);
 
 void process_pause(struct process *p, bool paused);
 void process_signal(struct process *p, int signo, enum spawn_scope scope);

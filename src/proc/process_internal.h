@@ -18,4 +18,6 @@ void process_watch_streams(struct process *p);
 
 /* procs.c: gives it a number and sends the start. 0 or -errno. */
 NODISCARD int procs_add(struct procs *ps, struct process *p, const struct spawn_request *start);
-void procs_sent(struct procs *ps); /* after a message to the spawner: it may have to wait for room */
+/* Orders to the spawner; none when there is no spawner, because then nothing runs either. */
+void procs_kill(struct procs *ps, uint32_t number);
+void procs_signal(struct procs *ps, uint32_t number, int signo, enum spawn_scope scope);

@@ -85,11 +85,28 @@ static const struct spawn_events spawn_events = {
         .lost = on_lost,
 };
 
-void procs_sent(struct procs *ps)
+/* After a message to the spawner: it may have to wait for room. */
+static void sent(struct procs *ps)
 {
         if (ps->spawner_watch)
                 watch_set(ps->spawner_watch,
                           WATCH_READ | (spawn_wants_write(ps->spawner) ? WATCH_WRITE : 0u));
+}
+
+void procs_kill(struct procs *ps, uint32_t number)
+{
+        if (!ps->spawner)
+                return;
+        spawn_kill(ps->spawner, number);
+        sent(ps);
+}
+
+void procs_signal(struct procs *ps, uint32_t number, int signo, enum spawn_scope scope)
+{
+        if (!ps->spawner)
+                return;
+        spawn_signal(ps->spawner, number, signo, scope);
+        sent(ps);
 }
 
 static void on_ready(void *arg, UNUSED unsigned events)
@@ -97,7 +114,7 @@ static void on_ready(void *arg, UNUSED unsigned events)
         struct procs *ps = arg;
         spawn_on_ready(ps->spawner);
         if (ps->spawner)
-                procs_sent(ps);
+                sent(ps);
 }
 
 static int try_start_spawner(struct procs *ps, struct err *err)
@@ -106,7 +123,7 @@ static int try_start_spawner(struct procs *ps, struct err *err)
         if (!ps->spawner)
                 return err->code;
         ps->spawner_watch = watch_new(ps->loop, spawn_fd(ps->spawner), on_ready, ps);
-        procs_sent(ps);
+        sent(ps);
         return 0;
 }
 
@@ -183,6 +200,6 @@ int procs_add(struct procs *ps, struct process *p, const struct spawn_request *s
                 return r;
         ps->table[p->number % ps->table_size] = p;
         ps->used++;
-        procs_sent(ps);
+        sent(ps);
         return 0;
 }

@@ -9,6 +9,7 @@
 #include "proc/process_internal.h"
 
 #include <errno.h>
+#include <termios.h>
 #include <unistd.h>
 
 struct piece {
@@ -59,9 +60,41 @@ static void queue_rest(struct process *p, struct slice s)
         p->procs->stdin_total += s.n;
 }
 
+/* What a terminal's line discipline takes for the end of input; 0 when it is raw or has none. */
+static char end_of_file_of(int terminal)
+{
+        struct termios t;
+        if (tcgetattr(terminal, &t) < 0 || !(t.c_lflag & ICANON) || t.c_cc[VEOF] == _POSIX_VDISABLE)
+                return 0;
+        return (char)t.c_cc[VEOF];
+}
+
+enum stdin_close process_close_stdin(struct process *p)
+{
+        if (!p->had_stdin)
+                return STDIN_NEVER_OPEN;
+        if (!p->stdin_open || p->stdin_ends)
+                return STDIN_ALREADY_CLOSED;
+        if (p->is_tty) {
+                char end = end_of_file_of(p->stdin_fd);
+                if (end)
+                        queue_rest(p, slice_from(&end, 1)); /* behind what waits; flushed below */
+        }
+        p->stdin_ends = true;
+        if (p->is_tty) {
+                stdin_flush(p);
+                return STDIN_NOW_CLOSED;
+        }
+        if (p->stdin_queued == 0) {
+                p->stdin_open = false; /* the owner asked: it is not told */
+                stdin_close(p);
+        }
+        return STDIN_NOW_CLOSED;
+}
+
 int process_write(struct process *p, struct slice bytes)
 {
-        if (!p->stdin_open)
+        if (!p->stdin_open || p->stdin_ends)
                 return -EPIPE;
         if (p->stdin_queued >= LIMIT_STDIN_BYTES)
                 return -EAGAIN;
@@ -103,6 +136,10 @@ void stdin_flush(struct process *p)
                         list_remove(&piece->link);
                         free(piece);
                 }
+        }
+        if (p->stdin_ends && p->stdin_queued == 0 && !p->is_tty) {
+                stdin_close(p);
+                return;
         }
         watch_for_room(p);
         if (was_full && p->stdin_queued < LIMIT_STDIN_BYTES)

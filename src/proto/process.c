@@ -134,6 +134,74 @@ static void check_network(struct decoder *d, bool has_sandbox)
                 decode_fail(d, "managed network enforcement is not available on this executor");
 }
 
+/* --- members of ours -----------------------------------------------------------------------------------------------*/
+
+/* Overrides `tty` and `pipeStdin`. */
+static void decode_io(struct decoder *outer, const struct json *value, struct process_start *in)
+{
+        static const char *const types[] = { "pipe", "pty" };
+        static const char *const stdins[] = { "closed", "open" };
+        struct decoder d;
+        size_t type = 0, stdin_kind = 0;
+        const struct json *v;
+
+        decode_begin_inside(&d, outer, value, "ProcessIo");
+        decode_own_members(&d);
+        decode_variant(&d, "type", types, ARRAY_LEN(types), &type);
+        in->tty = type == 1;
+        in->rows = in->cols = 0;
+        if (in->tty) {
+                if ((v = decode_peek(&d, "rows")))
+                        decode_u16_value(&d, v, &in->rows);
+                if ((v = decode_peek(&d, "cols")))
+                        decode_u16_value(&d, v, &in->cols);
+                if ((decode_peek(&d, "rows") && in->rows == 0) || (decode_peek(&d, "cols") && in->cols == 0))
+                        decode_fail(&d, "rows and cols must be positive");
+        } else {
+                decode_variant(&d, "stdin", stdins, ARRAY_LEN(stdins), &stdin_kind);
+        }
+        in->pipe_stdin = stdin_kind == 1;
+        decode_end_inside(outer, &d);
+}
+
+static void decode_kind(struct decoder *d, struct process_start *in)
+{
+        static const char *const kinds[] = { "direct", "prepared" };
+        size_t kind = 0;
+
+        if (decode_peek(d, "kind"))
+                decode_variant(d, "kind", kinds, ARRAY_LEN(kinds), &kind);
+        in->is_prepared = kind == 1;
+        if (in->is_prepared && in->has_sandbox)
+                decode_fail(d, "a prepared command has its sandbox already: `sandbox` must be absent");
+}
+
+static void decode_limits(struct decoder *outer, const struct json *value, struct process_start *in)
+{
+        struct process_limits *l = &in->limits;
+        const struct {
+                const char *key;
+                uint64_t *target, max;
+        } members[] = {
+                { "wallMs", &l->wall_ms, INT64_MAX },         { "silenceMs", &l->silence_ms, INT64_MAX },
+                { "cpuSeconds", &l->cpu_seconds, INT32_MAX }, { "memoryBytes", &l->memory_bytes, INT64_MAX },
+                { "openFiles", &l->open_files, INT32_MAX },   { "processes", &l->processes, INT32_MAX },
+                { "fileBytes", &l->file_bytes, INT64_MAX },
+        };
+        struct decoder d;
+
+        decode_begin_inside(&d, outer, value, "ProcessLimits");
+        decode_own_members(&d);
+        for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+                bool has = false;
+                decode_optional_u64_or_null(&d, members[i].key, &has, members[i].target);
+                if (has && (*members[i].target == 0 || *members[i].target > members[i].max))
+                        decode_fail(&d, "%s: out of range", members[i].key);
+                in->has_limits = in->has_limits || has;
+        }
+        decode_end_inside(outer, &d);
+}
+
 int process_start_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
                          struct err *err)
 {
@@ -147,8 +215,12 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         if ((v = decode_required(&d, "cwd")))
                 decode_path_value(&d, v, "cwd URI", &in->cwd);
         decode_vars(&d, "env", &in->env, &in->env_count);
-        decode_bool(&d, "tty", &in->tty);
+        v = decode_peek(&d, "io");
+        if (!v)
+                decode_bool(&d, "tty", &in->tty);
         decode_optional_bool(&d, "pipeStdin", &in->pipe_stdin);
+        if (v)
+                decode_io(&d, v, in);
         decode_optional_string_or_null(&d, "arg0", &in->arg0);
         if ((v = decode_peek(&d, "envPolicy"))) {
                 in->has_env_policy = true;
@@ -164,6 +236,9 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         check_strays(&d);
         if ((v = decode_peek(&d, "metadata")))
                 check_metadata(&d, v);
+        decode_kind(&d, in);
+        if ((v = decode_peek(&d, "limits")))
+                decode_limits(&d, v, in);
         return decode_end(&d);
 }
 
@@ -204,20 +279,62 @@ int process_write_decode(struct arena *a, const struct json_doc *doc, const stru
         return decode_end(&d);
 }
 
+/* A name, or a number from 1 to 64. */
+static int decode_signal(struct decoder *d)
+{
+        static const char *const names[] = { "interrupt", "terminate", "kill", "hangup",
+                                             "quit",      "user1",     "user2" };
+        static const int numbers[] = { SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+        const struct json *v = decode_required(d, "signal");
+        size_t which = 0;
+
+        if (v && v->type == JSON_NUMBER) {
+                uint64_t signo = 0;
+                decode_u64_value(d, v, &signo);
+                if (!d->has_failed && (signo < 1 || signo > 64))
+                        decode_fail(d, "signal: must be between 1 and 64");
+                return (int)MIN(signo, 64);
+        }
+        decode_variant(d, "signal", names, ARRAY_LEN(names), &which);
+        return numbers[which];
+}
+
 int process_signal_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
                           struct err *err)
 {
-        static const char *const names[] = { "interrupt" };
-        static const int numbers[] = { SIGINT };
+        static const char *const scopes[] = {
+                [SCOPE_GROUP] = "group", [SCOPE_PROCESS] = "process", [SCOPE_TREE] = "tree"
+        };
         struct process_signal *in = ret;
         struct decoder d;
-        size_t which = 0;
+        size_t scope = SCOPE_GROUP;
 
         decode_begin(&d, a, doc, params, "SignalParams", err);
         decode_process_id(&d, &in->process_id);
-        decode_variant(&d, "signal", names, ARRAY_LEN(names), &which);
-        in->signo = numbers[which];
+        in->signo = decode_signal(&d);
+        if (decode_peek(&d, "scope"))
+                decode_variant(&d, "scope", scopes, ARRAY_LEN(scopes), &scope);
+        in->scope = (enum signal_scope)scope;
         return decode_end(&d);
+}
+
+static void decode_mode(struct decoder *outer, const struct json *value, struct process_terminate *in)
+{
+        static const char *const types[] = { "force", "graceful" };
+        struct decoder d;
+        size_t type = 0;
+        const struct json *v;
+
+        decode_begin_inside(&d, outer, value, "TerminateMode");
+        decode_own_members(&d);
+        decode_variant(&d, "type", types, ARRAY_LEN(types), &type);
+        in->has_mode = true;
+        in->is_graceful = type == 1;
+        if (in->is_graceful && (v = decode_required(&d, "timeoutMs")))
+                decode_u64_value(&d, v, &in->timeout_ms);
+        if (in->timeout_ms > LIMIT_GRACE_MS)
+                decode_fail(&d, "timeoutMs: must be at most %d", LIMIT_GRACE_MS);
+        decode_end_inside(outer, &d);
 }
 
 int process_terminate_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
@@ -225,8 +342,11 @@ int process_terminate_decode(struct arena *a, const struct json_doc *doc, const 
 {
         struct process_terminate *in = ret;
         struct decoder d;
+        const struct json *v;
 
         decode_begin(&d, a, doc, params, "TerminateParams", err);
         decode_process_id(&d, &in->process_id);
+        if ((v = decode_peek(&d, "mode")))
+                decode_mode(&d, v, in);
         return decode_end(&d);
 }

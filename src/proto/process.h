@@ -4,6 +4,11 @@
 #include "policy/env.h"
 #include "proto/decode.h"
 
+/* EXTENSIONS.md, process/start: each 0 when it was not given. */
+struct process_limits {
+        uint64_t wall_ms, silence_ms, cpu_seconds, memory_bytes, open_files, processes, file_bytes;
+};
+
 struct process_start {
         struct slice process_id;
         struct slice *argv;
@@ -17,6 +22,10 @@ struct process_start {
         bool has_env_policy;
         struct env_policy env_policy;
         bool has_sandbox;
+        bool is_prepared;    /* kind: the caller has applied its policy already */
+        uint16_t rows, cols; /* of a terminal; 0 = the default */
+        bool has_limits;
+        struct process_limits limits;
 };
 NODISCARD int process_start_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
                                    void *ret, struct err *err);
@@ -39,15 +48,21 @@ struct process_write {
 NODISCARD int process_write_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
                                    void *ret, struct err *err);
 
+enum signal_scope { SCOPE_GROUP, SCOPE_PROCESS, SCOPE_TREE };
+
 struct process_signal {
         struct slice process_id;
         int signo;
+        enum signal_scope scope;
 };
 NODISCARD int process_signal_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
                                     void *ret, struct err *err);
 
 struct process_terminate {
         struct slice process_id;
+        bool has_mode;
+        bool is_graceful;
+        uint64_t timeout_ms; /* graceful: until the kill */
 };
 NODISCARD int process_terminate_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
                                        void *ret, struct err *err);

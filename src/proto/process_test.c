@@ -170,6 +170,168 @@ TEST(start_arrives_whole)
         eq_slice(in.env_policy.include_only[1], S("L"));
 }
 
+/* --- members of ours -----------------------------------------------------------------------------------------------*/
+
+#define IO(io) "{'processId':'p','argv':['a'],'cwd':'/w','env':{},'io':" io "}"
+#define LIMITS(members) START(",'limits':{" members "}")
+
+TEST(io_replaces_tty_and_pipe_stdin)
+{
+        static const struct {
+                const char *text;
+                bool tty, pipe_stdin;
+                uint16_t rows, cols;
+        } rows[] = {
+                { IO("{'type':'pty','rows':50,'cols':132}"), true, false, 50, 132 },
+                { IO("{'type':'pty','rows':65535,'cols':1}"), true, false, 65535, 1 },
+                { IO("{'type':'pty'}"), true, false, 0, 0 },
+                { IO("{'type':'pty','rows':null,'cols':7}"), true, false, 0, 7 },
+                { IO("{'type':'pty','stdin':5}"), true, false, 0, 0 }, /* a member of the other kind */
+                { IO("{'type':'pipe','stdin':'open'}"), false, true, 0, 0 },
+                { IO("{'type':'pipe','stdin':'closed','rows':0}"), false, false, 0, 0 },
+                /* over what is beside it */
+                { START(",'pipeStdin':true,'io':{'type':'pty','rows':3,'cols':4}"), true, false, 3, 4 },
+                { START(",'pipeStdin':true,'io':{'type':'pipe','stdin':'closed'}"), false, false, 0, 0 },
+                { START(",'pipeStdin':false,'io':{'type':'pipe','stdin':'open'}"), false, true, 0, 0 },
+                { START(",'pipeStdin':true,'io':null"), false, true, 0, 0 },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_start in = { 0 };
+                struct err err = ERR_INIT;
+                eq_int(test_decode(&a, process_start_decode, rows[i].text, &in, &err), 0);
+                eq_int(in.tty, rows[i].tty);
+                eq_int(in.pipe_stdin, rows[i].pipe_stdin);
+                eq_int(in.rows, rows[i].rows);
+                eq_int(in.cols, rows[i].cols);
+        }
+}
+
+TEST(io_is_refused_when_it_is_not_right)
+{
+        static const struct row rows[] = {
+                { IO("null"), "missing field `tty`" },
+                { IO("{}"), "missing field `type`" },
+                { IO("{'type':'file'}"), "type: unknown variant `file`, expected `pipe` or `pty`" },
+                { IO("{'type':'pipe'}"), "missing field `stdin`" },
+                { IO("{'type':'pipe','stdin':true}"),
+                  "stdin: invalid type: boolean `true`, expected string or map" },
+                { IO("{'type':'pipe','stdin':'null'}"),
+                  "stdin: unknown variant `null`, expected `closed` or `open`" },
+                { IO("{'type':'pty','rows':0,'cols':80}"), "rows and cols must be positive" },
+                { IO("{'type':'pty','rows':24,'cols':0}"), "rows and cols must be positive" },
+                { START(",'io':{'type':'pty','rows':0}"), "rows and cols must be positive" },
+        };
+        static const char *const wrong[] = {
+                IO("5"),
+                IO("'pty'"),
+                IO("[]"),
+                IO("{'type':'pty','rows':65536}"),
+                IO("{'type':'pty','cols':-1}"),
+                IO("{'type':'pty','rows':'24'}"),
+                IO("{'type':'pty','rows':1.5}"),
+        };
+
+        check(process_start_decode, rows, ARRAY_LEN(rows));
+        for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_start in = { 0 };
+                struct err err = ERR_INIT;
+                eq_int(test_decode(&a, process_start_decode, wrong[i], &in, &err), -EINVAL);
+                eq_int(err.rpc, RPC_INVALID_PARAMS);
+        }
+}
+
+TEST(kind_is_direct_unless_it_says_prepared)
+{
+        static const struct {
+                const char *text;
+                bool is_prepared;
+        } rows[] = {
+                { START(""), false },
+                { START(",'kind':null"), false },
+                { START(",'kind':'direct'"), false },
+                { START(",'kind':'prepared'"), true },
+                { START(",'kind':'prepared','sandbox':null"), true },
+        };
+        static const struct row refused[] = {
+                { START(",'kind':'other'"), "unknown variant `other`, expected `direct` or `prepared`" },
+                { START(",'kind':5"), "invalid type: number, expected string or map" },
+                { START(",'kind':'prepared'," PLAIN),
+                  "a prepared command has its sandbox already: `sandbox` must be absent" },
+        };
+
+        check(process_start_decode, refused, ARRAY_LEN(refused));
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_start in = { 0 };
+                struct err err = ERR_INIT;
+                eq_int(test_decode(&a, process_start_decode, rows[i].text, &in, &err), 0);
+                eq_int(in.is_prepared, rows[i].is_prepared);
+        }
+}
+
+TEST(limits_are_positive_numbers_each_on_its_own)
+{
+        static const struct row rows[] = {
+                { LIMITS(""), NULL },
+                { START(",'limits':null"), NULL },
+                { LIMITS("'wallMs':1,'later':[]"), NULL },
+                { LIMITS("'wallMs':null,'silenceMs':null"), NULL },
+                { LIMITS("'wallMs':9223372036854775807,'memoryBytes':9223372036854775807"), NULL },
+                { LIMITS("'cpuSeconds':2147483647,'openFiles':2147483647,'processes':2147483647"), NULL },
+                { LIMITS("'wallMs':0"), "wallMs: out of range" },
+                { LIMITS("'silenceMs':0"), "silenceMs: out of range" },
+                { LIMITS("'cpuSeconds':0"), "cpuSeconds: out of range" },
+                { LIMITS("'memoryBytes':0"), "memoryBytes: out of range" },
+                { LIMITS("'openFiles':0"), "openFiles: out of range" },
+                { LIMITS("'processes':0"), "processes: out of range" },
+                { LIMITS("'fileBytes':0"), "fileBytes: out of range" },
+                { LIMITS("'wallMs':9223372036854775808"), "wallMs: out of range" },
+                { LIMITS("'cpuSeconds':2147483648"), "cpuSeconds: out of range" },
+                { LIMITS("'openFiles':2147483648"), "openFiles: out of range" },
+                { LIMITS("'wallMs':-1"), "wallMs: invalid number" },
+                { LIMITS("'silenceMs':1.5"), "silenceMs: invalid number" },
+                { LIMITS("'fileBytes':'1'"), "fileBytes: invalid type: string \"1\", expected u64" },
+        };
+        static const char *const wrong[] = { START(",'limits':5"), START(",'limits':[]"),
+                                             START(",'limits':'1'") };
+
+        check(process_start_decode, rows, ARRAY_LEN(rows));
+        for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_start in = { 0 };
+                struct err err = ERR_INIT;
+                eq_int(test_decode(&a, process_start_decode, wrong[i], &in, &err), -EINVAL);
+                eq_int(err.rpc, RPC_INVALID_PARAMS);
+        }
+}
+
+TEST(limits_arrive_whole)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct process_start in = { 0 }, none = { 0 }, empty = { 0 };
+        struct err err = ERR_INIT;
+
+        eq_int(test_decode(&a, process_start_decode,
+                           LIMITS("'wallMs':1,'silenceMs':2,'cpuSeconds':3,'memoryBytes':4,'openFiles':5,"
+                                  "'processes':6,'fileBytes':7"),
+                           &in, &err),
+               0);
+        ok(in.has_limits);
+        eq_u64(in.limits.wall_ms, 1);
+        eq_u64(in.limits.silence_ms, 2);
+        eq_u64(in.limits.cpu_seconds, 3);
+        eq_u64(in.limits.memory_bytes, 4);
+        eq_u64(in.limits.open_files, 5);
+        eq_u64(in.limits.processes, 6);
+        eq_u64(in.limits.file_bytes, 7);
+        eq_int(test_decode(&a, process_start_decode, START(""), &none, &err), 0);
+        ok(!none.has_limits);
+        eq_int(test_decode(&a, process_start_decode, LIMITS("'wallMs':null"), &empty, &err), 0);
+        ok(!empty.has_limits && empty.limits.wall_ms == 0);
+}
+
 /* `{head}aaa…{tail}` with n letters. */
 static char *with_letters(struct arena *a, const char *head, size_t n, const char *tail)
 {
@@ -302,32 +464,135 @@ TEST(write_takes_strict_base64_and_an_optional_id)
         ok(!in.write_id.p);
 }
 
-TEST(signal_knows_interrupt_alone)
+#define SIGNAL(signal) "{'processId':'p','signal':" signal "}"
+#define VARIANTS "expected one of `interrupt`, `terminate`, `kill`, `hangup`, `quit`, `user1`, `user2`"
+
+TEST(signal_takes_a_name_or_a_number)
 {
         static const struct row rows[] = {
                 { "{'processId':'p'}", "missing field `signal`" },
-                { "{'processId':'p','signal':'interrupt'}", NULL },
-                { "{'processId':'p','signal':'x'}", "unknown variant `x`, expected `interrupt`" },
-                { "{'processId':'p','signal':2}", "invalid type: number, expected string or map" },
+                { "{'signal':'interrupt'}", "missing field `processId`" },
+                { SIGNAL("'x'"), "unknown variant `x`, " VARIANTS },
+                { SIGNAL("'SIGINT'"), "unknown variant `SIGINT`, " VARIANTS },
+                { SIGNAL("'2'"), "unknown variant `2`, " VARIANTS },
+                { SIGNAL("null"), "invalid type: null, expected string or map" },
+                { SIGNAL("true"), "invalid type: boolean `true`, expected string or map" },
+                { SIGNAL("0"), "signal: must be between 1 and 64" },
+                { SIGNAL("65"), "signal: must be between 1 and 64" },
+                { SIGNAL("18446744073709551615"), "signal: must be between 1 and 64" },
+                { SIGNAL("4294967298"), "signal: must be between 1 and 64" }, /* 2 in 32 bits */
+                { SIGNAL("-2"), "invalid number" },
+                { SIGNAL("2.0"), "invalid number" },
         };
 
         check(process_signal_decode, rows, ARRAY_LEN(rows));
-
-        _arena_ struct arena a = ARENA_INIT;
-        struct process_signal in = { 0 };
-        struct err err = ERR_INIT;
-        eq_int(test_decode(&a, process_signal_decode, rows[1].text, &in, &err), 0);
-        eq_int(in.signo, SIGINT);
 }
 
-TEST(terminate_needs_an_id)
+TEST(signals_have_their_numbers)
+{
+        static const struct {
+                const char *text;
+                int signo;
+        } rows[] = {
+                { SIGNAL("'interrupt'"), SIGINT }, { SIGNAL("'terminate'"), SIGTERM },
+                { SIGNAL("'kill'"), SIGKILL },     { SIGNAL("'hangup'"), SIGHUP },
+                { SIGNAL("'quit'"), SIGQUIT },     { SIGNAL("'user1'"), SIGUSR1 },
+                { SIGNAL("'user2'"), SIGUSR2 },    { SIGNAL("1"), 1 },
+                { SIGNAL("19"), SIGSTOP },         { SIGNAL("64"), 64 },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_signal in = { 0 };
+                struct err err = ERR_INIT;
+                eq_int(test_decode(&a, process_signal_decode, rows[i].text, &in, &err), 0);
+                eq_int(in.signo, rows[i].signo);
+                eq_int(in.scope, SCOPE_GROUP); /* unless it says another */
+        }
+}
+
+TEST(signal_has_a_scope)
+{
+        static const struct row rows[] = {
+                { "{'processId':'p','signal':2,'scope':null}", NULL },
+                { "{'processId':'p','signal':2,'scope':'all'}",
+                  "unknown variant `all`, expected one of `group`, `process`, `tree`" },
+                { "{'processId':'p','signal':2,'scope':1}", "invalid type: number, expected string or map" },
+        };
+        static const char *const names[] = {
+                [SCOPE_GROUP] = "group", [SCOPE_PROCESS] = "process", [SCOPE_TREE] = "tree"
+        };
+
+        check(process_signal_decode, rows, ARRAY_LEN(rows));
+        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_signal in = { 0 };
+                struct err err = ERR_INIT;
+                const char *text =
+                        arena_printf(&a, "{'processId':'p','signal':'quit','scope':'%s'}", names[i]);
+                eq_int(test_decode(&a, process_signal_decode, text, &in, &err), 0);
+                eq_int(in.scope, i);
+        }
+}
+
+#define MODE(mode) "{'processId':'p','mode':" mode "}"
+
+TEST(terminate_needs_an_id_and_a_right_mode_or_none)
 {
         static const struct row rows[] = {
                 { "{}", "missing field `processId`" },
                 { NULL, "invalid type: null, expected struct TerminateParams" },
                 { "{'processId':''}", NULL },
-                { "{'processId':'p','mode':5}", NULL }, /* unknown yet, so ignored */
+                { MODE("null"), NULL },
+                { MODE("{'type':'force'}"), NULL },
+                { MODE("{'type':'force','timeoutMs':'later'}"), NULL }, /* not its member, so ignored */
+                { MODE("{'type':'graceful','timeoutMs':0}"), NULL },
+                { MODE("{'type':'graceful','timeoutMs':60000}"), NULL },
+                { MODE("{'type':'graceful','timeoutMs':60001}"), "timeoutMs: must be at most 60000" },
+                { MODE("{'type':'graceful','timeoutMs':18446744073709551615}"),
+                  "timeoutMs: must be at most 60000" },
+                { MODE("{'type':'graceful'}"), "missing field `timeoutMs`" },
+                { MODE("{}"), "missing field `type`" },
+                { MODE("{'type':'kind'}"), "type: unknown variant `kind`, expected `force` or `graceful`" },
         };
 
         check(process_terminate_decode, rows, ARRAY_LEN(rows));
+}
+
+TEST(terminate_names_what_has_the_wrong_type)
+{
+        static const char *const texts[] = {
+                MODE("5"),
+                MODE("'force'"),
+                MODE("[]"),
+                MODE("{'type':5}"),
+                MODE("{'type':'graceful','timeoutMs':'1'}"),
+                MODE("{'type':'graceful','timeoutMs':-1}"),
+                MODE("{'type':'graceful','timeoutMs':1.5}"),
+                MODE("{'type':'graceful','timeoutMs':null}"),
+        };
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct process_terminate in = { 0 };
+                struct err err = ERR_INIT;
+                eq_int(test_decode(&a, process_terminate_decode, texts[i], &in, &err), -EINVAL);
+                eq_int(err.rpc, RPC_INVALID_PARAMS);
+        }
+}
+
+TEST(terminate_arrives_whole)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct process_terminate plain = { 0 }, force = { 0 }, graceful = { 0 };
+        struct err err = ERR_INIT;
+
+        eq_int(test_decode(&a, process_terminate_decode, "{'processId':'p'}", &plain, &err), 0);
+        ok(!plain.has_mode && !plain.is_graceful);
+        eq_int(test_decode(&a, process_terminate_decode, MODE("{'type':'force'}"), &force, &err), 0);
+        ok(force.has_mode && !force.is_graceful && force.timeout_ms == 0);
+        eq_int(test_decode(&a, process_terminate_decode, MODE("{'type':'graceful','timeoutMs':1234}"),
+                           &graceful, &err),
+               0);
+        ok(graceful.has_mode && graceful.is_graceful);
+        eq_u64(graceful.timeout_ms, 1234);
+        eq_slice(graceful.process_id, S("p"));
 }

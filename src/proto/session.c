@@ -7,8 +7,8 @@ int initialize_decode(struct arena *a, const struct json_doc *doc, const struct 
                       struct err *err)
 {
         struct initialize *in = ret;
-        struct slice *notifications;
-        size_t notification_count;
+        struct slice *names = NULL;
+        size_t count = 0;
         struct decoder d;
 
         decode_begin(&d, a, doc, params, "InitializeParams", err);
@@ -20,7 +20,10 @@ int initialize_decode(struct arena *a, const struct json_doc *doc, const struct 
         decode_optional_u64_or_null(&d, "maxMessageBytes", &in->has_max_message_bytes,
                                     &in->max_message_bytes);
         decode_optional_u64_or_null(&d, "detachMs", &in->has_detach_ms, &in->detach_ms);
-        /* Names that nobody sends yet: checked now, so that a client notices its mistake with the first server. */
-        decode_optional_strings(&d, "notifications", &notifications, &notification_count);
+        decode_optional_strings(&d, "notifications", &names, &count);
+        for (size_t i = 0; !d.has_failed && i < count; i++) { /* names of later servers are not wrong */
+                in->wants_started = in->wants_started || slice_eq(names[i], S("started"));
+                in->wants_failed = in->wants_failed || slice_eq(names[i], S("failed"));
+        }
         return decode_end(&d);
 }

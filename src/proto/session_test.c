@@ -15,6 +15,9 @@ static const struct {
         { "{'clientName':'x','takeover':null,'maxMessageBytes':null,'detachMs':null}", NULL },
         { "{'clientName':'x','maxMessageBytes':65536}", NULL },
         { "{'clientName':'x','notifications':['started','whatever']}", NULL },
+        { "{'clientName':'x','notifications':[]}", NULL },
+        { "{'clientName':'x','notifications':null}",
+          "notifications: invalid type: null, expected a sequence" },
         { NULL, "invalid type: null, expected struct InitializeParams" },
         { "[]", "invalid type: sequence, expected struct InitializeParams" },
         { "['x',null]", "invalid type: sequence, expected struct InitializeParams" },
@@ -57,6 +60,7 @@ TEST(initialize_without_options_has_none)
         eq_slice(in.client_name, S("me"));
         ok(!in.resume_session_id.p);
         ok(!in.takeover && !in.has_max_message_bytes && !in.has_detach_ms);
+        ok(!in.wants_started && !in.wants_failed);
 }
 
 TEST(initialize_with_all_options_has_them)
@@ -75,4 +79,29 @@ TEST(initialize_with_all_options_has_them)
         ok(in.takeover && in.has_max_message_bytes && in.has_detach_ms);
         eq_u64(in.max_message_bytes, 100000);
         eq_u64(in.detach_ms, 0);
+}
+
+TEST(initialize_wants_the_notifications_that_it_names)
+{
+        static const struct {
+                const char *text;
+                bool started, failed;
+        } names[] = {
+                { "[]", false, false },
+                { "['started']", true, false },
+                { "['failed']", false, true },
+                { "['failed','started','failed']", true, true },
+                { "['Started','failed ','','start']", false, false },
+                { "['later','started']", true, false },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct initialize in = { 0 };
+                struct err err = ERR_INIT;
+                const char *text = arena_printf(&a, "{'clientName':'x','notifications':%s}", names[i].text);
+
+                eq_int(test_decode(&a, initialize_decode, text, &in, &err), 0);
+                eq_int(in.wants_started, names[i].started);
+                eq_int(in.wants_failed, names[i].failed);
+        }
 }

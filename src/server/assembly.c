@@ -47,6 +47,10 @@ static void wait_for_share(struct conn *c, uint64_t bytes)
                 if (!s->assembly_timer)
                         s->assembly_timer = timer_new(&s->loop, on_window, s);
                 s->assembly_window++;
+                struct conn *holder;
+                list_each (holder, &s->assembly_holding, assembly_link) {
+                        holder->assembly_seen = 0;
+                }
                 timer_start(s->assembly_timer, LIMIT_ASSEMBLY_WINDOW_MS);
         }
         list_remove(&c->assembly_link);

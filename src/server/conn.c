@@ -383,7 +383,9 @@ static void on_resume(struct deferred *d)
         struct conn *c = container_of(d, struct conn, resume);
         if (c->state == CONN_DEAD || c->blocks)
                 return;
-        if (c->in.n > 0)
+        if (c->session)
+                session_wake_readers(c->session);
+        if (c->in.n > 0 && !c->blocks)
                 consume_in(c);
         if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks)
                 conn_close(c, WS_CLOSE_NORMAL);

@@ -65,10 +65,11 @@ struct conn {
         bool is_backed_up;   /* the kernel's buffer did not take all */
 
         /* protocol state */
-        bool is_initialized;     /* `initialize` was answered */
-        bool is_ready;           /* `initialized` came */
-        struct session *session; /* borrowed; NULL before initialize and after detach */
-        struct list parked;      /* parked::conn_link */
+        bool is_initialized;              /* `initialize` was answered */
+        bool wants_started, wants_failed; /* notifications that a client must ask for */
+        bool is_ready;                    /* `initialized` came */
+        struct session *session;          /* borrowed; NULL before initialize and after detach */
+        struct list parked;               /* parked::conn_link */
         size_t parked_count;
         uint64_t parked_bytes;
 };

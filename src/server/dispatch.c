@@ -7,10 +7,24 @@
 #include <errno.h>
 
 /* Every request by name. One line per method; its descriptor stands beside its handler. */
+/* clang-format off */
 static const struct method *const methods[] = {
-        &m_initialize,     &m_process_start,     &m_process_read,     &m_process_write,
-        &m_process_signal, &m_process_terminate, &m_environment_info, &m_environment_status,
+        &m_initialize,
+        &m_process_start,
+        &m_process_read,
+        &m_process_write,
+        &m_process_signal,
+        &m_process_terminate,
+        &m_process_close_stdin,
+        &m_process_resize,
+        &m_process_wait,
+        &m_process_snapshot,
+        &m_process_list,
+        &m_session_list,
+        &m_environment_info,
+        &m_environment_status,
 };
+/* clang-format on */
 
 static const struct method *find_method(struct slice name)
 {

@@ -129,6 +129,7 @@ void environment_info_write(struct jsonw *w)
         /* Only what is there: clients take a missing capability for false. */
         jsonw_key(w, "capabilities");
         jsonw_object(w);
+        jsonw_member_bool(w, "processControlV1", true);
         jsonw_member_bool(w, "networkProxyLaunch", false);
         jsonw_member_bool(w, "shellSnapshotV2", false);
         jsonw_member_bool(w, "environmentConfigRead", false);

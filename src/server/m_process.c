@@ -51,7 +51,7 @@ static int handle_signal(struct req *req, const void *params, struct err *err)
         const struct process_signal *in = params;
         struct task *t = task_find(req->conn->session, in->process_id);
         if (t)
-                return task_signal(t, req, in->signo, err);
+                return task_signal(t, req, in, err);
         reply_empty(req);
         return 0;
 }
@@ -60,11 +60,13 @@ static int handle_terminate(struct req *req, const void *params, UNUSED struct e
 {
         const struct process_terminate *in = params;
         struct task *t = task_find(req->conn->session, in->process_id);
-        bool was_running = t && task_terminate(t);
+        bool was_running = t && task_terminate(t, in->is_graceful ? in->timeout_ms : 0);
         struct jsonw w;
         req_reply_begin(req, 32, &w);
         jsonw_object(&w);
         jsonw_member_bool(&w, "running", was_running);
+        if (in->has_mode)
+                jsonw_member_str(&w, "mode", in->is_graceful ? "graceful" : "force");
         jsonw_object_end(&w);
         req_reply_end(req, &w);
         return 0;

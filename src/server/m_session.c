@@ -23,7 +23,8 @@ static void take_over(struct session *session)
         jsonw_object_end(&w);
         conn_notify_end(old, &w);
         log_info("session taken over", "session=%.13s peer=%s", session->id, old->peer);
-        session_leave(session); /* without the end that a zero detach time would bring */
+        if (session->conn)              /* it may not have taken the notification */
+                session_leave(session); /* without the end that a zero detach time would bring */
         conn_close(old, WS_CLOSE_TAKEN_OVER);
 }
 
@@ -118,6 +119,8 @@ static int handle(struct req *req, const void *params, struct err *err)
         if (r < 0)
                 return r;
         c->is_initialized = true;
+        c->wants_started = in->wants_started;
+        c->wants_failed = in->wants_failed;
         if (in->has_max_message_bytes)
                 c->out.max_message = (size_t)MIN(in->max_message_bytes, SIZE_MAX / 4);
         write_result(req, session);

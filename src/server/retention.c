@@ -30,7 +30,7 @@ static bool drop_one(struct server *s)
         for (size_t i = 0; i < ARRAY_LEN(s->retained); i++) {
                 struct task *t;
                 list_each (t, &s->retained[i], retained_link) {
-                        if (output_drop_oldest(&t->process->output))
+                        if (output_drop_oldest(&t->process->output) || output_drop_heads(&t->process->output))
                                 return true;
                         retention_leave(t); /* has nothing; enters again when it grows */
                 }

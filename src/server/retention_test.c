@@ -4,7 +4,8 @@
 #include "base/mem.h"
 #include "unit.h"
 
-#define TOTAL 10 /* chunks of one byte each fit */
+#define TOTAL 10 /* chunks of one byte each fit, and the beginnings of streams that small as well */
+#define HEADS sizeof(struct chunk)
 
 struct rig {
         struct config config;
@@ -15,7 +16,8 @@ struct rig {
 
 static void rig_open(struct rig *rig)
 {
-        *rig = (struct rig){ .config.retained_output_bytes_total = TOTAL * (1 + sizeof(struct chunk)) };
+        *rig = (struct rig){ .config.retained_output_bytes_total =
+                                     TOTAL * (1 + sizeof(struct chunk)) + HEADS };
         rig->server.config = &rig->config;
         for (size_t i = 0; i < ARRAY_LEN(rig->server.retained); i++)
                 list_init(&rig->server.retained[i]);
@@ -49,6 +51,14 @@ static void grow(struct task *t, size_t n)
                 output_append(&t->process->output, STREAM_STDOUT, ++t->process->next_seq, S("x"));
                 retention_grew(t);
         }
+}
+
+/* One chunk of that size. */
+static void grow_by(struct task *t, size_t bytes)
+{
+        static const char zeros[1000];
+        output_append(&t->process->output, STREAM_STDOUT, ++t->process->next_seq, slice_from(zeros, bytes));
+        retention_grew(t);
 }
 
 static size_t kept(const struct task *t)
@@ -163,4 +173,38 @@ TEST(a_task_without_output_has_no_class_until_it_grows)
         end(a);
         end(b);
         eq_u64(rig.server.procs.retained_total, 0);
+}
+
+TEST(beginnings_count_and_go_when_their_task_has_nothing_else)
+{
+        struct rig rig;
+        rig_open(&rig);
+        rig.config.retained_output_bytes_total = 1000;
+        uint64_t *total = &rig.server.procs.retained_total;
+        struct task *old = make(&rig, &rig.attached, PROC_CLOSED);
+        struct task *young = make(&rig, &rig.attached, PROC_RUNNING);
+        const struct output_stream *head = &old->process->output.streams[STREAM_STDOUT];
+        const struct output_stream *own = &young->process->output.streams[STREAM_STDOUT];
+        grow_by(old, 300);
+        eq_u64(*total, sizeof(struct chunk) + 300 + 300);
+
+        grow_by(young, 250); /* twice that is too much: the chunk goes, the beginning stays */
+        eq_u64(kept(old), 0);
+        eq_u64(head->head_len, 300);
+        eq_u64(*total, sizeof(struct chunk) + 250 + 250 + 300);
+        grow_by(young, 100); /* now it goes, before anything of a task that still runs */
+        eq_u64(head->head_len, 0);
+        eq_u64(head->bytes, 300);
+        eq_u64(kept(young), 2);
+        eq_u64(own->head_len, 350);
+        eq_u64(*total, 2 * sizeof(struct chunk) + 350 + 350);
+        ok(!list_is_linked(&old->retained_link) || *total <= 1000);
+
+        grow_by(young, 150); /* nobody else has anything: its own oldest goes first */
+        eq_u64(kept(young), 2);
+        eq_u64(own->head_len, 500);
+        eq_u64(young->process->output.dropped_seq, 1);
+        end(old);
+        end(young);
+        eq_u64(*total, 0);
 }

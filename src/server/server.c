@@ -46,7 +46,7 @@ static void end_gently(struct session *session)
 {
         struct task *t;
         list_each (t, &session->all, session_link) {
-                task_end_gently(t);
+                task_end_gently(t, END_SHUTDOWN);
         }
 }
 
@@ -54,7 +54,7 @@ static void end_now(struct session *session)
 {
         struct task *t;
         list_each (t, &session->all, session_link) {
-                task_end_now(t);
+                task_end_now(t, END_SHUTDOWN);
         }
 }
 

@@ -150,6 +150,7 @@ void session_detach(struct session *session)
         list_each (t, &session->all, session_link) {
                 task_reclass(t);
         }
+        session->expires_ms = clock_mono_ms() + session->detach_ms;
         timer_start(session->timer, session->detach_ms);
         log_debug("session detached", "session=%.13s", session->id);
 }
@@ -193,7 +194,7 @@ void session_kill(struct session *session)
 {
         struct task *t;
         list_each (t, &session->all, session_link) {
-                task_end_now(t);
+                task_end_now(t, END_SESSION);
         }
         session_task_gone(session);
 }
@@ -215,9 +216,8 @@ void session_end(struct session *session)
         }
         struct task *t;
         list_each (t, &session->all, session_link) {
-                task_end_gently(t);
+                task_end_gently(t, END_SESSION);
         }
-        timer_start(session->timer, s->config->shutdown_grace_period_ms);
 }
 
 void session_task_gone(struct session *session)
@@ -237,6 +237,14 @@ void session_pause_output(struct session *session, bool paused)
         struct task *t;
         list_each (t, &session->all, session_link) {
                 task_pause(t, paused);
+        }
+}
+
+void session_wake_readers(struct session *session)
+{
+        struct task *t;
+        list_each (t, &session->all, session_link) {
+                task_readers_wake(t);
         }
 }
 

@@ -18,7 +18,8 @@ struct session {
         struct conn *conn; /* NULL while detached */
         struct map tasks;  /* task::id -> task: those that a client can name */
         struct list all;   /* task::session_link: also those whose id is free again but whose tree lives on */
-        size_t task_count; /* of `all` */
+        uint64_t expires_ms; /* detached: when its timer runs out, monotonic */
+        size_t task_count;   /* of `all` */
         uint64_t detach_ms;
         int64_t created_at_ms;
         struct timer *timer; /* detached: its end; ended: the grace period */
@@ -47,6 +48,8 @@ void session_end(struct session *session);
 void session_kill(struct session *session); /* the grace period is over */
 
 void session_pause_output(struct session *session, bool paused);
+/* Long polls whose answers were held back by a full queue. */
+void session_wake_readers(struct session *session);
 /* A task's tree has gone: an ended session may be free now. */
 void session_task_gone(struct session *session);
 bool session_has_processes(const struct session *session);

@@ -3,6 +3,8 @@
 #include "base/base64.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "proto/process.h"
+#include "server/exit_record.h"
 #include "server/retention.h"
 #include "server/task_internal.h"
 
@@ -16,6 +18,14 @@ struct task *task_find(const struct session *session, struct slice id)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
+/* Nothing more can happen to it that a limit is about. */
+static void stop_timers(struct task *t)
+{
+        t->wall = timer_free(t->wall);
+        t->silence = timer_free(t->silence);
+        t->grace = timer_free(t->grace);
+}
+
 static void unname(struct task *t)
 {
         if (!t->is_named)
@@ -27,9 +37,13 @@ static void unname(struct task *t)
 static void free_task(struct deferred *d)
 {
         struct task *t = container_of(d, struct task, reap);
-        must(list_is_empty(&t->readers) && list_is_empty(&t->writes) && list_is_empty(&t->starts));
+        must(list_is_empty(&t->readers) && list_is_empty(&t->waits));
+        must(list_is_empty(&t->writes) && list_is_empty(&t->starts));
         t->process = process_free(t->process);
         write_ids_free(t->write_ids);
+        free(t->limits);
+        free(t->argv_json);
+        free(t->cwd);
         free(t->program);
         free(t->search_path);
         free(t->id);
@@ -44,10 +58,12 @@ void task_forget(struct task *t)
         unname(t);
         retention_leave(t);
         task_readers_fail(t);
+        task_waits_fail(t);
         task_writes_fail(t);
         task_signals_answer_all(t);
         if (t->process)
                 process_silence(t->process);
+        stop_timers(t);
         t->retention = timer_free(t->retention);
         list_remove(&t->session_link);
         t->session->task_count--;
@@ -60,6 +76,7 @@ static void on_retention_over(void *arg)
         struct task *t = arg;
         unname(t);
         task_readers_fail(t);
+        task_waits_fail(t);
         retention_leave(t);
         output_release(&t->process->output);
         t->retention = timer_free(t->retention);
@@ -75,6 +92,7 @@ struct task *task_new(struct session *session, struct slice id)
         t->id_len = id.n;
         list_init(&t->starts);
         list_init(&t->readers);
+        list_init(&t->waits);
         list_init(&t->writes);
         list_init(&t->signals);
         list_init(&t->retained_link);
@@ -121,6 +139,8 @@ static void on_output(struct process *p, enum stream stream, uint64_t seq, struc
 {
         struct task *t = p->owner;
         retention_grew(t);
+        if (t->silence)
+                timer_start(t->silence, t->limits->silence_ms);
         struct conn *c = listener_of(t);
         if (c) {
                 struct jsonw w;
@@ -133,20 +153,42 @@ static void on_output(struct process *p, enum stream stream, uint64_t seq, struc
         task_readers_wake(t);
 }
 
+/* For clients that asked: how it ended nobody knows. Has no number, so it cannot disturb the row. */
+static void notify_failed(struct task *t)
+{
+        struct conn *c = listener_of(t);
+        if (!c || !c->wants_failed)
+                return;
+        struct jsonw w;
+        conn_notify_begin(c, "process/failed", jsonw_string_max(task_id(t)) + 128, &w);
+        jsonw_object(&w);
+        jsonw_member_string(&w, "processId", task_id(t));
+        jsonw_member_str(&w, "message", TASK_FAILURE);
+        notify_end(c, &w);
+}
+
 static void on_exited(struct process *p, uint64_t seq)
 {
         struct task *t = p->owner;
+        t->wall = timer_free(t->wall);
+        t->silence = timer_free(t->silence);
+        if (t->cause == END_TERMINATED)
+                t->grace = timer_free(t->grace); /* the root has heard; what it left is the session's */
         log_info("process exited", "session=%.13s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
                  p->exit_code);
         struct conn *c = listener_of(t);
         if (c) {
                 struct jsonw w;
-                notify_begin(t, c, "process/exited", 0, seq, &w);
+                notify_begin(t, c, "process/exited", EXIT_RECORD_BYTES, seq, &w);
                 jsonw_member_i64(&w, "exitCode", p->exit_code);
                 jsonw_member_bool(&w, "sandboxDenied", false);
+                exit_record_write(&w, t);
                 notify_end(c, &w);
         }
+        if (p->has_failed)
+                notify_failed(t);
         task_readers_wake(t);
+        task_waits_wake(t);
 }
 
 static void on_closed(struct process *p, uint64_t seq)
@@ -160,6 +202,7 @@ static void on_closed(struct process *p, uint64_t seq)
                 notify_end(c, &w);
         }
         task_readers_wake(t);
+        task_waits_wake(t);
         task_reclass(t);
         t->retention = timer_new(&s->loop, on_retention_over, t);
         timer_start(t->retention, s->config->exited_process_retention_ms);
@@ -176,12 +219,50 @@ static void on_gone(struct process *p)
         server_process_gone(session->server);
 }
 
+static void notify_started(struct task *t)
+{
+        struct conn *c = listener_of(t);
+        if (!c || !c->wants_started)
+                return;
+        struct jsonw w;
+        conn_notify_begin(c, "process/started", jsonw_string_max(task_id(t)) + 64, &w);
+        jsonw_object(&w);
+        jsonw_member_string(&w, "processId", task_id(t));
+        jsonw_member_i64(&w, "pid", t->process->pid);
+        notify_end(c, &w);
+}
+
+static void on_wall_limit(void *arg)
+{
+        task_end_gently(arg, END_WALL_LIMIT);
+}
+
+static void on_silence_limit(void *arg)
+{
+        task_end_gently(arg, END_SILENCE_LIMIT);
+}
+
+static void start_limits(struct task *t)
+{
+        struct loop *loop = &t->session->server->loop;
+        if (t->limits && t->limits->wall_ms) {
+                t->wall = timer_new(loop, on_wall_limit, t);
+                timer_start(t->wall, t->limits->wall_ms);
+        }
+        if (t->limits && t->limits->silence_ms) {
+                t->silence = timer_new(loop, on_silence_limit, t);
+                timer_start(t->silence, t->limits->silence_ms);
+        }
+}
+
 static void on_started(struct process *p)
 {
         struct task *t = p->owner;
         log_info("process started", "session=%.13s proc=%s pid=%d", t->session->id, log_quote(task_id(t)),
                  (int)p->pid);
         task_start_succeeded(t);
+        notify_started(t);
+        start_limits(t);
         task_writes_go_on(t);
         task_readers_wake(t);
 }
@@ -193,6 +274,7 @@ static void on_failed(struct process *p, const char *step, int os_errno)
         unname(t);
         task_start_failed(t, step, os_errno);
         task_readers_fail(t);
+        task_waits_fail(t);
         task_writes_fail(t);
 }
 
@@ -219,32 +301,70 @@ const struct process_events task_process_events = {
 
 /* --- ending ------------------------------------------------------------------------------------------------------- */
 
-bool task_terminate(struct task *t)
+static void set_cause(struct task *t, enum end_cause cause)
+{
+        if (t->cause == END_BY_ITSELF)
+                t->cause = cause; /* the first reason is the reason */
+}
+
+static void on_grace_over(void *arg)
+{
+        struct task *t = arg;
+        t->grace = timer_free(t->grace);
+        task_end_now(t, t->cause);
+}
+
+static void give_grace(struct task *t, uint64_t ms)
+{
+        if (!t->grace)
+                t->grace = timer_new(&t->session->server->loop, on_grace_over, t);
+        timer_start(t->grace, ms);
+}
+
+bool task_terminate(struct task *t, uint64_t grace_ms)
 {
         if (process_has_exited(t->process))
                 return false;
+        set_cause(t, END_TERMINATED);
         if (t->process->state == PROC_STARTING && !t->is_cancelled) {
                 t->is_cancelled = true;
                 unname(t);
                 task_start_failed(t, NULL, 0);
                 task_readers_fail(t);
+                task_waits_fail(t);
         }
-        process_kill(t->process);
+        if (grace_ms == 0 || t->is_cancelled) {
+                process_kill(t->process);
+        } else {
+                task_signal_silently(t, SIGTERM, SPAWN_GROUP);
+                task_signal_silently(t, SIGCONT, SPAWN_GROUP);
+                give_grace(t, grace_ms);
+        }
         return true;
 }
 
-void task_end_gently(struct task *t)
+void task_end_gently(struct task *t, enum end_cause cause)
 {
-        if (t->process->is_gone || t->process->state == PROC_STARTING)
+        uint64_t grace_ms = t->session->server->config->shutdown_grace_period_ms;
+        if (t->process->is_gone)
                 return;
-        task_signal_silently(t, SIGTERM);
-        task_signal_silently(t, SIGCONT); /* a stopped process hears SIGTERM only when it goes on */
+        if (grace_ms == 0 || t->process->state == PROC_STARTING) {
+                task_end_now(t, cause);
+                return;
+        }
+        set_cause(t, cause);
+        task_signal_silently(t, SIGTERM, SPAWN_TREE);
+        task_signal_silently(t, SIGCONT,
+                             SPAWN_TREE); /* a stopped process hears SIGTERM only when it goes on */
+        give_grace(t, grace_ms);
 }
 
-void task_end_now(struct task *t)
+void task_end_now(struct task *t, enum end_cause cause)
 {
-        if (!t->process->is_gone)
-                process_kill_rest(t->process);
+        if (t->process->is_gone)
+                return;
+        set_cause(t, cause);
+        process_kill_rest(t->process);
 }
 
 void task_pause(struct task *t, bool paused)

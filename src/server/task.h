@@ -15,6 +15,16 @@ struct write_ids; /* remembered ids of accepted writes */
 
 enum retention_class { RETAIN_CLOSED, RETAIN_DETACHED, RETAIN_ATTACHED };
 
+/* Why the server ended a process, when it did. */
+enum end_cause {
+        END_BY_ITSELF,
+        END_TERMINATED, /* a client asked for it */
+        END_WALL_LIMIT,
+        END_SILENCE_LIMIT,
+        END_SESSION,
+        END_SHUTDOWN,
+};
+
 struct task {
         struct session *session;
         struct list session_link; /* session::all */
@@ -24,10 +34,16 @@ struct task {
         bool is_sandboxed;
         bool is_cancelled; /* terminated while starting */
         struct process *process;
-        struct list starts;  /* task_start::link: one, or none when its connection went away */
-        struct list readers; /* task_read::link */
-        struct list writes;  /* task_write::link, in order of arrival */
-        struct list signals; /* task_signal::link, in order of sending */
+        enum end_cause cause;          /* valid once it has exited, or is being ended */
+        struct process_limits *limits; /* NULL when it has none */
+        char *argv_json, *cwd;         /* for lists */
+        struct timer *wall, *silence;  /* limits */
+        struct timer *grace;           /* asked to end; killed when this runs out */
+        struct list starts;            /* task_start::link: one, or none when its connection went away */
+        struct list readers;           /* task_read::link */
+        struct list waits;             /* task_wait::link */
+        struct list writes;            /* task_write::link, in order of arrival */
+        struct list signals;           /* task_signal::link, in order of sending */
         struct write_ids *write_ids;
         struct timer *retention;   /* since the close */
         struct list retained_link; /* server::retained */
@@ -46,15 +62,21 @@ NODISCARD struct task *task_find(const struct session *session, struct slice id)
 struct process_start;
 struct process_read;
 struct process_write;
+struct process_wait;
+struct process_signal;
+struct process_limits;
 NODISCARD int task_start(struct req *req, const struct process_start *in, struct err *err);
 NODISCARD int task_read(struct task *t, struct req *req, const struct process_read *in, struct err *err);
 NODISCARD int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err);
-NODISCARD int task_signal(struct task *t, struct req *req, int signo, struct err *err);
-bool task_terminate(struct task *t); /* was it running? */
+NODISCARD int task_close_stdin(struct task *t, struct req *req, struct err *err);
+NODISCARD int task_wait(struct task *t, struct req *req, const struct process_wait *in, struct err *err);
+NODISCARD int task_signal(struct task *t, struct req *req, const struct process_signal *in, struct err *err);
+/* Was it running? `grace_ms` 0: SIGKILL to the tree now; else SIGTERM to its group, and SIGKILL after that time. */
+bool task_terminate(struct task *t, uint64_t grace_ms);
 
-/* For the session: SIGTERM to the whole tree; then SIGKILL. */
-void task_end_gently(struct task *t);
-void task_end_now(struct task *t);
+/* For limits, the session and the server: SIGTERM to the whole tree; then SIGKILL. */
+void task_end_gently(struct task *t, enum end_cause cause);
+void task_end_now(struct task *t, enum end_cause cause);
 void task_pause(struct task *t, bool paused);
 /* Its tree is gone, and its session or its retention has ended: freed at the end of the turn. */
 void task_forget(struct task *t);

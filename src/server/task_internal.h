@@ -18,12 +18,19 @@ void task_start_failed(struct task *t, const char *step, int os_errno);
 void task_readers_wake(struct task *t); /* something has changed */
 void task_readers_fail(struct task *t); /* the id is no longer known */
 
+/* task_wait.c */
+void task_waits_wake(struct task *t);
+void task_waits_fail(struct task *t);
+
+/* What clients are told of a process whose keeper was lost. */
+#define TASK_FAILURE "the server lost control of the process"
+
 /* task_write.c */
 void task_writes_go_on(struct task *t); /* there is room, or stdin has closed, or the start is done */
 void task_writes_fail(struct task *t);  /* the id is no longer known */
 void write_ids_free(struct write_ids *ids);
 
 /* task_signal.c */
-void task_signal_silently(struct task *t, int signo); /* to the whole tree; nobody waits */
+void task_signal_silently(struct task *t, int signo, enum spawn_scope scope); /* nobody waits */
 void task_signal_answered(struct task *t, int os_errno);
 void task_signals_answer_all(struct task *t); /* the tree is gone */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "proto/process.h"
+#include "server/exit_record.h"
 #include "server/task_internal.h"
 
 #include <errno.h>
@@ -65,9 +66,23 @@ static void write_chunks(struct jsonw *w, const struct chunk *first, const struc
         jsonw_array_end(w);
 }
 
-static void answer(struct conn *c, const struct rpc_id *id, const struct process *p,
+static void write_gap(struct jsonw *w, const struct output *o, uint64_t after_seq)
+{
+        struct output_gap gap;
+        if (!output_gap_after(o, after_seq, &gap))
+                return;
+        jsonw_key(w, "gap");
+        jsonw_object(w);
+        jsonw_member_u64(w, "fromSeq", gap.from_seq);
+        jsonw_member_u64(w, "toSeq", gap.to_seq);
+        jsonw_member_u64(w, "bytes", gap.bytes);
+        jsonw_object_end(w);
+}
+
+static void answer(struct conn *c, const struct rpc_id *id, const struct task *t,
                    const struct process_read *ask)
 {
+        const struct process *p = t->process;
         const struct chunk *first = output_after(&p->output, ask->after_seq), *end;
         size_t size = choose(first, ask, c->out.max_message - ANSWER_WIRE_BYTES, &end);
         uint64_t next_seq = p->next_seq;
@@ -75,7 +90,7 @@ static void answer(struct conn *c, const struct rpc_id *id, const struct process
                 next_seq = end ? end->prev->seq + 1 : p->output.last->seq + 1;
 
         struct jsonw w;
-        conn_reply_begin(c, id, size + 192, &w);
+        conn_reply_begin(c, id, size + 192 + EXIT_RECORD_BYTES, &w);
         jsonw_object(&w);
         write_chunks(&w, first, end);
         jsonw_member_u64(&w, "nextSeq", next_seq);
@@ -85,8 +100,11 @@ static void answer(struct conn *c, const struct rpc_id *id, const struct process
         else
                 jsonw_member_null(&w, "exitCode");
         jsonw_member_bool(&w, "closed", p->state == PROC_CLOSED);
-        jsonw_member_null(&w, "failure");
+        jsonw_member_str(&w, "failure", p->has_failed ? TASK_FAILURE : NULL);
         jsonw_member_bool(&w, "sandboxDenied", false);
+        if (process_has_exited(p))
+                exit_record_write(&w, t);
+        write_gap(&w, &p->output, ask->after_seq);
         jsonw_object_end(&w);
         conn_reply_end(c, id, &w);
 }
@@ -101,7 +119,7 @@ static void reader_forget(struct parked *parked)
 
 static void reader_answer(struct reader *r)
 {
-        answer(r->parked.conn, &r->parked.id, r->task->process, &r->ask);
+        answer(r->parked.conn, &r->parked.id, r->task, &r->ask);
         parked_done(&r->parked);
 }
 
@@ -116,7 +134,7 @@ static void on_deadline(void *arg)
 int task_read(struct task *t, struct req *req, const struct process_read *in, struct err *err)
 {
         if (has_news(t->process, in) || (in->wait_ms == 0 && t->process->state != PROC_STARTING)) {
-                answer(req->conn, req->id, t->process, in);
+                answer(req->conn, req->id, t, in);
                 return 0;
         }
         struct reader *r = mem_new(struct reader);

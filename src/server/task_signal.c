@@ -4,6 +4,7 @@
  * queue of who asked is all that is needed.
  */
 #include "base/mem.h"
+#include "proto/process.h"
 #include "server/task_internal.h"
 
 #include <errno.h>
@@ -24,9 +25,13 @@ static void send_signal(struct task *t, struct signal_wait *w, int signo, enum s
         process_signal(t->process, signo, scope);
 }
 
-int task_signal(struct task *t, struct req *req, int signo, struct err *err)
+int task_signal(struct task *t, struct req *req, const struct process_signal *in, struct err *err)
 {
-        if (process_has_exited(t->process) || t->is_cancelled) {
+        static const enum spawn_scope scopes[] = {
+                [SCOPE_GROUP] = SPAWN_GROUP, [SCOPE_PROCESS] = SPAWN_PROCESS, [SCOPE_TREE] = SPAWN_TREE
+        };
+        bool is_over = in->scope == SCOPE_TREE ? t->process->is_gone : process_has_exited(t->process);
+        if (is_over || t->is_cancelled) {
                 struct jsonw w;
                 req_reply_begin(req, 16, &w);
                 jsonw_object(&w);
@@ -40,13 +45,13 @@ int task_signal(struct task *t, struct req *req, int signo, struct err *err)
                 free(wait);
                 return e;
         }
-        send_signal(t, wait, signo, SPAWN_GROUP);
+        send_signal(t, wait, in->signo, scopes[in->scope]);
         return 0;
 }
 
-void task_signal_silently(struct task *t, int signo)
+void task_signal_silently(struct task *t, int signo, enum spawn_scope scope)
 {
-        send_signal(t, mem_new(struct signal_wait), signo, SPAWN_TREE);
+        send_signal(t, mem_new(struct signal_wait), signo, scope);
 }
 
 void task_signal_answered(struct task *t, int os_errno)

@@ -17,6 +17,7 @@
 /* Where a bare name is looked for when the child has no PATH. */
 #define DEFAULT_PATH "/usr/local/bin:/bin:/usr/bin"
 #define ENV_STRING_MAX (128 * KIB) /* MAX_ARG_STRLEN: execve takes no longer string */
+#define ARGV_SHOWN_BYTES 1024
 #define TTY_ROWS 24
 #define TTY_COLS 80
 
@@ -125,8 +126,8 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .cwd = in->cwd.p,
                 .is_tty = in->tty,
                 .pipe_stdin = in->pipe_stdin,
-                .rows = TTY_ROWS,
-                .cols = TTY_COLS,
+                .rows = in->rows ? in->rows : TTY_ROWS,
+                .cols = in->cols ? in->cols : TTY_COLS,
         };
         t->process = process_start(&req->server->procs, &start, &task_process_events, t, err);
         if (!t->process) {
@@ -140,6 +141,29 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
         return 0;
 }
 
+/* What process/list shows: a long command line is cut, since it is kept as long as the process. */
+static void describe(struct task *t, const struct process_start *in)
+{
+        _buf_ struct buf json = BUF_INIT(ARGV_SHOWN_BYTES * 16);
+        struct jsonw w;
+        size_t left = ARGV_SHOWN_BYTES;
+        jsonw_begin(&w, &json);
+        jsonw_array(&w);
+        for (size_t i = 0; i < in->argc && left > 0; i++) {
+                struct slice arg = slice_from(in->argv[i].p, MIN(in->argv[i].n, left));
+                jsonw_string(&w, arg);
+                left -= MIN(left, arg.n + 1);
+        }
+        jsonw_array_end(&w);
+        if (jsonw_end(&w) == 0)
+                t->argv_json = buf_take(&json);
+        t->cwd = slice_dup(in->cwd);
+        if (in->has_limits) {
+                t->limits = mem_new(struct process_limits);
+                *t->limits = in->limits;
+        }
+}
+
 int task_start(struct req *req, const struct process_start *in, struct err *err)
 {
         struct session *session = req->conn->session;
@@ -149,6 +173,9 @@ int task_start(struct req *req, const struct process_start *in, struct err *err)
                 return r;
         if (req->server->is_draining)
                 return err_set(err, RPC_DRAINING, -ESHUTDOWN, "the server is shutting down");
+        if (in->is_prepared ? !config->allow_prepared_exec : !config->allow_direct_exec)
+                return err_set(err, RPC_INVALID_REQUEST, -EPERM, "%s exec is disabled",
+                               in->is_prepared ? "prepared" : "direct");
         if (task_find(session, in->process_id))
                 return err_set(err, RPC_INVALID_REQUEST, -EEXIST, "process %.*s already exists",
                                SLICE(in->process_id));
@@ -163,6 +190,7 @@ int task_start(struct req *req, const struct process_start *in, struct err *err)
         }
         struct task *t = task_new(session, in->process_id);
         t->is_sandboxed = in->has_sandbox;
+        describe(t, in);
         s->task = t;
         list_append(&t->starts, &s->link);
         r = begin(t, req, in, err);
@@ -183,6 +211,27 @@ static void forget_texts(struct task *t)
         free(TAKE(t->search_path));
 }
 
+/* How each limit that was asked for is enforced. */
+static void write_enforced(struct jsonw *w, const struct process_limits *l)
+{
+        const struct {
+                const char *key;
+                uint64_t value;
+                const char *how;
+        } rows[] = {
+                { "wallMs", l->wall_ms, "timer" },          { "silenceMs", l->silence_ms, "timer" },
+                { "cpuSeconds", l->cpu_seconds, "rlimit" }, { "memoryBytes", l->memory_bytes, "rlimit" },
+                { "openFiles", l->open_files, "rlimit" },   { "processes", l->processes, "cgroup" },
+                { "fileBytes", l->file_bytes, "rlimit" },
+        };
+        jsonw_key(w, "limits");
+        jsonw_object(w);
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                if (rows[i].value)
+                        jsonw_member_str(w, rows[i].key, rows[i].how);
+        jsonw_object_end(w);
+}
+
 void task_start_succeeded(struct task *t)
 {
         forget_texts(t);
@@ -195,6 +244,8 @@ void task_start_succeeded(struct task *t)
         jsonw_member_string(&w, "processId", task_id(t));
         jsonw_member_str(&w, "sandboxType", t->is_sandboxed ? "linuxSeccomp" : "none");
         jsonw_member_i64(&w, "pid", t->process->pid);
+        if (t->limits)
+                write_enforced(&w, t->limits);
         jsonw_object_end(&w);
         parked_reply_end(&s->parked, &w);
 }

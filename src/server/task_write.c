@@ -64,7 +64,8 @@ struct writer {
         struct list link; /* task::writes */
         char *bytes;
         size_t len;
-        char *id; /* NULL when it has none */
+        char *id;      /* NULL when it has none */
+        bool is_close; /* process/closeStdin instead */
 };
 
 static void reply_status(struct conn *c, const struct rpc_id *id, const char *status)
@@ -78,7 +79,15 @@ static void reply_status(struct conn *c, const struct rpc_id *id, const char *st
 }
 
 /* What to answer to a write: a status, an error, or nothing yet. */
-enum outcome { WRITE_ACCEPTED, WRITE_CLOSED, WRITE_UNKNOWN, WRITE_NO_ROOM, WRITE_WAITS };
+enum outcome {
+        WRITE_ACCEPTED,
+        WRITE_CLOSED,
+        WRITE_UNKNOWN,
+        WRITE_NO_ROOM,
+        CLOSE_DONE,
+        CLOSE_ALREADY,
+        WRITE_WAITS,
+};
 
 static enum outcome try_write(struct task *t, struct slice bytes, struct slice id)
 {
@@ -100,12 +109,27 @@ static enum outcome try_write(struct task *t, struct slice bytes, struct slice i
         }
 }
 
+static enum outcome try_close(struct task *t)
+{
+        if (t->process->state == PROC_STARTING && !t->is_cancelled)
+                return WRITE_WAITS;
+        switch (process_close_stdin(t->process)) {
+        case STDIN_NOW_CLOSED:
+                return CLOSE_DONE;
+        case STDIN_ALREADY_CLOSED:
+                return CLOSE_ALREADY;
+        case STDIN_NEVER_OPEN:
+                break;
+        }
+        return WRITE_CLOSED;
+}
+
 static void answer(struct conn *c, const struct rpc_id *id, enum outcome outcome)
 {
         static const char *const statuses[] = {
-                [WRITE_ACCEPTED] = "accepted",
-                [WRITE_CLOSED] = "stdinClosed",
-                [WRITE_UNKNOWN] = "unknownProcess",
+                [WRITE_ACCEPTED] = "accepted",      [WRITE_CLOSED] = "stdinClosed",
+                [WRITE_UNKNOWN] = "unknownProcess", [CLOSE_DONE] = "closed",
+                [CLOSE_ALREADY] = "alreadyClosed",
         };
         if (outcome == WRITE_NO_ROOM) {
                 struct err err = ERR_INIT;
@@ -126,6 +150,25 @@ static void writer_forget(struct parked *parked)
         free(w);
 }
 
+/* Behind everything that waits already. */
+static int park(struct task *t, struct req *req, const struct writer *what, uint64_t bytes, struct err *err)
+{
+        struct writer *w = mem_new(struct writer);
+        int e = parked_init(&w->parked, req, sizeof(*w) + bytes, writer_forget, err);
+        if (e < 0) {
+                free(w);
+                free(what->bytes);
+                free(what->id);
+                return e;
+        }
+        w->bytes = what->bytes;
+        w->len = what->len;
+        w->id = what->id;
+        w->is_close = what->is_close;
+        list_append(&t->writes, &w->link);
+        return 0;
+}
+
 int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err)
 {
         enum outcome outcome =
@@ -134,17 +177,22 @@ int task_write(struct task *t, struct req *req, const struct process_write *in, 
                 answer(req->conn, req->id, outcome);
                 return 0;
         }
-        struct writer *w = mem_new(struct writer);
-        int e = parked_init(&w->parked, req, sizeof(*w) + in->bytes.n + in->write_id.n, writer_forget, err);
-        if (e < 0) {
-                free(w);
-                return e;
+        struct writer what = {
+                .bytes = slice_dup(in->bytes),
+                .len = in->bytes.n,
+                .id = in->write_id.p ? slice_dup(in->write_id) : NULL,
+        };
+        return park(t, req, &what, in->bytes.n + in->write_id.n, err);
+}
+
+int task_close_stdin(struct task *t, struct req *req, struct err *err)
+{
+        enum outcome outcome = list_is_empty(&t->writes) ? try_close(t) : WRITE_WAITS;
+        if (outcome != WRITE_WAITS) {
+                answer(req->conn, req->id, outcome);
+                return 0;
         }
-        w->bytes = slice_dup(in->bytes);
-        w->len = in->bytes.n;
-        w->id = in->write_id.p ? slice_dup(in->write_id) : NULL;
-        list_append(&t->writes, &w->link);
-        return 0;
+        return park(t, req, &(struct writer){ .is_close = true }, 0, err);
 }
 
 static void answer_first(struct task *t, enum outcome outcome)
@@ -159,7 +207,8 @@ void task_writes_go_on(struct task *t)
         struct writer *w;
         while ((w = list_first(&t->writes, struct writer, link))) {
                 struct slice id = w->id ? slice_from_str(w->id) : (struct slice){ 0 };
-                enum outcome outcome = try_write(t, slice_from(w->bytes, w->len), id);
+                enum outcome outcome =
+                        w->is_close ? try_close(t) : try_write(t, slice_from(w->bytes, w->len), id);
                 if (outcome == WRITE_WAITS)
                         return;
                 answer_first(t, outcome);
