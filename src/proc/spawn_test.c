@@ -403,8 +403,8 @@ TEST(a_terminal_becomes_the_controlling_one)
         rig_open(&rig);
         int master, slave;
         eq_int(pty_open(24, 80, &master, &slave), 0);
-        const char *const argv[] = { "sh", "-c",
-                                     "stty size < /dev/tty; cut -d' ' -f8 /proc/$$/stat; echo $$", NULL };
+        const char *const argv[] = { "sh", "-c", "stty size < /dev/tty; cut -d' ' -f8 /proc/$$/stat; echo $$",
+                                     NULL };
         const char *const candidates[] = { "/bin/sh", NULL };
         const char *const env[] = { "PATH=/usr/bin:/bin", NULL };
         struct spawn_request req = {

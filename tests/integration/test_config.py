@@ -217,7 +217,7 @@ def connects(server):
     try:
         Client(server.url).abort()
         return True
-    except (HttpRefused, Closed, OSError):
+    except (HttpRefused, Closed, OSError, EOFError):
         return False
 
 
