@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,14 +28,8 @@ int fd_close(int fd)
 
 int fd_set_nonblock(int fd, bool on)
 {
-        int flags = fcntl(fd, F_GETFL);
-        if (flags < 0)
-                return -errno;
-
-        int wanted = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
-        if (wanted != flags && fcntl(fd, F_SETFL, wanted) < 0)
-                return -errno;
-        return 0;
+        int value = on;
+        return ioctl(fd, FIONBIO, &value) < 0 ? -errno : 0;
 }
 
 static ssize_t read_some(int fd, void *p, size_t n)

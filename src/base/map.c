@@ -79,7 +79,7 @@ uint64_t map_hash(const uint64_t key[2], struct slice s)
 void map_init(struct map *m)
 {
         *m = (struct map){ 0 };
-        random_bytes(m->key, sizeof(m->key));
+        memcpy(m->key, random_hash_key(), sizeof(m->key));
 }
 
 void map_release(struct map *m)

@@ -1,6 +1,6 @@
 /* map: byte strings to pointers; open addressing, keyed hash.
  *
- * The hash (SipHash-1-3) has a random key per map, because keys come from clients. The map owns neither keys nor
+ * The hash (SipHash-1-3) has a random key per process, because keys come from clients. The map owns neither keys nor
  * values: a key must live as long as its entry (usually it is a member of the value).
  */
 #pragma once

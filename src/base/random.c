@@ -41,3 +41,14 @@ void random_uuid(char ret[UUID_TEXT_BYTES])
         }
         ret[out] = '\0';
 }
+
+const uint64_t *random_hash_key(void)
+{
+        static uint64_t key[2];
+        static bool is_made;
+        if (!is_made) {
+                random_bytes(key, sizeof(key));
+                is_made = true;
+        }
+        return key;
+}

@@ -17,6 +17,7 @@
 #define KILL_WAIT_LAST_MS 100 /* … growing up to here */
 #define SEND_WAIT_MS 5
 #define WALK_KEPT 512
+#define CPU_SECONDS_MAX 1000000000 /* 31 years; the kernel counts nanoseconds and would overflow */
 
 #define WAKE_SET (SYS_SIGNAL_BIT(SIGCHLD) | SYS_SIGNAL_BIT(KEEPER_LOOK) | SYS_SIGNAL_BIT(KEEPER_KILL))
 
@@ -53,14 +54,59 @@ static NORETURN void child_exec(struct keeper *k)
         child_fail(k, SPAWN_STEP_EXEC, denied ? -EACCES : r);
 }
 
-static NORETURN void child_run(struct keeper *k, pid_t keeper_pid)
+/* A stricter limit that is there already stays: it cannot be raised, and keeps what was asked for. */
+static long limit_set(int resource, uint64_t soft, uint64_t hard)
 {
+        struct rlimit limit;
+        long r = sys_call4(SYS_prlimit64, 0, resource, NULL, &limit);
+        if (r < 0)
+                return r;
+        limit = (struct rlimit){ .rlim_cur = MIN(soft, limit.rlim_max),
+                                 .rlim_max = MIN(hard, limit.rlim_max) };
+        return sys_call4(SYS_prlimit64, 0, resource, &limit, NULL);
+}
+
+static long child_limit(const struct keeper_order *o)
+{
+        const struct spawn_limits *l = &o->limits;
+        const struct rlimit files = { .rlim_cur = l->open_files, .rlim_max = l->open_files };
+        uint64_t cpu = MIN(l->cpu_seconds, (uint64_t)CPU_SECONDS_MAX);
+        long r = 0;
+        if (l->open_files > 0)
+                r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
+        else if (o->set_nofile)
+                r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &o->nofile, NULL);
+        if (r >= 0 && cpu > 0)
+                r = limit_set(RLIMIT_CPU, cpu, cpu + 1); /* SIGXCPU comes first */
+        if (r >= 0 && l->file_bytes > 0)
+                r = limit_set(RLIMIT_FSIZE, l->file_bytes, l->file_bytes);
+        /* Last: what we run in ourselves may be larger. */
+        if (r >= 0 && l->memory_bytes > 0)
+                r = limit_set(RLIMIT_AS, l->memory_bytes, l->memory_bytes);
+        return r;
+}
+
+struct child_start {
+        struct keeper *k;
+        pid_t keeper_pid;
+        bool enters_leaf; /* by itself */
+};
+
+static NORETURN void child_run(const struct child_start *start)
+{
+        struct keeper *k = start->k;
         const struct keeper_order *o = &k->order;
 
         /* The spawner ends what a killed keeper leaves. This is for the case that both are killed at once. */
         (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (sys_getppid() != keeper_pid)
+        if (sys_getppid() != start->keeper_pid)
                 sys_exit(127);
+
+        if (start->enters_leaf) {
+                int entered = cgroup_leaf_enter(k->leaf_fd);
+                if (entered < 0 && o->needs_leaf)
+                        child_fail(k, SPAWN_STEP_LIMITS, entered);
+        }
 
         long r = sys_call0(SYS_setsid);
         if (r == -EPERM)
@@ -77,9 +123,6 @@ static NORETURN void child_run(struct keeper *k, pid_t keeper_pid)
         if (o->is_tty && (r = sys_call3(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
                 child_fail(k, SPAWN_STEP_PTY, r);
 
-        if (o->set_nofile && (r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &o->nofile, NULL)) < 0)
-                child_fail(k, SPAWN_STEP_LIMITS, r);
-
         r = sys_call1(SYS_chdir, o->cwd);
         if (r < 0)
                 child_fail(k, SPAWN_STEP_CWD, r);
@@ -88,41 +131,68 @@ static NORETURN void child_run(struct keeper *k, pid_t keeper_pid)
          * pipe of a forked keeper must live until execve. Kernels before 5.11 do without. */
         (void)sys_call3(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
 
+        r = child_limit(o);
+        if (r < 0)
+                child_fail(k, SPAWN_STEP_LIMITS, r);
+
         /* Dispositions are the default since the spawner began. */
         (void)sys_sigmask(0);
         child_exec(k);
 }
 
-struct child_start {
-        struct keeper *k;
-        pid_t keeper_pid;
-};
-
 static void child_entry(void *arg)
 {
-        const struct child_start *start = arg;
-        child_run(start->k, start->keeper_pid);
+        child_run(arg);
+}
+
+/* Whether a child that could not be cloned into its leaf might still enter it by itself: an old kernel, or a filter
+ * that lets nobody use clone3. */
+static bool is_worth_entering(long r)
+{
+        return r < 0 && r != -EAGAIN && r != -ENOMEM;
 }
 
 /* Shared memory, and we sleep until it has exec'd or died. The pid is in place before the child runs. */
-static long start_vfork(struct keeper *k, pid_t self)
+static long start_vfork(struct keeper *k, struct child_start *start)
 {
-        struct child_start start = { .k = k, .keeper_pid = self };
+        if (k->leaf_fd >= 0) {
+                struct sys_clone_args args = {
+                        .flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | CLONE_INTO_CGROUP,
+                        .parent_tid = (uintptr_t)&k->root,
+                        .exit_signal = SIGCHLD,
+                        .cgroup = (uint64_t)k->leaf_fd,
+                };
+                long r = sys_clone3_onto(&args, k->child_stack, child_entry, start);
+                if (!is_worth_entering(r))
+                        return r;
+                start->enters_leaf = true;
+        }
         return sys_clone_onto(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD, k->child_stack,
-                              (pid_t *)&k->root, child_entry, &start);
+                              (pid_t *)&k->root, child_entry, start);
+}
+
+static long fork_into_leaf(const struct keeper *k, struct child_start *start)
+{
+        if (k->leaf_fd >= 0) {
+                long r = sys_fork_into(k->leaf_fd);
+                if (!is_worth_entering(r))
+                        return r;
+                start->enters_leaf = true;
+        }
+        return sys_fork();
 }
 
 /* No shared memory but `k`: the end of a close-on-exec pipe says that execve is over. */
-static long start_fork(struct keeper *k, pid_t self)
+static long start_fork(struct keeper *k, struct child_start *start)
 {
         int ends[2];
         long r = sys_call2(SYS_pipe2, ends, O_CLOEXEC);
         if (r < 0)
                 return r;
 
-        long pid = sys_fork();
+        long pid = fork_into_leaf(k, start);
         if (pid == 0)
-                child_run(k, self);
+                child_run(start);
         sys_close(ends[1]);
         if (pid > 0) {
                 k->root = (pid_t)pid;
@@ -146,8 +216,11 @@ static int walk(const struct keeping *s, int signo)
         return r;
 }
 
+/* Who is in the cgroup cannot outrun it by forking. Who has left it, or where there is none, the walk finds. */
 static void killing_round(struct keeping *s)
 {
+        if (s->k->leaf_fd >= 0)
+                (void)cgroup_leaf_kill(s->k->leaf_fd);
         if (s->root)
                 (void)sys_kill(-s->root, SIGKILL);
         (void)walk(s, SIGKILL); /* tried again until wait says that nobody is left */
@@ -168,6 +241,13 @@ static void report(struct keeping *s, const struct spawn_report *what)
         }
 }
 
+static uint32_t met(const struct keeper *k)
+{
+        uint32_t events = k->leaf_fd >= 0 ? cgroup_leaf_events(k->leaf_fd) : 0;
+        return (events & CGROUP_MEMORY ? SPAWN_MET_MEMORY : 0u) |
+               (events & CGROUP_PIDS ? SPAWN_MET_PROCESSES : 0u);
+}
+
 static void report_exit(struct keeping *s, int status, const struct rusage *u)
 {
         struct spawn_report what = {
@@ -177,6 +257,7 @@ static void report_exit(struct keeping *s, int status, const struct rusage *u)
                 .user_us = (uint64_t)u->ru_utime.tv_sec * 1000000 + (uint64_t)u->ru_utime.tv_usec,
                 .system_us = (uint64_t)u->ru_stime.tv_sec * 1000000 + (uint64_t)u->ru_stime.tv_usec,
                 .max_rss_bytes = (uint64_t)u->ru_maxrss * 1024,
+                .met = met(s->k),
         };
         report(s, &what);
 }
@@ -197,8 +278,8 @@ static void signals_take(struct keeping *s)
         struct keeper *k = s->k;
         uint32_t out = atomic_load_explicit(&k->signals_out, memory_order_relaxed);
         while (out != atomic_load_explicit(&k->signals_in, memory_order_acquire)) {
-                int32_t signo = k->signals[out % KEEPER_SIGNALS].signo;
-                uint32_t scope = k->signals[out % KEEPER_SIGNALS].scope;
+                int32_t signo = k->signals[out % SPAWN_SIGNALS_MAX].signo;
+                uint32_t scope = k->signals[out % SPAWN_SIGNALS_MAX].scope;
                 atomic_store_explicit(&k->signals_out, ++out, memory_order_release);
 
                 struct spawn_report what = {
@@ -264,9 +345,10 @@ static void order_release(struct keeper *k)
 static void start(struct keeping *s)
 {
         struct keeper *k = s->k;
+        struct child_start child = { .k = k, .keeper_pid = s->self };
         long pid = -ECANCELED;
         if (!atomic_load_explicit(&k->kill_wanted, memory_order_acquire))
-                pid = k->is_fork ? start_fork(k, s->self) : start_vfork(k, s->self);
+                pid = (k->is_fork ? start_fork : start_vfork)(k, &child);
 
         struct spawn_report what = { .kind = SPAWN_STARTED, .number = k->number, .pid = (pid_t)pid };
         if (pid < 0) {
@@ -301,5 +383,7 @@ void keeper_run(void *keeper)
 
         start(&s);
         keep(&s);
+        if (s.k->leaf_fd >= 0 && sys_getppid() != s.k->spawner)
+                cgroup_leaf_abandon(s.k->cgroup, s.k->leaf);
         sys_exit(0);
 }

@@ -16,7 +16,6 @@
 #include <sys/resource.h>
 
 #define KEEPER_WALK_MAX 16384 /* processes that one walk over the tree reaches */
-#define KEEPER_SIGNALS 64     /* waiting at once for one command; a power of two */
 
 /* How the spawner wakes a keeper. SIGTERM is the kernel's too, when the spawner dies. */
 #define KEEPER_LOOK SIGUSR1 /* look into `signals` */
@@ -32,6 +31,8 @@ struct keeper_order {
         bool is_tty;
         bool set_nofile;
         struct rlimit nofile;
+        struct spawn_limits limits;
+        bool needs_leaf; /* without it there is no start */
 };
 
 struct keeper {
@@ -43,6 +44,9 @@ struct keeper {
         void *child_stack; /* top */
         struct keeper_order order;
         struct tree_entry *walk_room; /* KEEPER_WALK_MAX */
+        int leaf_fd;                  /* the command's cgroup, or -1; the keeper's own copy of it */
+        uint64_t leaf;                /* its name, or 0 */
+        const struct cgroup *cgroup;  /* that the leaf is in: the spawner's */
         /* Where the order's strings are; for either, NULL = not there. The keeper gives the pages of `strings` back
          * and clears *strings_owner when the start is over; a forked keeper has copies and does nothing. What a
          * keeper that is killed did not do, the spawner does. */
@@ -57,7 +61,7 @@ struct keeper {
         struct {
                 int32_t signo;
                 uint32_t scope;
-        } signals[KEEPER_SIGNALS];
+        } signals[SPAWN_SIGNALS_MAX];
 
         /* Written by the keeper. `is_over`: execve has succeeded or failed, the order is no longer read; until then
          * `root`, once it is set, is a process that nobody has reaped. */

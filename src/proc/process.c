@@ -18,6 +18,7 @@
 #define EXIT_DRAIN_BYTES MIB
 
 #define TTY_RETRY_MS 100
+#define DRAIN_TRIES 1000
 
 enum event { EV_STARTED, EV_EXIT, EV_EOF, EV_KILL, EVENTS };
 
@@ -71,10 +72,13 @@ static void note_closed(struct process *p)
         p->events->closed(p, take_seq(p));
 }
 
-static void note_exit_and_closed(struct process *p)
+static void happen(struct process *p, enum event ev);
+
+/* The streams had ended before: between the two the owner sees a process that has exited, with the exit counted. */
+static void note_exit_then_close(struct process *p)
 {
         note_exit(p);
-        note_closed(p);
+        happen(p, EV_EOF);
 }
 
 static void send_kill(struct process *p)
@@ -100,7 +104,7 @@ static const struct step steps[PROC_STATES][EVENTS] = {
                 [EV_KILL] = GO(PROC_RUNNING, send_kill),
         },
         [PROC_DRAINED] = {
-                [EV_EXIT] = GO(PROC_CLOSED, note_exit_and_closed),
+                [EV_EXIT] = GO(PROC_EXITED, note_exit_then_close),
                 [EV_KILL] = GO(PROC_DRAINED, send_kill),
         },
         [PROC_EXITED] = {
@@ -124,29 +128,42 @@ static void happen(struct process *p, enum event ev)
 
 /* --- output ------------------------------------------------------------------------------------------------------- */
 
+/* Why a read stopped. */
+enum read_stop {
+        STOP_FULL,    /* as much as was asked for */
+        STOP_EMPTY,   /* nothing more now */
+        STOP_ENDED,   /* nothing more ever */
+        STOP_TROUBLE, /* the kernel has no memory just now: there may be more */
+};
+
 /* Reads up to `max` bytes into the scratch buffer: all that is there, so that a terminal's small pieces become one
- * chunk. *ret_ended: the stream has ended. */
-static size_t read_stream(struct process_stream *s, size_t max, bool *ret_ended)
+ * chunk. Returns how many. */
+static size_t read_stream(struct process_stream *s, size_t max, enum read_stop *ret_stop)
 {
         struct process *p = s->process;
         size_t n = 0;
-        *ret_ended = false;
+        *ret_stop = STOP_FULL;
         while (n < max) {
                 ssize_t r = read(s->fd, p->procs->scratch + n, max - n);
                 if (r > 0) {
                         n += (size_t)r;
-                        if (!p->is_tty && n < max)
-                                break; /* a pipe gave all it had: asking again would only say EAGAIN */
+                        if (!p->is_tty && n < max) {
+                                *ret_stop =
+                                        STOP_EMPTY; /* a pipe gave all it had: asking again would only say EAGAIN */
+                                break;
+                        }
                         continue;
                 }
                 if (r < 0 && errno == EINTR)
                         continue;
-                if (r < 0 && (errno == EAGAIN || errno == ENOMEM))
-                        break; /* the descriptor stays watched: tried again */
-                if (r < 0 && errno != EIO)
+                if (r < 0 && errno != EIO && errno != EAGAIN && errno != ENOMEM)
                         log_warn_r(-errno, "output lost", "proc=%u stream=%s", p->number,
                                    stream_name(s->stream));
-                *ret_ended = true; /* EIO is how a terminal says that nobody holds the other side */
+                /* EIO is how a terminal says that nobody holds the other side. */
+                *ret_stop = r == 0            ? STOP_ENDED
+                            : errno == EAGAIN ? STOP_EMPTY
+                            : errno == ENOMEM ? STOP_TROUBLE
+                                              : STOP_ENDED;
                 break;
         }
         return n;
@@ -169,12 +186,12 @@ static void rest(struct process_stream *s)
         process_watch_streams(s->process);
 }
 
-/* One chunk. False when there was nothing more to read. */
-static bool read_chunk(struct process_stream *s)
+/* One chunk, when there is one. */
+static enum read_stop read_chunk(struct process_stream *s)
 {
         struct process *p = s->process;
-        bool ended;
-        size_t n = read_stream(s, p->procs->chunk_bytes, &ended);
+        enum read_stop stop;
+        size_t n = read_stream(s, p->procs->chunk_bytes, &stop);
         if (n > 0) {
                 uint64_t seq = take_seq(p);
                 p->last_output_at_ms = clock_unix_ms();
@@ -182,21 +199,36 @@ static bool read_chunk(struct process_stream *s)
                 output_append(&p->output, s->stream, seq, bytes);
                 p->events->output(p, s->stream, seq, bytes);
         }
-        if (ended && p->is_tty && !process_has_exited(p) && !p->is_ending)
+        if (stop == STOP_ENDED && p->is_tty && !process_has_exited(p) && !p->is_ending)
                 rest(s);
-        else if (ended)
+        else if (stop == STOP_ENDED)
                 close_stream(s);
-        return n > 0 && !ended;
+        return stop;
 }
 
-/* What is there now, at most EXIT_DRAIN_BYTES of each stream. */
+/* What is there now, at most EXIT_DRAIN_BYTES. A read that fails for want of memory is tried again, since nobody may
+ * look at the stream later; when that does not help, the process is reported as failed. */
+static void drain_stream(struct process_stream *s)
+{
+        size_t troubles = 0;
+        for (size_t got = 0; got < EXIT_DRAIN_BYTES && s->fd >= 0;) {
+                enum read_stop stop = read_chunk(s);
+                if (stop == STOP_EMPTY)
+                        return;
+                if (stop == STOP_FULL)
+                        got += s->process->procs->chunk_bytes;
+                if (stop == STOP_TROUBLE && ++troubles == DRAIN_TRIES) {
+                        log_error("output cannot be read", "proc=%u", s->process->number);
+                        s->process->has_failed = true;
+                        return;
+                }
+        }
+}
+
 static void drain_streams(struct process *p)
 {
         for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
-                for (size_t got = 0; got < EXIT_DRAIN_BYTES && p->out[i].fd >= 0;
-                     got += p->procs->chunk_bytes)
-                        if (!read_chunk(&p->out[i]))
-                                break;
+                drain_stream(&p->out[i]);
 }
 
 static void on_stream(void *arg, unsigned events)
@@ -245,6 +277,7 @@ void process_pause(struct process *p, bool paused)
 
 static void set_exit(struct process *p, int status)
 {
+        p->exited_mono_ms = clock_mono_ms();
         p->exit_code = -1;
         if (WIFEXITED(status)) {
                 p->exit_code = WEXITSTATUS(status);
@@ -280,9 +313,7 @@ void process_on_started(struct process *p, pid_t pid)
 void process_on_failed(struct process *p, const char *step, int os_errno)
 {
         p->state = PROC_CLOSED;
-        stdin_close(p);
-        for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
-                close_stream(&p->out[i]);
+        process_silence(p); /* `failed` says it all */
         p->events->failed(p, step, os_errno);
 }
 
@@ -363,37 +394,37 @@ static int open_terminal(struct process *p, const struct process_request *req, s
         return 0;
 }
 
-/* A pipe whose `ours` end does not block; the child's does, as programs expect. */
-static int open_pipe(int *ret_read, int *ret_write, bool ours_is_read)
+/* Ours of the output pipes become non-blocking when they are watched; the child's ends block, as programs expect. */
+static int open_output(int *ret_ours, int *ret_childs)
 {
         int fds[2];
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return -errno;
-        int r = fd_set_nonblock(fds[ours_is_read ? 0 : 1], true);
-        if (r < 0) {
-                fd_close(fds[0]);
-                fd_close(fds[1]);
-                return r;
-        }
-        *ret_read = fds[0];
-        *ret_write = fds[1];
+        *ret_ours = fds[0];
+        *ret_childs = fds[1];
         return 0;
+}
+
+static int open_input(int *ret_ours, int *ret_childs)
+{
+        int fds[2];
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        *ret_childs = fds[0];
+        *ret_ours = fds[1];
+        return fd_set_nonblock(fds[1], true);
 }
 
 static int open_pipes(struct process *p, const struct process_request *req, struct child_ends *ret)
 {
         int r = 0;
         *ret = (struct child_ends){ -1, -1, -1 };
-        if (req->pipe_stdin) {
-                r = open_pipe(&ret->in, &p->stdin_fd, false);
-        } else {
-                ret->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-                r = ret->in < 0 ? -errno : 0;
-        }
+        if (req->pipe_stdin)
+                r = open_input(&p->stdin_fd, &ret->in);
         if (r == 0)
-                r = open_pipe(&p->out[0].fd, &ret->out, true);
+                r = open_output(&p->out[0].fd, &ret->out);
         if (r == 0)
-                r = open_pipe(&p->out[1].fd, &ret->err, true);
+                r = open_output(&p->out[1].fd, &ret->err);
         if (r < 0)
                 child_ends_close(ret);
         return r;
@@ -453,10 +484,11 @@ struct process *process_start(struct procs *ps, const struct process_request *re
                         .env = req->env,
                         .candidates = req->candidates,
                         .cwd = req->cwd,
-                        .stdin_fd = ends.in,
+                        .stdin_fd = ends.in >= 0 ? ends.in : ps->null_fd,
                         .stdout_fd = ends.out,
                         .stderr_fd = ends.err,
                         .is_tty = req->is_tty,
+                        .limits = req->limits,
                 };
                 r = procs_add(ps, p, &start);
                 child_ends_close(&ends);

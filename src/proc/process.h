@@ -73,7 +73,8 @@ struct process {
         uint64_t next_seq;
         int exit_code;          /* 0-255, 128 + signal, or -1 when nobody knows; valid once exited */
         struct spawn_exit exit; /* as the keeper reported it; zero when nobody did */
-        bool has_failed;        /* the keeper was lost: how it ended nobody knows */
+        uint64_t exited_mono_ms;
+        bool has_failed;                          /* the keeper was lost: how it ended nobody knows */
         int64_t started_at_ms, last_output_at_ms; /* wall clock; 0 = not yet */
         int exit_signal;                          /* 0 when it was none */
 };
@@ -89,6 +90,7 @@ struct procs {
         uint64_t retained_cap;   /* bytes per process */
         uint64_t retained_total; /* memory of all */
         uint64_t stdin_total;    /* bytes queued for all */
+        int null_fd;             /* /dev/null, the stdin of commands without one */
         bool is_sweeping;        /* a spawner was lost: there may be children that nobody owns */
         char *scratch;           /* chunk_bytes */
 };
@@ -107,6 +109,7 @@ struct process_request {
         bool is_tty;
         bool pipe_stdin;
         uint16_t rows, cols; /* of a terminal */
+        struct spawn_limits limits;
 };
 
 /* Asks for a start; `started` or `failed` follows. NULL with err filled when nothing was begun. */

@@ -401,7 +401,7 @@ TEST(a_program_that_does_not_exist_fails_and_is_gone)
         ok(start_argv(&rig, &seen, STDIN_PIPE, argv, argv, "/", &err));
         wait_for(&rig, has(&seen, 'G'));
 
-        eq_str(seen.trace, "mFG");
+        eq_str(seen.trace, "FG");
         eq_str(seen.step, "exec");
         eq_int(seen.os_errno, ENOENT);
         eq_int(process_write(seen.p, S("x")), -EPIPE);
@@ -419,7 +419,7 @@ TEST(a_directory_that_does_not_exist_fails_and_is_gone)
         ok(start_argv(&rig, &seen, TERMINAL, argv, argv, "/nonexistent", &err));
         wait_for(&rig, has(&seen, 'G'));
 
-        eq_str(seen.trace, "mFG");
+        eq_str(seen.trace, "FG");
         eq_str(seen.step, "cwd");
         eq_int(seen.os_errno, ENOENT);
         finish(&rig, &seen);

@@ -9,6 +9,7 @@
 #include "proc/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -139,6 +140,9 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
 {
         *ps = (struct procs){ .loop = loop, .chunk_bytes = chunk_bytes, .retained_cap = retained_cap };
         ps->scratch = mem_alloc(chunk_bytes);
+        ps->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (ps->null_fd < 0)
+                return err_set(err, 0, -errno, "/dev/null: %s", errno_text(errno));
         return try_start_spawner(ps, err);
 }
 
@@ -165,6 +169,7 @@ void procs_release(struct procs *ps)
 {
         ps->spawner_watch = watch_free(ps->spawner_watch);
         ps->spawner = spawner_free(ps->spawner);
+        ps->null_fd = fd_close(ps->null_fd);
         free(TAKE(ps->table));
         free(TAKE(ps->scratch));
 }

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "proc/cgroup.h"
 #include "proc/spawn_msg.h"
 #include "proc/spawner.h"
 
@@ -32,7 +33,15 @@ struct packet {
 /* A number between spawn_start and `gone`. */
 struct command {
         uint32_t number;
-        uint32_t unanswered; /* signals */
+        size_t unanswered;  /* signals; the first of them … */
+        uint32_t under_way; /* … so many, have been sent */
+        struct list held;   /* … the others wait */
+};
+
+struct held_signal {
+        struct list link; /* command::held */
+        int signo;
+        enum spawn_scope scope;
 };
 
 struct spawner {
@@ -41,6 +50,7 @@ struct spawner {
         int socket;
         pid_t pid;
         bool is_lost;
+        bool has_leaves; /* there may be cgroups of its commands */
         size_t inline_max;
         struct map commands;
         struct list queue;
@@ -145,11 +155,19 @@ static void queue_clear(struct spawner *s)
                 packet_free(p);
 }
 
+static void command_free(struct spawner *s, struct command *c)
+{
+        struct held_signal *h;
+        list_each (h, &c->held, link)
+                free(h);
+        free(map_remove(&s->commands, key_of(&c->number)));
+}
+
 static void commands_clear(struct spawner *s)
 {
         struct command *c;
         for (size_t pos = 0; (c = map_next(&s->commands, &pos));)
-                free(map_remove(&s->commands, key_of(&c->number)));
+                command_free(s, c);
 }
 
 struct spawner *spawner_free(struct spawner *s)
@@ -319,7 +337,16 @@ int spawn_start(struct spawner *s, uint32_t number, const struct spawn_request *
                 return -EPIPE;
 
         size_t bytes = strlen(req->cwd) + 1;
-        struct spawn_order order = { .kind = SPAWN_START, .number = number, .is_tty = req->is_tty };
+        struct spawn_order order = {
+                .kind = SPAWN_START,
+                .number = number,
+                .is_tty = req->is_tty,
+                .limits = req->limits,
+                .tree = spawn_limits_tree(&req->limits),
+                .wants_cgroup = req->wants_cgroup,
+        };
+        if (order.wants_cgroup || order.tree.memory_bytes > 0 || order.tree.processes > 0)
+                s->has_leaves = true;
         order.argc = list_measure(req->argv, &bytes);
         order.envc = list_measure(req->env, &bytes);
         order.candidatec = list_measure(req->candidates, &bytes);
@@ -346,8 +373,18 @@ int spawn_start(struct spawner *s, uint32_t number, const struct spawn_request *
                 return r;
         struct command *c = mem_new(struct command);
         c->number = number;
+        list_init(&c->held);
         map_put(&s->commands, key_of(&c->number), c);
         return 0;
+}
+
+static void signal_put(struct spawner *s, struct command *c, int signo, enum spawn_scope scope)
+{
+        c->under_way++;
+        struct spawn_order order = {
+                .kind = SPAWN_SIGNAL, .number = c->number, .signo = signo, .scope = scope
+        };
+        (void)packet_put(s, &order, S(""), NULL, 0); /* no descriptor: cannot fail */
 }
 
 void spawn_signal(struct spawner *s, uint32_t number, int signo, enum spawn_scope scope)
@@ -356,8 +393,27 @@ void spawn_signal(struct spawner *s, uint32_t number, int signo, enum spawn_scop
         if (!c)
                 return;
         c->unanswered++;
-        struct spawn_order order = { .kind = SPAWN_SIGNAL, .number = number, .signo = signo, .scope = scope };
-        (void)packet_put(s, &order, S(""), NULL, 0); /* no descriptor: cannot fail */
+        if (c->under_way < SPAWN_SIGNALS_MAX) {
+                signal_put(s, c, signo, scope);
+                return;
+        }
+        struct held_signal *h = mem_new(struct held_signal);
+        h->signo = signo;
+        h->scope = scope;
+        list_append(&c->held, &h->link);
+}
+
+/* One was answered: its place is for the next. Before anybody hears of the answer and asks for another. */
+static void signal_answered(struct spawner *s, struct command *c)
+{
+        c->unanswered--;
+        c->under_way--;
+        struct held_signal *h = list_first(&c->held, struct held_signal, link);
+        if (!h)
+                return;
+        list_remove(&h->link);
+        signal_put(s, c, h->signo, h->scope);
+        free(h);
 }
 
 void spawn_kill(struct spawner *s, uint32_t number)
@@ -377,7 +433,7 @@ static void command_end(struct spawner *s, struct command *c)
         uint32_t number = c->number;
         for (; c->unanswered > 0; c->unanswered--)
                 s->events->signalled(s->arg, number, 0);
-        free(map_remove(&s->commands, key_of(&number)));
+        command_free(s, c);
         s->events->gone(s->arg, number);
 }
 
@@ -400,12 +456,13 @@ static void report_take(struct spawner *s, const struct spawn_report *what)
                                           .user_us = what->user_us,
                                           .system_us = what->system_us,
                                           .max_rss_bytes = what->max_rss_bytes,
+                                          .met = what->met,
                                   });
                 break;
         case SPAWN_SIGNALLED:
-                if (c->unanswered == 0)
+                if (c->under_way == 0)
                         break;
-                c->unanswered--;
+                signal_answered(s, c);
                 s->events->signalled(s->arg, what->number, what->os_errno);
                 break;
         case SPAWN_GONE:
@@ -435,6 +492,8 @@ void spawn_on_ready(struct spawner *s)
                 s->is_lost = true;
                 queue_clear(s);
                 commands_clear(s);
+                if (s->has_leaves)
+                        cgroup_reclaim(s->pid);
                 s->events->lost(s->arg); /* may free us */
                 return;
         }

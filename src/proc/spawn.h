@@ -22,11 +22,18 @@
 
 struct spawner;
 
+/* What the command's cgroup met before it exited. */
+enum spawn_met {
+        SPAWN_MET_MEMORY = 1 << 0,    /* the kernel killed for memory: then it ended the whole tree */
+        SPAWN_MET_PROCESSES = 1 << 1, /* the kernel refused a fork */
+};
+
 struct spawn_exit {
         int status;       /* as wait(2) gives it */
         uint64_t user_us; /* of the root process and what it waited for */
         uint64_t system_us;
         uint64_t max_rss_bytes;
+        uint32_t met; /* enum spawn_met */
 };
 
 struct spawn_events {
@@ -34,13 +41,33 @@ struct spawn_events {
         /* Nothing runs. `step` is a literal: "cwd", "exec", "pty", "stdio", "session", "fork", "limits". */
         void (*failed)(void *arg, uint32_t number, const char *step, int os_errno);
         void (*exited)(void *arg, uint32_t number, const struct spawn_exit *exit);
-        /* Answer to spawn_signal, in their order; os_errno 0 when it was delivered or nobody was left to get it. */
+        /* Answer to spawn_signal, one each, in their order; os_errno 0 when it was delivered or nobody was left to get
+         * it. */
         void (*signalled)(void *arg, uint32_t number, int os_errno);
         /* The keeper and the whole tree below it are gone. When no `exited` came before, the keeper was killed. */
         void (*gone)(void *arg, uint32_t number);
         /* The spawner and all keepers are gone (somebody killed it). Start a new one. */
         void (*lost)(void *arg);
 };
+
+/* Each 0 = none. A limit above the one that we are under ourselves leaves that as it is; but more open files than may
+ * be had fail at "limits". */
+struct spawn_limits {
+        uint64_t cpu_seconds;  /* of each process: SIGXCPU, and SIGKILL a second later */
+        uint64_t memory_bytes; /* of each process: address space; and of the tree where there is a cgroup */
+        uint64_t open_files;   /* of each process */
+        uint64_t file_bytes;   /* of each process: the largest file that it writes; SIGXFSZ */
+        uint64_t processes;    /* of the tree, threads included; only where there is a cgroup */
+};
+
+/* How each is enforced: "rlimit" or "cgroup", a literal; NULL when it was not asked for. */
+struct spawn_enforced {
+        const char *cpu_seconds, *memory_bytes, *open_files, *file_bytes, *processes;
+};
+
+/* Says so before the start; -ENOTSUP "limit cannot be enforced", with `rpc` 0 and a remedy, when one cannot be. What it
+ * says of cgroups is found out once, on the first call that needs it. */
+NODISCARD int spawn_limits_check(const struct spawn_limits *l, struct spawn_enforced *ret, struct err *err);
 
 /* What to start. Plain data, all computed beforehand; borrowed during spawn_start only. */
 struct spawn_request {
@@ -51,6 +78,8 @@ struct spawn_request {
         int stdin_fd, stdout_fd,
                 stderr_fd; /* child ends, borrowed (they are sent over); all three the slave of a tty */
         bool is_tty;       /* stdin_fd becomes the controlling terminal */
+        struct spawn_limits limits;
+        bool wants_cgroup; /* also without limits: a leaf of its own where one can be made, for a certain end */
 };
 
 /* Forks the spawner. Call it before threads exist. */
@@ -74,6 +103,7 @@ enum spawn_scope {
         SPAWN_PROCESS, /* the root only */
         SPAWN_TREE,    /* every descendant */
 };
+/* How many are unanswered is for the caller to bound: beyond a few they wait here. */
 void spawn_signal(struct spawner *s, uint32_t number, int signo, enum spawn_scope scope);
 
 /* SIGKILL to every process of the tree, again and again until none is left; also cancels a start that is under way.

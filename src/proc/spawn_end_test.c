@@ -283,6 +283,49 @@ TEST(a_flood_of_signals_is_bounded_and_answered)
         rig_close(&rig);
 }
 
+/* Every third cannot be sent. */
+static int errno_of(int index)
+{
+        return index % 3 ? 0 : EINVAL;
+}
+
+TEST(answers_keep_the_order_of_signals_however_many_there_are)
+{
+        struct rig rig;
+        rig_open(&rig);
+        rig.wanted_errno = errno_of;
+        rig_start_sh(&rig, 1, "sleep 1000; true");
+        eq_int(kill(rig.spawner_pid, SIGSTOP), 0);
+        for (int i = 0; i < 500; i++)
+                spawn_signal(rig.s, 1, errno_of(i) ? 1000 : SIGCONT, SPAWN_PROCESS);
+        eq_int(kill(rig.spawner_pid, SIGCONT), 0);
+        rig_wait(&rig, rig.seen[1].signalled > 100);
+        for (int i = 500; i < 1000; i++)
+                spawn_signal(rig.s, 1, errno_of(i) ? 1000 : SIGCONT, SPAWN_PROCESS);
+        rig_wait(&rig, rig.seen[1].signalled == 1000);
+        spawn_kill(rig.s, 1);
+        rig_wait(&rig, rig.seen[1].has_gone);
+        rig_close(&rig);
+}
+
+TEST(signals_that_still_wait_when_it_ends_are_answered)
+{
+        struct rig rig;
+        rig_open(&rig);
+        rig_start_sh(&rig, 1, "sleep 1000; true");
+        rig_wait(&rig, rig.seen[1].has_started);
+        eq_int(kill(parent_of(rig.seen[1].pid), SIGSTOP), 0);
+        for (int i = 0; i < 300; i++)
+                spawn_signal(rig.s, 1, SIGCONT, SPAWN_PROCESS);
+        spawn_kill(rig.s, 1);
+        rig_wait(&rig, rig.seen[1].has_gone);
+        eq_int(rig.seen[1].signalled, 300);
+        rig_start_sh(&rig, 2, "sleep 1000; true");
+        for (int i = 0; i < 300; i++)
+                spawn_signal(rig.s, 2, SIGCONT, SPAWN_PROCESS);
+        rig_close(&rig); /* with some still held */
+}
+
 /* ---- a full socket ---- */
 
 TEST(a_full_socket_queues_and_keeps_the_order)

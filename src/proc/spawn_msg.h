@@ -8,11 +8,17 @@
 #pragma once
 
 #include "base/compat.h"
+#include "proc/cgroup.h"
+#include "proc/spawn.h"
 
 #include <sys/types.h>
 
 #define SPAWN_INLINE_MAX (64 * 1024) /* strings up to here travel in the packet itself */
 #define SPAWN_FDS_MAX 4
+
+/* SIGNALs of one command under way. The server sends no more before it has an answer, so a keeper's ring has room for
+ * each, and answers come in order. A power of two. */
+#define SPAWN_SIGNALS_MAX 64
 
 enum spawn_order_kind { SPAWN_START = 1, SPAWN_SIGNAL, SPAWN_KILL };
 
@@ -22,8 +28,11 @@ struct spawn_order {
         uint32_t argc, envc, candidatec; /* start */
         bool is_tty;
         bool in_memfd;
+        bool wants_cgroup;
         uint64_t bytes; /* of the strings */
-        int32_t signo;  /* signal */
+        struct spawn_limits limits;
+        struct cgroup_limits tree; /* those of them that only a cgroup can give, or none may start */
+        int32_t signo;             /* signal */
         uint32_t scope;
 };
 
@@ -46,13 +55,17 @@ enum spawn_step {
         SPAWN_STEP_EXEC,
 };
 
+/* What a cgroup has to see to (spawn_limits.c). */
+NODISCARD struct cgroup_limits spawn_limits_tree(const struct spawn_limits *l);
+
 struct spawn_report {
         uint32_t kind;
         uint32_t number;
         pid_t pid;        /* started */
         uint32_t step;    /* failed: enum spawn_step */
         int32_t os_errno; /* failed, signalled */
-        int32_t status;   /* exited */
+        int32_t status;   /* exited; the rest, too */
+        uint32_t met;     /* enum spawn_met */
         uint64_t user_us;
         uint64_t system_us;
         uint64_t max_rss_bytes;

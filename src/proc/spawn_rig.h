@@ -42,6 +42,9 @@ struct rig {
         size_t gone;      /* how many */
         size_t strangers; /* children that other tests have left */
         struct rig_seen seen[RIG_NUMBERS];
+        int (*wanted_errno)(int index); /* of the signals of a command, when set */
+        struct spawn_limits limits;     /* of those that are started next; and … */
+        bool wants_cgroup;
 };
 
 static struct spawner *rig_left; /* of a test that failed half-way */
@@ -84,6 +87,9 @@ static inline void rig_on_exited(void *arg, uint32_t number, const struct spawn_
 static inline void rig_on_signalled(void *arg, uint32_t number, int os_errno)
 {
         struct rig_seen *seen = rig_seen_at(arg, number);
+        const struct rig *rig = arg;
+        if (rig->wanted_errno)
+                eq_int(os_errno, rig->wanted_errno(seen->signalled));
         seen->signalled++;
         seen->signal_errno = os_errno;
 }
@@ -208,6 +214,8 @@ static inline int rig_start_argv(struct rig *rig, uint32_t number, const char *c
                 .stdin_fd = rig->null,
                 .stdout_fd = rig->out[1],
                 .stderr_fd = rig->out[1],
+                .limits = rig->limits,
+                .wants_cgroup = rig->wants_cgroup,
         };
         return spawn_start(rig->s, number, &req);
 }

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "proc/cgroup.h"
 #include "proc/keeper.h"
 #include "proc/slot.h"
 #include "proc/spawn.h"
@@ -52,10 +53,13 @@ struct state {
         bool is_closing;
         bool is_sweeping;   /* there may be children that are not keepers */
         bool is_cancelling; /* a killed keeper may hang in execve */
+        bool is_tidying;    /* a cgroup could not be removed yet */
         int retry_ms;
         uint64_t closing_since_ms;
         struct slots slots;
         struct request *next; /* the one to receive into */
+        bool has_looked;      /* whether there are cgroups */
+        struct cgroup cgroup;
 };
 
 /* ---- reports ---- */
@@ -84,6 +88,36 @@ static void report_failed(const struct state *s, uint32_t number, enum spawn_ste
 
 /* ---- starting ---- */
 
+/* A leaf costs a tenth of a start, so it is made for those who need it or ask for it. Who only asks does without when
+ * there is none to be had; then we look once, not each time. */
+static int leaf_make(struct state *s, struct keeper *k, const struct spawn_order *order)
+{
+        k->order.needs_leaf = order->tree.memory_bytes > 0 || order->tree.processes > 0;
+        if (!k->order.needs_leaf && !order->wants_cgroup)
+                return 0;
+
+        int r = s->cgroup.home < 0 ? -ENOTSUP : 0;
+        if (r < 0 && (!s->has_looked || k->order.needs_leaf))
+                r = cgroup_open(&s->cgroup);
+        s->has_looked = true;
+        if (r == 0)
+                r = cgroup_leaf_add(&s->cgroup, &order->tree, &k->leaf, &k->leaf_fd);
+        k->cgroup = &s->cgroup;
+        return k->order.needs_leaf ? r : 0;
+}
+
+/* Before the keeper exists, or when nobody is left in it. */
+static void leaf_drop(struct state *s, uint64_t leaf)
+{
+        if (leaf == 0)
+                return;
+        cgroup_leaf_remove(&s->cgroup, leaf);
+        if (list_is_empty(&s->cgroup.busy))
+                return;
+        s->is_tidying = true;
+        s->retry_ms = RETRY_FIRST_MS;
+}
+
 static pid_t keeper_start(struct state *s, struct slot *slot)
 {
         struct keeper *k = &slot->keeper;
@@ -109,6 +143,7 @@ static int slot_fill(struct state *s, struct slot *slot, const struct spawn_orde
         k->spawner = sys_getpid();
         k->socket = s->setup.socket;
         k->order.is_tty = order->is_tty;
+        k->order.limits = order->limits;
         k->order.nofile = s->setup.nofile;
         k->order.set_nofile = s->nofile_now.rlim_cur != s->setup.nofile.rlim_cur ||
                               s->nofile_now.rlim_max != s->setup.nofile.rlim_max;
@@ -120,18 +155,28 @@ static int slot_fill(struct state *s, struct slot *slot, const struct spawn_orde
         return slot_take_request(slot, order, TAKE(s->next));
 }
 
-/* 0 or -errno; then the slot has been given back. */
-static int slot_start(struct state *s, const struct spawn_order *order, int fds[])
+/* 0 or -errno; then the slot has been given back, and *ret_step says where it failed. */
+static int slot_start(struct state *s, const struct spawn_order *order, int fds[], enum spawn_step *ret_step)
 {
+        *ret_step = SPAWN_STEP_FORK;
         struct slot *slot = slot_new(&s->slots);
         if (!slot)
                 return -ENOMEM;
+        struct keeper *k = &slot->keeper;
         int r = slot_fill(s, slot, order, fds);
         if (order->in_memfd)
                 fds[3] = fd_close(fds[3]); /* or the keeper would hold it */
+        if (r == 0) {
+                r = leaf_make(s, k, order);
+                if (r < 0)
+                        *ret_step = SPAWN_STEP_LIMITS;
+        }
+        int leaf_fd = k->leaf_fd;
         if (r == 0)
                 r = slot->pid = keeper_start(s, slot);
+        fd_close(leaf_fd);
         if (r < 0) {
+                leaf_drop(s, k->leaf);
                 slot_free(&s->slots, slot);
                 return r;
         }
@@ -151,9 +196,10 @@ static void order_start(struct state *s, const struct spawn_order *order, int fd
                 report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
                 return;
         }
-        int r = slot_start(s, order, fds);
+        enum spawn_step step;
+        int r = slot_start(s, order, fds, &step);
         if (r < 0)
-                report_failed(s, order->number, SPAWN_STEP_FORK, -r);
+                report_failed(s, order->number, step, -r);
 }
 
 /* ---- ending ---- */
@@ -199,6 +245,7 @@ static void cancel_again(struct state *s)
 static void slot_end(struct state *s, struct slot *slot)
 {
         uint32_t number = slot->keeper.number;
+        leaf_drop(s, slot->keeper.leaf);
         slot_free(&s->slots, slot);
         report_gone(s, number);
 }
@@ -249,6 +296,8 @@ static bool reap(struct state *s)
                 if (slot) {
                         slot_forget_pid(&s->slots, slot);
                         slot->is_orphaned = true;
+                        if (slot->keeper.leaf)
+                                cgroup_leaf_end(&s->cgroup, slot->keeper.leaf);
                 }
                 s->is_sweeping = true;
                 s->retry_ms = RETRY_FIRST_MS;
@@ -271,8 +320,10 @@ static void close_down(struct state *s)
 static void close_on_tick(struct state *s, bool has_children)
 {
         uint64_t waited_ms = clock_mono_ms() - s->closing_since_ms;
-        if (!has_children || waited_ms > ALL_END_MS)
+        if (!has_children || waited_ms > ALL_END_MS) {
+                cgroup_close(&s->cgroup);
                 _exit(0);
+        }
         if (waited_ms < KEEPERS_END_MS)
                 return;
         struct slot *slot;
@@ -284,21 +335,19 @@ static void close_on_tick(struct state *s, bool has_children)
 /* ---- orders ---- */
 
 /* The keeper answers. When it is dying the server answers itself, at `gone`. */
-static void order_signal(struct state *s, struct slot *slot, const struct spawn_order *order)
+static int order_signal(struct slot *slot, const struct spawn_order *order)
 {
         if (!slot || slot->is_orphaned)
-                return;
+                return 0;
         struct keeper *k = &slot->keeper;
         uint32_t in = atomic_load_explicit(&k->signals_in, memory_order_relaxed);
-        if (in - atomic_load_explicit(&k->signals_out, memory_order_acquire) == KEEPER_SIGNALS) {
-                report(s, &(struct spawn_report){
-                                  .kind = SPAWN_SIGNALLED, .number = order->number, .os_errno = EAGAIN });
-                return;
-        }
-        k->signals[in % KEEPER_SIGNALS].signo = order->signo;
-        k->signals[in % KEEPER_SIGNALS].scope = order->scope;
+        if (in - atomic_load_explicit(&k->signals_out, memory_order_acquire) == SPAWN_SIGNALS_MAX)
+                return -EBADMSG;
+        k->signals[in % SPAWN_SIGNALS_MAX].signo = order->signo;
+        k->signals[in % SPAWN_SIGNALS_MAX].scope = order->scope;
         atomic_store_explicit(&k->signals_in, in + 1, memory_order_release);
         (void)sys_kill(slot->pid, KEEPER_LOOK);
+        return 0;
 }
 
 static size_t fds_take(struct msghdr *m, int ret_fds[SPAWN_FDS_MAX])
@@ -324,8 +373,7 @@ static int order_act(struct state *s, const struct spawn_order *order, int fds[]
                 order_start(s, order, fds, fd_count);
                 return 0;
         case SPAWN_SIGNAL:
-                order_signal(s, slot, order);
-                return 0;
+                return order_signal(slot, order);
         case SPAWN_KILL:
                 if (slot)
                         slot_kill(s, slot);
@@ -412,7 +460,7 @@ static int fds_reset(int socket)
 
 static int wait_ms(const struct state *s)
 {
-        if (s->is_sweeping || s->is_cancelling || s->is_closing)
+        if (s->is_sweeping || s->is_cancelling || s->is_closing || s->is_tidying)
                 return s->retry_ms;
         return -1;
 }
@@ -441,6 +489,8 @@ static NORETURN void serve(struct state *s)
                         sweep(s);
                 if (s->is_cancelling)
                         cancel_again(s);
+                if (s->is_tidying && n == 0)
+                        s->is_tidying = cgroup_tidy(&s->cgroup);
                 if (s->is_closing)
                         close_on_tick(s, has_children);
                 else if (fds[0].revents)
@@ -450,7 +500,7 @@ static NORETURN void serve(struct state *s)
 
 void spawner_run(const struct spawner_setup *setup)
 {
-        struct state s = { .setup = *setup, .retry_ms = RETRY_FIRST_MS };
+        struct state s = { .setup = *setup, .retry_ms = RETRY_FIRST_MS, .cgroup = CGROUP_CLOSED };
         signals_reset();
         (void)prctl(PR_SET_NAME, "fh-spawner");
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);

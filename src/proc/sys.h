@@ -16,6 +16,32 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+/* Newer than the headers of some systems that we build on; the numbers are the same on both machines. */
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
+
+/* struct clone_args of Linux 5.7, the first that knows cgroups. */
+struct sys_clone_args {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+        uint64_t set_tid, set_tid_size, cgroup;
+};
+
 #if defined(__x86_64__)
 
 static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
@@ -53,6 +79,25 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
                          "1:"
                          : "=a"(ret)
                          : "a"((long)SYS_clone), "D"(flags), "S"(sp), "d"(parent_tid), "r"(r10), "r"(r8)
+                         : "rcx", "r11", "memory");
+        return ret;
+}
+
+/* The same for clone3, which begins at the end of args->stack. */
+static inline long sys_clone3_run(const struct sys_clone_args *args)
+{
+        long ret;
+        __asm__ volatile("syscall\n\t"
+                         "test %%rax, %%rax\n\t"
+                         "jnz 1f\n\t"
+                         "xor %%ebp, %%ebp\n\t"
+                         "pop %%rax\n\t"
+                         "pop %%rdi\n\t"
+                         "call *%%rax\n\t"
+                         "hlt\n"
+                         "1:"
+                         : "=a"(ret)
+                         : "a"((long)SYS_clone3), "D"(args), "S"(sizeof(*args))
                          : "rcx", "r11", "memory");
         return ret;
 }
@@ -103,6 +148,26 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
         return x0;
 }
 
+/* The same for clone3, which begins at the end of args->stack. */
+static inline long sys_clone3_run(const struct sys_clone_args *args)
+{
+        register long x8 __asm__("x8") = SYS_clone3;
+        register long x0 __asm__("x0") = (long)args;
+        register long x1 __asm__("x1") = (long)sizeof(*args);
+        __asm__ volatile("svc #0\n\t"
+                         "cbnz x0, 1f\n\t"
+                         "mov x29, xzr\n\t"
+                         "mov x30, xzr\n\t"
+                         "ldp x1, x0, [sp], #16\n\t"
+                         "blr x1\n\t"
+                         "brk #1\n"
+                         "1:"
+                         : "+r"(x0)
+                         : "r"(x8), "r"(x1)
+                         : "memory", "cc");
+        return x0;
+}
+
 #else
 #error "proc/sys.h knows x86-64 and aarch64"
 #endif
@@ -113,20 +178,6 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
 #define sys_call2(nr, a, b) sys6((nr), SYS_ARG(a), SYS_ARG(b), 0, 0, 0, 0)
 #define sys_call3(nr, a, b, c) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), 0, 0, 0)
 #define sys_call4(nr, a, b, c, d) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), 0, 0)
-
-/* Newer than the headers of some systems that we build on; the numbers are the same on both machines. */
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
 
 /* The kernel's signal set: bit n-1 for signal n. */
 #define SYS_SIGNAL_BIT(n) (UINT64_C(1) << ((n)-1))
@@ -156,6 +207,29 @@ static inline pid_t sys_getppid(void)
 static inline pid_t sys_fork(void)
 {
         return (pid_t)sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+}
+
+/* As sys_clone_onto, into a cgroup, given by its directory. */
+static inline long sys_clone3_onto(struct sys_clone_args *args, void *stack_top, void (*fn)(void *),
+                                   void *arg)
+{
+        void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
+        *--sp = arg;
+        *--sp = (void *)(uintptr_t)fn;
+        args->stack_size = 16; /* only the sum counts */
+        args->stack = (uintptr_t)sp - args->stack_size;
+        return sys_clone3_run(args);
+}
+
+/* And as sys_fork: without a stack the copy goes on here. */
+static inline long sys_fork_into(int cgroup)
+{
+        const struct sys_clone_args args = {
+                .flags = CLONE_INTO_CGROUP,
+                .exit_signal = SIGCHLD,
+                .cgroup = (uint64_t)cgroup,
+        };
+        return sys_call2(SYS_clone3, &args, sizeof(args));
 }
 
 static inline int sys_kill(pid_t pid, int signo)
@@ -189,9 +263,19 @@ static inline int sys_sigmask(uint64_t set)
         return (int)sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, &set, NULL, sizeof(set));
 }
 
+static inline int sys_openat(int dir, const char *path, int flags)
+{
+        return (int)sys_call4(SYS_openat, dir, path, flags | O_CLOEXEC, 0);
+}
+
 static inline int sys_open(const char *path, int flags)
 {
-        return (int)sys_call4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+        return sys_openat(AT_FDCWD, path, flags);
+}
+
+static inline int sys_rmdirat(int dir, const char *path)
+{
+        return (int)sys_call3(SYS_unlinkat, dir, path, AT_REMOVEDIR);
 }
 
 static inline int sys_close(int fd)

@@ -483,7 +483,8 @@ static bool is_acknowledging(const struct conn *c)
         return info.tcpi_last_ack_recv < c->server->config->pong_timeout_ms;
 }
 
-bool conn_is_held_back(const struct conn *c)
+/* We do not read it, or it does not read us but its kernel is there: silence proves nothing. */
+static bool is_held_back(const struct conn *c)
 {
         return c->blocks != 0 || (c->is_backed_up && is_acknowledging(c));
 }
@@ -491,7 +492,7 @@ bool conn_is_held_back(const struct conn *c)
 static bool is_dead(const struct conn *c, uint64_t now_ms)
 {
         uint64_t timeout_ms = c->server->config->pong_timeout_ms;
-        return timeout_ms && c->asked_ms && now_ms - c->asked_ms >= timeout_ms && !conn_is_held_back(c);
+        return timeout_ms && c->asked_ms && now_ms - c->asked_ms >= timeout_ms && !is_held_back(c);
 }
 
 static void on_timer(void *arg)

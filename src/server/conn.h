@@ -89,8 +89,6 @@ bool conn_is_usable(const struct conn *c);
 
 /* Asks whether the peer lives; `reads` moves when it does. */
 void conn_ping(struct conn *c);
-/* We do not read it, or it does not read us but its kernel is there: silence proves nothing. */
-bool conn_is_held_back(const struct conn *c);
 
 /* A message under construction; `hint` is about its size. Nothing else may be sent before conn_*_end. When the answer
  * is larger than the peer reads it is replaced by an error. */

@@ -24,6 +24,8 @@ static const char *reason_of(const struct task *t)
         }
         if (p->exit_signal == SIGXCPU && t->limits && t->limits->cpu_seconds)
                 return "cpuLimit";
+        if (p->exit.met & SPAWN_MET_MEMORY)
+                return "memoryLimit";
         return p->exit_signal || p->has_failed ? "signalled" : "exited";
 }
 

@@ -67,13 +67,11 @@ static void write_task(struct jsonw *w, const struct task *t, bool with_session)
         jsonw_object_end(w);
 }
 
-static void write_tasks(struct jsonw *w, const struct session *session, const struct process_list *in)
+static bool is_wanted(const struct req *req, const struct process_list *in, const struct task *t)
 {
-        const struct task *t;
-        list_each (t, &session->all, session_link) {
-                if (t->is_named && (!in->process_id.p || slice_eq(in->process_id, task_id(t))))
-                        write_task(w, t, in->is_server_wide);
-        }
+        if (!t->is_named || (!in->is_server_wide && t->session != req->conn->session))
+                return false;
+        return !in->process_id.p || slice_eq(in->process_id, task_id(t));
 }
 
 static int handle_list(struct req *req, const void *params, struct err *err)
@@ -87,13 +85,10 @@ static int handle_list(struct req *req, const void *params, struct err *err)
         jsonw_object(&w);
         jsonw_key(&w, "processes");
         jsonw_array(&w);
-        if (in->is_server_wide) {
-                const struct session *session;
-                for (size_t pos = 0; (session = map_next(&req->server->sessions, &pos));)
-                        write_tasks(&w, session, in);
-        } else {
-                write_tasks(&w, req->conn->session, in);
-        }
+        const struct task *t;
+        list_each (t, &req->server->tasks, server_link)
+                if (is_wanted(req, in, t))
+                        write_task(&w, t, in->is_server_wide);
         jsonw_array_end(&w);
         jsonw_object_end(&w);
         req_reply_end(req, &w);

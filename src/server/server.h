@@ -33,6 +33,7 @@ struct server {
         size_t connection_count; /* conns and https */
         char *scratch; /* SERVER_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING: what one turn reads of one connection */
 
+        struct list tasks;          /* task::server_link: of all sessions, in order of start */
         struct map sessions;        /* by id */
         struct list ended_sessions; /* session::ended_link: their processes are being ended */
         struct list expired;        /* ids of sessions that ended, for a better answer; oldest first */

@@ -162,7 +162,8 @@ static void on_probe(void *arg)
         struct session *session = arg;
         session->probe = timer_free(session->probe);
         struct conn *c = session->conn;
-        if (c && c->reads == session->probe_reads && !conn_is_held_back(c)) {
+        /* `reads` also moves when it takes bytes: a slow one that goes on is alive, one that stands still gives way. */
+        if (c && c->reads == session->probe_reads && !(c->blocks & BLOCK_ASSEMBLY)) {
                 log_info("half-dead connection", "session=%.13s peer=%s", session->id, session->conn->peer);
                 conn_drop(session->conn);
         }

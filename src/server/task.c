@@ -66,6 +66,7 @@ void task_forget(struct task *t)
         stop_timers(t);
         t->retention = timer_free(t->retention);
         list_remove(&t->session_link);
+        list_remove(&t->server_link);
         t->session->task_count--;
         loop_defer(&t->session->server->loop, &t->reap);
 }
@@ -99,6 +100,7 @@ struct task *task_new(struct session *session, struct slice id)
         deferred_init(&t->reap, free_task);
         list_append(&session->all, &t->session_link);
         session->task_count++;
+        list_append(&session->server->tasks, &t->server_link);
         t->is_named = true;
         map_put(&session->tasks, task_id(t), t);
         return t;
@@ -239,7 +241,11 @@ static void on_wall_limit(void *arg)
 
 static void on_silence_limit(void *arg)
 {
-        task_end_gently(arg, END_SILENCE_LIMIT);
+        struct task *t = arg;
+        if (t->process->is_paused)
+                timer_start(t->silence, t->limits->silence_ms); /* it is its reader that is slow */
+        else
+                task_end_gently(t, END_SILENCE_LIMIT);
 }
 
 static void start_limits(struct task *t)
@@ -265,6 +271,7 @@ static void on_started(struct process *p)
         start_limits(t);
         task_writes_go_on(t);
         task_readers_wake(t);
+        task_waits_wake(t);
 }
 
 static void on_failed(struct process *p, const char *step, int os_errno)

@@ -28,6 +28,7 @@ enum end_cause {
 struct task {
         struct session *session;
         struct list session_link; /* session::all */
+        struct list server_link;  /* server::tasks */
         char *id;
         size_t id_len;
         bool is_named; /* in session::tasks */

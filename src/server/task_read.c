@@ -22,7 +22,9 @@ static bool has_news(const struct process *p, const struct process_read *ask)
 {
         if (p->state == PROC_STARTING)
                 return false;
-        if (p->state == PROC_CLOSED || output_after(&p->output, ask->after_seq))
+        struct output_gap gap;
+        if (p->state == PROC_CLOSED || output_after(&p->output, ask->after_seq) ||
+            output_gap_after(&p->output, ask->after_seq, &gap))
                 return true;
         return process_has_exited(p) && ask->after_seq < p->next_seq - 1;
 }

@@ -107,6 +107,18 @@ static int check_search(struct slice program, const char *path, struct err *err)
         return err_set(err, RPC_INTERNAL, -e, "%s (os error %d)", errno_text(e), e);
 }
 
+/* Those that the kernel enforces; wall time and silence are timers of ours. */
+static struct spawn_limits kernel_limits(const struct process_limits *l)
+{
+        return (struct spawn_limits){
+                .cpu_seconds = l->cpu_seconds,
+                .memory_bytes = l->memory_bytes,
+                .open_files = l->open_files,
+                .file_bytes = l->file_bytes,
+                .processes = l->processes,
+        };
+}
+
 static int begin(struct task *t, struct req *req, const struct process_start *in, struct err *err)
 {
         struct arena *a = req->arena;
@@ -128,6 +140,7 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .pipe_stdin = in->pipe_stdin,
                 .rows = in->rows ? in->rows : TTY_ROWS,
                 .cols = in->cols ? in->cols : TTY_COLS,
+                .limits = kernel_limits(&in->limits),
         };
         t->process = process_start(&req->server->procs, &start, &task_process_events, t, err);
         if (!t->process) {
@@ -182,6 +195,14 @@ int task_start(struct req *req, const struct process_start *in, struct err *err)
         if (session->task_count >= config->max_processes_per_session)
                 return dispatch_limit(err, "max_processes_per_session", config->max_processes_per_session);
 
+        struct spawn_limits limits = kernel_limits(&in->limits);
+        struct spawn_enforced how;
+        r = spawn_limits_check(&limits, &how, err);
+        if (r < 0) {
+                err->rpc = RPC_INVALID_PARAMS;
+                return r;
+        }
+
         struct starter *s = mem_new(struct starter);
         r = parked_init(&s->parked, req, sizeof(*s), starter_forget, err);
         if (r < 0) {
@@ -214,20 +235,22 @@ static void forget_texts(struct task *t)
 /* How each limit that was asked for is enforced. */
 static void write_enforced(struct jsonw *w, const struct process_limits *l)
 {
+        struct spawn_limits limits = kernel_limits(l);
+        struct spawn_enforced how = { 0 };
+        struct err ignored = ERR_INIT;
+        must(spawn_limits_check(&limits, &how, &ignored) == 0); /* as before the start */
         const struct {
-                const char *key;
-                uint64_t value;
-                const char *how;
+                const char *key, *how;
         } rows[] = {
-                { "wallMs", l->wall_ms, "timer" },          { "silenceMs", l->silence_ms, "timer" },
-                { "cpuSeconds", l->cpu_seconds, "rlimit" }, { "memoryBytes", l->memory_bytes, "rlimit" },
-                { "openFiles", l->open_files, "rlimit" },   { "processes", l->processes, "cgroup" },
-                { "fileBytes", l->file_bytes, "rlimit" },
+                { "wallMs", l->wall_ms ? "timer" : NULL }, { "silenceMs", l->silence_ms ? "timer" : NULL },
+                { "cpuSeconds", how.cpu_seconds },         { "memoryBytes", how.memory_bytes },
+                { "openFiles", how.open_files },           { "processes", how.processes },
+                { "fileBytes", how.file_bytes },
         };
         jsonw_key(w, "limits");
         jsonw_object(w);
         for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-                if (rows[i].value)
+                if (rows[i].how)
                         jsonw_member_str(w, rows[i].key, rows[i].how);
         jsonw_object_end(w);
 }

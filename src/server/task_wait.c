@@ -69,11 +69,13 @@ static void on_deadline(void *arg)
 /* After the exit only drainMs may be waited for the close, when the caller said so. */
 static void begin_draining(struct waiter *w)
 {
+        const struct process *p = w->task->process;
         uint64_t now_ms = clock_mono_ms();
-        if (w->is_draining || !w->ask.has_drain_ms || !process_has_exited(w->task->process))
+        if (w->is_draining || !w->ask.has_drain_ms || !process_has_exited(p))
                 return;
         w->is_draining = true;
-        timer_start(w->timer, MIN(w->ask.drain_ms, MAX(w->deadline_ms, now_ms) - now_ms));
+        uint64_t until_ms = MIN(p->exited_mono_ms + w->ask.drain_ms, w->deadline_ms);
+        timer_start(w->timer, MAX(until_ms, now_ms) - now_ms);
 }
 
 int task_wait(struct task *t, struct req *req, const struct process_wait *in, struct err *err)

@@ -1,0 +1,397 @@
+/* cgroup: see cgroup.h. Used by the spawner, and by the server to ask what can be had. */
+#include "proc/cgroup.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define NAME_PREFIX "farhand-"
+#define NAME_TRIES 8         /* others may hold the first, with their own idea of who has which pid */
+#define SELF_MAX (64 * 1024) /* /proc/self/cgroup, and a path */
+#define MOUNTINFO_MAX (4 * 1024 * 1024)
+#define CONTROL_BYTES 512            /* of a file that lists controllers */
+#define BELOW_DEPTH 8                /* of what a command made in its leaf */
+#define PIDS_LIMIT (4 * 1024 * 1024) /* the kernel refuses larger ones; there cannot be more pids */
+
+static const struct {
+        uint32_t bit;
+        const char *name, *enable;
+} controllers[] = {
+        { CGROUP_MEMORY, "memory", "+memory" },
+        { CGROUP_PIDS, "pids", "+pids" },
+};
+
+/* A leaf that could not be removed. */
+struct busy_leaf {
+        struct list link; /* cgroup::busy */
+        uint64_t leaf;
+};
+
+/* ---- files ---- */
+
+static int file_write(int dir, const char *name, const char *text)
+{
+        _close_ int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        return write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+static int file_write_u64(int dir, const char *name, uint64_t value)
+{
+        char text[24];
+        snprintf(text, sizeof(text), "%" PRIu64, value);
+        return file_write(dir, name, text);
+}
+
+/* Up to size - 1 bytes, with a NUL behind. */
+static int file_read(int dir, const char *name, char *ret, size_t size)
+{
+        _close_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        ssize_t n = read(fd, ret, size - 1);
+        if (n < 0)
+                return -errno;
+        ret[n] = 0;
+        return (int)n;
+}
+
+static int dir_open(int at, const char *name)
+{
+        int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static void dir_closep(DIR **d)
+{
+        if (*d)
+                closedir(*d);
+}
+
+static DIR *dir_list(int dir)
+{
+        int fd = dir_open(dir, ".");
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        if (!d)
+                fd_close(fd);
+        return d;
+}
+
+/* ---- controllers ---- */
+
+static uint32_t controllers_read(int dir, const char *name)
+{
+        char text[CONTROL_BYTES];
+        if (file_read(dir, name, text, sizeof(text)) < 0)
+                return 0;
+        uint32_t found = 0;
+        struct slice rest = slice_trim(slice_from_str(text));
+        while (rest.n > 0) {
+                struct slice word = slice_split(&rest, ' ');
+                for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
+                        if (slice_eq(word, slice_from_str(controllers[i].name)))
+                                found |= controllers[i].bit;
+        }
+        return found;
+}
+
+/* Gives the children of `dir` what it has itself; returns what they have then. */
+static uint32_t controllers_enable(int dir)
+{
+        uint32_t missing = controllers_read(dir, "cgroup.controllers") &
+                           ~controllers_read(dir, "cgroup.subtree_control");
+        for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
+                if (missing & controllers[i].bit)
+                        (void)file_write(dir, "cgroup.subtree_control",
+                                         controllers[i].enable); /* read again below */
+        return controllers_read(dir, "cgroup.subtree_control");
+}
+
+/* ---- the directory above ---- */
+
+static bool is_cgroup2(int dir)
+{
+        struct statfs fs;
+        return fstatfs(dir, &fs) == 0 && (uint32_t)fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/* systemd marks what it gives away, for everybody since version 251, before that for root. */
+static bool is_delegated(int dir)
+{
+        static const char *const marks[] = { "user.delegate", "trusted.delegate" };
+        char value;
+        for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+                if (fgetxattr(dir, marks[i], &value, 1) == 1 && value == '1')
+                        return true;
+        return false;
+}
+
+/* The parent of our own cgroup, when that was delegated and holds no process: there, and only there, leaves can have
+ * controllers. A cgroup with processes (our own has at least us) cannot pass the memory controller on, and passing on
+ * pids would turn it into a domain of threads. */
+static int delegated_open(struct slice own, size_t mount)
+{
+        while (own.n > mount && own.p[own.n - 1] != '/')
+                own.n--;
+        if (own.n <= mount)
+                return -ENOENT;
+        _free_ char *path = slice_dup(own);
+        _close_ int dir = dir_open(AT_FDCWD, path);
+        if (dir < 0)
+                return dir;
+        char first[2];
+        if (!is_cgroup2(dir) || !is_delegated(dir) ||
+            file_read(dir, "cgroup.procs", first, sizeof(first)) != 0)
+                return -ENOENT;
+        (void)controllers_enable(dir); /* leaves without are good for the kill */
+        return TAKE_FD(dir);
+}
+
+static int base_open(void)
+{
+        _buf_ struct buf self = BUF_INIT(SELF_MAX), mounts = BUF_INIT(MOUNTINFO_MAX),
+                         path = BUF_INIT(SELF_MAX);
+        size_t mount;
+        int r = fd_read_file("/proc/self/cgroup", SELF_MAX, &self);
+        if (r == 0)
+                r = fd_read_file("/proc/self/mountinfo", MOUNTINFO_MAX, &mounts);
+        if (r == 0)
+                r = cgroup_path_find(buf_slice(&self), buf_slice(&mounts), &path, &mount);
+        if (r < 0)
+                return r;
+
+        int parent = delegated_open(buf_slice(&path), mount);
+        if (parent >= 0)
+                return parent;
+        _close_ int own = dir_open(AT_FDCWD, path.p);
+        if (own < 0)
+                return own;
+        return is_cgroup2(own) ? TAKE_FD(own) : -ENOENT;
+}
+
+/* ---- removing ---- */
+
+/* What is in a leaf or in farhand-PID; rmdir leaves alone who is not empty. */
+static void below_remove(int dir, int depth)
+{
+        CLEANUP(dir_closep) DIR *d = dir_list(dir);
+        struct dirent *e;
+        while (d && (e = readdir(d))) {
+                if (e->d_type != DT_DIR || e->d_name[0] == '.')
+                        continue;
+                _close_ int child = depth > 0 ? dir_open(dir, e->d_name) : -1;
+                if (child >= 0)
+                        below_remove(child, depth - 1);
+                (void)unlinkat(dir, e->d_name, AT_REMOVEDIR);
+        }
+}
+
+static bool name_is_ours(const char *name)
+{
+        size_t prefix = strlen(NAME_PREFIX);
+        if (strncmp(name, NAME_PREFIX, prefix) != 0 || !name[prefix])
+                return false;
+        return name[prefix + strspn(name + prefix, "0123456789-")] == 0;
+}
+
+/* The lock says whether one of its processes lives, in whatever pid namespace. */
+static void stale_remove(int base)
+{
+        CLEANUP(dir_closep) DIR *d = dir_list(base);
+        struct dirent *e;
+        while (d && (e = readdir(d))) {
+                if (e->d_type != DT_DIR || !name_is_ours(e->d_name))
+                        continue;
+                _close_ int home = dir_open(base, e->d_name);
+                if (home < 0 || flock(home, LOCK_EX | LOCK_NB) < 0)
+                        continue;
+                below_remove(home, BELOW_DEPTH);
+                (void)unlinkat(base, e->d_name, AT_REMOVEDIR);
+        }
+}
+
+/* ---- farhand-PID ---- */
+
+/* -EAGAIN when the name is taken, or when somebody thought it stale before it was locked. */
+static int home_make(int base, const char *name)
+{
+        if (mkdirat(base, name, 0755) < 0)
+                return errno == EEXIST ? -EAGAIN : -errno;
+        _close_ int home = dir_open(base, name);
+        char type[CONTROL_BYTES];
+        if (home < 0 || flock(home, LOCK_EX | LOCK_NB) < 0 ||
+            file_read(home, "cgroup.type", type, sizeof(type)) < 0) {
+                (void)unlinkat(base, name, AT_REMOVEDIR);
+                return -EAGAIN;
+        }
+        /* Below a domain of threads no process can be in it. */
+        if (strcmp(type, "domain\n") != 0) {
+                (void)unlinkat(base, name, AT_REMOVEDIR);
+                return -EOPNOTSUPP;
+        }
+        return TAKE_FD(home);
+}
+
+int cgroup_open(struct cgroup *ret)
+{
+        *ret = CGROUP_CLOSED;
+        _close_ int base = base_open();
+        if (base < 0)
+                return base;
+        stale_remove(base);
+
+        int home = -EAGAIN;
+        for (int i = 0; i < NAME_TRIES && home == -EAGAIN; i++) {
+                snprintf(ret->name, sizeof(ret->name), i ? NAME_PREFIX "%d-%d" : NAME_PREFIX "%d",
+                         (int)getpid(), i);
+                home = home_make(base, ret->name);
+        }
+        if (home < 0)
+                return home;
+        list_init(&ret->busy);
+        ret->base = TAKE_FD(base);
+        ret->home = home;
+        ret->controllers = controllers_enable(home);
+        return 0;
+}
+
+void cgroup_close(struct cgroup *c)
+{
+        if (c->home < 0)
+                return;
+        struct busy_leaf *b;
+        list_each (b, &c->busy, link)
+                free(b);
+        below_remove(c->home, BELOW_DEPTH);
+        (void)unlinkat(c->base, c->name, AT_REMOVEDIR); /* what is busy still, the next server removes */
+        fd_close(c->home);
+        fd_close(c->base);
+        *c = CGROUP_CLOSED;
+}
+
+int cgroup_probe(void)
+{
+        struct cgroup c;
+        int r = cgroup_open(&c);
+        if (r < 0)
+                return r;
+        r = (int)c.controllers;
+        cgroup_close(&c);
+        return r;
+}
+
+/* Who still runs in one that nobody has locked belongs to nobody. The kill takes its time, so it may be the next server
+ * or spawner that removes it. */
+void cgroup_reclaim(pid_t pid)
+{
+        char name[CGROUP_NAME_BYTES];
+        snprintf(name, sizeof(name), NAME_PREFIX "%d", (int)pid);
+        _close_ int base = base_open();
+        _close_ int home = base < 0 ? -1 : dir_open(base, name);
+        if (home < 0 || flock(home, LOCK_EX | LOCK_NB) < 0)
+                return;
+        (void)cgroup_leaf_kill(home); /* reaches everybody below */
+        below_remove(home, BELOW_DEPTH);
+        (void)unlinkat(base, name, AT_REMOVEDIR);
+}
+
+/* ---- leaves ---- */
+
+struct leaf_name {
+        char text[24];
+};
+
+static struct leaf_name leaf_name(uint64_t leaf)
+{
+        struct leaf_name name;
+        snprintf(name.text, sizeof(name.text), "%" PRIu64, leaf);
+        return name;
+}
+
+int cgroup_leaf_limit(int leaf, const struct cgroup_limits *limits)
+{
+        int r = 0;
+        if (limits->memory_bytes > 0) {
+                r = file_write_u64(leaf, "memory.max", limits->memory_bytes);
+                /* No way out into swap, and the whole tree ends, not its largest process; kernels without swap or
+                 * before 4.19 do not have these. */
+                (void)file_write(leaf, "memory.swap.max", "0");
+                (void)file_write(leaf, "memory.oom.group", "1");
+        }
+        if (r == 0 && limits->processes > 0)
+                r = file_write_u64(leaf, "pids.max", MIN(limits->processes, (uint64_t)PIDS_LIMIT));
+        return r;
+}
+
+int cgroup_leaf_add(struct cgroup *c, const struct cgroup_limits *limits, uint64_t *ret_leaf, int *ret_fd)
+{
+        uint32_t needed =
+                (limits->memory_bytes ? CGROUP_MEMORY : 0u) | (limits->processes ? CGROUP_PIDS : 0u);
+        if (needed & ~c->controllers)
+                return -ENOTSUP;
+        struct leaf_name name = leaf_name(++c->last);
+        if (mkdirat(c->home, name.text, 0755) < 0)
+                return -errno;
+        _close_ int fd = dir_open(c->home, name.text);
+        int r = fd < 0 ? fd : cgroup_leaf_limit(fd, limits);
+        if (r < 0) {
+                (void)unlinkat(c->home, name.text, AT_REMOVEDIR);
+                return r;
+        }
+        *ret_leaf = c->last;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+void cgroup_leaf_end(const struct cgroup *c, uint64_t leaf)
+{
+        _close_ int fd = dir_open(c->home, leaf_name(leaf).text);
+        if (fd >= 0)
+                (void)cgroup_leaf_kill(fd); /* the caller kills by pid besides */
+}
+
+static bool leaf_try_remove(const struct cgroup *c, uint64_t leaf)
+{
+        struct leaf_name name = leaf_name(leaf);
+        if (unlinkat(c->home, name.text, AT_REMOVEDIR) == 0 || errno != EBUSY)
+                return true;
+        _close_ int fd = dir_open(c->home, name.text);
+        if (fd >= 0)
+                below_remove(fd, BELOW_DEPTH);
+        return unlinkat(c->home, name.text, AT_REMOVEDIR) == 0 || errno != EBUSY;
+}
+
+void cgroup_leaf_remove(struct cgroup *c, uint64_t leaf)
+{
+        if (leaf_try_remove(c, leaf))
+                return;
+        struct busy_leaf *b = mem_new(struct busy_leaf);
+        b->leaf = leaf;
+        list_append(&c->busy, &b->link);
+}
+
+bool cgroup_tidy(struct cgroup *c)
+{
+        if (c->home < 0)
+                return false;
+        struct busy_leaf *b;
+        list_each (b, &c->busy, link) {
+                if (!leaf_try_remove(c, b->leaf))
+                        continue;
+                list_remove(&b->link);
+                free(b);
+        }
+        return !list_is_empty(&c->busy);
+}

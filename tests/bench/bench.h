@@ -1,0 +1,73 @@
+/* bench: what the parts of the benchmark share: who is measured, what a row is, when its goal is met.
+ *
+ * A row is measured in rounds; in each round every contender gets one turn, in changing order, so that whatever else
+ * the machine does hits all of them alike. A turn adds samples; the median of a turn's samples is the round's figure,
+ * ratios are formed within a round, and the median over the rounds is what counts. Absolute figures are for orientation.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "base/err.h"
+#include "contender.h"
+#include "samples.h"
+
+#define METRICS_MAX 3
+#define GOALS_MAX 2
+
+/* With and without TCP_QUICKACK at the client: without it a server that leaves Nagle's algorithm on waits for us. */
+enum ack { ACK_QUICK, ACK_DELAYED, ACKS };
+
+enum unit { UNIT_US, UNIT_PER_S, UNIT_MB_PER_S, UNIT_CPU_S_PER_GB, UNIT_BYTES };
+
+enum goal_kind {
+        GOAL_NONE,
+        GOAL_VALUE,     /* of our figure itself */
+        GOAL_MACHINE,   /* of our figure / the machine's limit */
+        GOAL_REFERENCE, /* of our figure / the reference's better one (of quick and delayed ACK) */
+};
+
+struct goal {
+        enum goal_kind kind;
+        double limit;
+        const char *text; /* as people read it */
+};
+
+struct metric {
+        const char *name; /* for machines */
+        const char *title;
+        enum unit unit;
+        bool more_is_better; /* then goals say "at least" */
+        struct goal goals[GOALS_MAX];
+};
+
+/* One contender's turn in one round of one row. */
+struct turn {
+        struct contender *server; /* NULL for the machine; runs, unless the row starts its own */
+        enum ack ack;
+        bool is_quick; /* --quick: smaller amounts */
+        uint64_t started_ns, budget_ns;
+        struct samples *into; /* one per metric */
+};
+
+struct row {
+        const char *name;
+        bool has_acks;      /* measured with either ack */
+        bool is_solitary;   /* starts its own servers */
+        unsigned rounds;    /* fewer than asked for; 0 = as many */
+        unsigned budget_ms; /* of one turn */
+        /* Either may be NULL. -errno with words on failure. */
+        int (*server)(struct turn *t, struct err *err);
+        int (*machine)(struct turn *t, struct err *err);
+        struct metric metrics[METRICS_MAX]; /* ends with name == NULL */
+};
+
+#define TURN_SAMPLES_MIN 3
+
+/* Is there time for another sample? At least TURN_SAMPLES_MIN, and no end of them in no time. */
+static inline bool turn_goes_on(const struct turn *t, size_t samples)
+{
+        return samples < TURN_SAMPLES_MIN || now_ns() - t->started_ns < t->budget_ns;
+}
+
+/* One of each file of rows; each ends with name == NULL. */
+extern const struct row rows_process[], rows_wire[], rows_output[], rows_system[];

@@ -1,0 +1,37 @@
+/* contender: a server under measurement, as a child process of ours.
+ *
+ * Ours and the reference are started the same way, listen on a loopback port of the kernel's choice and say which on
+ * stdout. What they write to stderr goes to a file in a directory of the benchmark's own, which is removed at the end.
+ * A server never outlives the benchmark, however that ends.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "base/err.h"
+
+#include <sys/types.h>
+
+enum who { WHO_OURS, WHO_REFERENCE, WHO_MACHINE, WHOS };
+
+struct contender {
+        enum who who;
+        const char *program;
+        const char *home; /* directory for stderr, and for what the reference keeps */
+        pid_t pid;        /* 0 = does not run */
+        int stdout_fd;
+        uint16_t port;
+};
+
+void contender_init(struct contender *c, enum who who, const char *program, const char *home);
+
+/* Until the URL was printed; bounded. On failure nothing runs. */
+NODISCARD int contender_start(struct contender *c, struct err *err);
+void contender_stop(struct contender *c); /* kills; fine when it does not run */
+
+/* SIGINT or SIGTERM has come: every wait ends with -EINTR. */
+bool is_interrupted(void);
+void interrupts_catch(void);
+
+/* A fresh directory under /var/tmp, and its end. NULL with words on failure. */
+NODISCARD char *home_make(struct err *err);
+void home_remove(const char *home);
