@@ -8,7 +8,7 @@ ARGS         ?=
 
 STATIC_MAX_BYTES = 2000000
 
-.PHONY: all run test asan fuzz install static format check check-compilers valgrind clean build
+.PHONY: all run test soak asan fuzz install static format bench check check-compilers valgrind clean build
 
 all: build
 
@@ -25,6 +25,13 @@ test:
 	@scripts/build build
 	@scripts/run-tests build
 
+# Load and faults with larger numbers and another seed each time (FARHAND_SEED=N repeats one); about ten minutes.
+soak:
+	@scripts/setup test
+	@scripts/build build
+	@FARHAND_BIN=build/farhand FARHAND_SLOW=1 /usr/bin/python3 -m pytest -q -rP -p no:cacheprovider \
+		tests/integration/test_load.py tests/integration/test_cuts.py tests/integration/test_kill9.py
+
 asan:
 	@scripts/setup test
 	@scripts/build build/asan -Db_sanitize=address,undefined -Doptimization=1
@@ -39,6 +46,12 @@ valgrind:
 	@scripts/setup valgrind
 	@scripts/build build
 	@scripts/run-tests --valgrind build
+
+# REFERENCE=/path/to/codex measures the reference server beside ours; ARGS="--quick" and others: build/bench --help.
+bench:
+	@scripts/setup build
+	@scripts/build build
+	@exec build/bench $(ARGS)
 
 install:
 	@scripts/build build

@@ -85,7 +85,7 @@ static void send_kill(struct process *p)
 {
         p->is_killed = true;
         stdin_refuse(p); /* not closed yet: a child that reads the end first would exit by itself */
-        procs_kill(p->procs, p->number);
+        procs_kill(p);
 }
 
 #define GO(next, act)           \
@@ -359,13 +359,13 @@ void process_kill_rest(struct process *p)
         if (!process_has_exited(p))
                 process_kill(p);
         else if (!p->is_gone) {
-                procs_kill(p->procs, p->number);
+                procs_kill(p);
         }
 }
 
 void process_signal(struct process *p, int signo, enum spawn_scope scope)
 {
-        procs_signal(p->procs, p->number, signo, scope);
+        procs_signal(p, signo, scope);
 }
 
 /* --- the start ---------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 
 struct process;
 struct procs;
+struct spawn_line;
 
 /* What the owner hears, never from inside one of its own calls into the process except where said. */
 struct process_events {
@@ -54,6 +55,7 @@ struct process {
         const struct process_events *events;
         void *owner;
         uint32_t number;
+        struct spawn_line *line; /* whose keeper it has */
         enum process_state state;
         pid_t pid; /* 0 before `started` */
         bool is_tty;
@@ -82,9 +84,10 @@ struct process {
 /* All processes of one server, and its spawner. */
 struct procs {
         struct loop *loop;
-        struct spawner *spawner;
-        struct watch *spawner_watch;
-        struct process **table; /* by number % table_size; numbers are unique modulo that while in use */
+        struct spawn_line *line; /* the spawner in use; NULL when none could be started */
+        struct spawner *spawner; /* its end */
+        struct list retired;     /* spawn_line::link: killed, but their keepers may still report */
+        struct process **table;  /* by number % table_size; numbers are unique modulo that while in use */
         uint32_t table_size, used, next_number;
         size_t chunk_bytes;      /* the most that one turn reads of one stream */
         uint64_t retained_cap;   /* bytes per process */

@@ -18,6 +18,6 @@ void process_watch_streams(struct process *p);
 
 /* procs.c: gives it a number and sends the start. 0 or -errno. */
 NODISCARD int procs_add(struct procs *ps, struct process *p, const struct spawn_request *start);
-/* Orders to the spawner; none when there is no spawner, because then nothing runs either. */
-void procs_kill(struct procs *ps, uint32_t number);
-void procs_signal(struct procs *ps, uint32_t number, int signo, enum spawn_scope scope);
+/* Orders to the spawner of a process; none when it was lost, because then its tree is being ended already. */
+void procs_kill(struct process *p);
+void procs_signal(struct process *p, int signo, enum spawn_scope scope);

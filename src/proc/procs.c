@@ -1,6 +1,7 @@
 /* procs: all processes of one server, found by the number that the spawner knows them by.
  *
- * Also the one place that replaces a spawner that was killed: its processes are reported as gone, the next start works.
+ * Also the one place that replaces a spawner that was killed. Its keepers end their trees and still report through its
+ * socket; so it is kept, retired, until that has ended, while new commands go to its successor.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -13,8 +14,18 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static struct process *find(struct procs *ps, uint32_t number)
+/* One spawner, of its life or its afterlife. */
+struct spawn_line {
+        struct list link; /* procs::retired */
+        struct procs *procs;
+        struct spawner *spawner;
+        struct watch *watch;
+};
+
+static struct process *find(void *arg, uint32_t number)
 {
+        const struct spawn_line *line = arg;
+        const struct procs *ps = line->procs;
         struct process *p = ps->table_size ? ps->table[number % ps->table_size] : NULL;
         return p && p->number == number ? p : NULL;
 }
@@ -47,8 +58,9 @@ static void on_signalled(void *arg, uint32_t number, int os_errno)
                 p->events->signalled(p, os_errno);
 }
 
-static void forget(struct procs *ps, struct process *p)
+static void forget(struct process *p)
 {
+        struct procs *ps = p->procs;
         ps->table[p->number % ps->table_size] = NULL;
         ps->used--;
         process_on_gone(p);
@@ -58,21 +70,43 @@ static void on_gone(void *arg, uint32_t number)
 {
         struct process *p = find(arg, number);
         if (p)
-                forget(arg, p);
+                forget(p);
+}
+
+static struct spawn_line *line_free(struct spawn_line *line)
+{
+        if (!line)
+                return NULL;
+        list_remove(&line->link);
+        line->watch = watch_free(line->watch);
+        line->spawner = spawner_free(line->spawner);
+        free(line);
+        return NULL;
 }
 
 static void start_spawner(struct procs *ps);
 
+/* No more orders to it; what its keepers still say is heard. */
+static void retire(struct procs *ps)
+{
+        log_error("spawner lost", "processes=%u", ps->used);
+        list_append(&ps->retired, &ps->line->link);
+        ps->line = NULL;
+        ps->spawner = NULL;
+        start_spawner(ps);
+}
+
+/* Spawner and keepers are gone: so is everything that they ran. */
 static void on_lost(void *arg)
 {
-        struct procs *ps = arg;
-        log_error("spawner lost", "processes=%u", ps->used);
-        ps->spawner_watch = watch_free(ps->spawner_watch);
-        ps->spawner = spawner_free(ps->spawner);
+        struct spawn_line *line = arg;
+        struct procs *ps = line->procs;
+        if (line == ps->line)
+                retire(ps);
         for (uint32_t i = 0; i < ps->table_size; i++)
-                if (ps->table[i])
-                        forget(ps, ps->table[i]);
-        start_spawner(ps);
+                if (ps->table[i] && ps->table[i]->line == line)
+                        forget(ps->table[i]);
+        line_free(line);
         ps->is_sweeping = true;
         procs_reap(ps);
 }
@@ -87,44 +121,59 @@ static const struct spawn_events spawn_events = {
 };
 
 /* After a message to the spawner: it may have to wait for room. */
-static void sent(struct procs *ps)
+static void sent(struct spawn_line *line)
 {
-        if (ps->spawner_watch)
-                watch_set(ps->spawner_watch,
-                          WATCH_READ | (spawn_wants_write(ps->spawner) ? WATCH_WRITE : 0u));
+        watch_set(line->watch, WATCH_READ | (spawn_wants_write(line->spawner) ? WATCH_WRITE : 0u));
 }
 
-void procs_kill(struct procs *ps, uint32_t number)
+/* Commands of a retired spawner are being ended by their keepers: no order reaches them, none is needed. */
+static bool takes_orders(const struct process *p)
 {
-        if (!ps->spawner)
-                return;
-        spawn_kill(ps->spawner, number);
-        sent(ps);
+        return p->procs->line && p->line == p->procs->line;
 }
 
-void procs_signal(struct procs *ps, uint32_t number, int signo, enum spawn_scope scope)
+void procs_kill(struct process *p)
 {
-        if (!ps->spawner)
+        if (!takes_orders(p))
                 return;
-        spawn_signal(ps->spawner, number, signo, scope);
-        sent(ps);
+        spawn_kill(p->line->spawner, p->number);
+        sent(p->line);
+}
+
+void procs_signal(struct process *p, int signo, enum spawn_scope scope)
+{
+        if (!takes_orders(p)) {
+                p->events->signalled(p, 0); /* nobody is left to get it */
+                return;
+        }
+        spawn_signal(p->line->spawner, p->number, signo, scope);
+        sent(p->line);
 }
 
 static void on_ready(void *arg, UNUSED unsigned events)
 {
-        struct procs *ps = arg;
-        spawn_on_ready(ps->spawner);
-        if (ps->spawner)
-                sent(ps);
+        struct spawn_line *line = arg;
+        struct procs *ps = line->procs;
+        spawn_on_ready(line->spawner);
+        /* It may be lost, and freed, by now; the current one may have to wait for room. */
+        if (ps->line)
+                sent(ps->line);
 }
 
 static int try_start_spawner(struct procs *ps, struct err *err)
 {
-        ps->spawner = spawner_new(&spawn_events, ps, err);
-        if (!ps->spawner)
+        struct spawn_line *line = mem_new(struct spawn_line);
+        list_init(&line->link);
+        line->procs = ps;
+        line->spawner = spawner_new(&spawn_events, line, err);
+        if (!line->spawner) {
+                line_free(line);
                 return err->code;
-        ps->spawner_watch = watch_new(ps->loop, spawn_fd(ps->spawner), on_ready, ps);
-        sent(ps);
+        }
+        line->watch = watch_new(ps->loop, spawn_fd(line->spawner), on_ready, line);
+        sent(line);
+        ps->line = line;
+        ps->spawner = line->spawner;
         return 0;
 }
 
@@ -139,6 +188,7 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
                struct err *err)
 {
         *ps = (struct procs){ .loop = loop, .chunk_bytes = chunk_bytes, .retained_cap = retained_cap };
+        list_init(&ps->retired);
         ps->scratch = mem_alloc(chunk_bytes);
         ps->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (ps->null_fd < 0)
@@ -156,22 +206,36 @@ static void end_stranger(void *arg, pid_t pid)
 
 void procs_reap(struct procs *ps)
 {
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-                ;
-        /* Keepers end their trees themselves when the spawner dies; only when the last of them is gone is what is left
-         * nobody's. Its death brings the next signal, so this goes on until nobody is left. */
-        int r = ps->is_sweeping ? tree_each_child(end_stranger, ps) : 0;
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+                if (ps->spawner && pid == spawn_pid(ps->spawner))
+                        retire(ps);
+        /* Keepers of a retired spawner are children of ours now, and end their trees themselves; only when the last of
+         * them is gone is what is left nobody's. Its death brings the next signal, so this goes on until nobody is. */
+        bool may_sweep = ps->is_sweeping && list_is_empty(&ps->retired);
+        int r = may_sweep ? tree_each_child(end_stranger, ps) : 0;
         if (r < 0)
                 log_warn_r(r, "cannot look for orphans");
 }
 
 void procs_release(struct procs *ps)
 {
-        ps->spawner_watch = watch_free(ps->spawner_watch);
-        ps->spawner = spawner_free(ps->spawner);
+        ps->line = line_free(ps->line);
+        ps->spawner = NULL;
+        struct spawn_line *line;
+        while ((line = list_first(&ps->retired, struct spawn_line, link)))
+                line_free(line);
         ps->null_fd = fd_close(ps->null_fd);
         free(TAKE(ps->table));
         free(TAKE(ps->scratch));
+}
+
+/* A spawner that has just been killed must not be given one more command. */
+static bool is_spawner_dead(const struct procs *ps)
+{
+        siginfo_t info = { 0 };
+        return waitid(P_PID, (id_t)spawn_pid(ps->spawner), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               info.si_pid != 0;
 }
 
 /* Doubles the table until every number in use has its own slot. */
@@ -189,6 +253,8 @@ static void grow(struct procs *ps)
 
 int procs_add(struct procs *ps, struct process *p, const struct spawn_request *start)
 {
+        if (ps->spawner && is_spawner_dead(ps))
+                procs_reap(ps);
         if (!ps->spawner) {
                 start_spawner(ps); /* it could not be started last time */
                 if (!ps->spawner)
@@ -203,8 +269,9 @@ int procs_add(struct procs *ps, struct process *p, const struct spawn_request *s
         int r = spawn_start(ps->spawner, p->number, start);
         if (r < 0)
                 return r;
+        p->line = ps->line;
         ps->table[p->number % ps->table_size] = p;
         ps->used++;
-        sent(ps);
+        sent(ps->line);
         return 0;
 }

@@ -1,0 +1,464 @@
+"""kill -9 of server, spawner and keepers at any moment; SIGTERM; job control: no process of any tree survives.
+
+Survivors are found by a variable in their environment, whoever their parent is by now. The helpers of the server are
+found the same way, by a variable that only the server was given.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import time
+import uuid
+
+import pytest
+
+from farhand_client import BIN, PATIENCE, Closed, RawSocket, Server, pid_alive, pid_gone, wait_until
+
+with open(BIN, "rb") as binary:
+    IS_SANITIZED = b"__asan_init" in binary.read()
+IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
+IS_FULL = IS_SOAK or not IS_SANITIZED
+# The default run is the same every time; a soak is another one each time, and says which.
+SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 5))
+
+BOTH = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
+
+# (script, tty). All but the last run until they are killed.
+TREES = {
+    "plain": ("sleep 600 & sleep 600", False),
+    "session": ("setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600' & sleep 600", False),
+    "double fork": ("setsid sh -c '(sleep 600 &); (setsid sleep 600 &); exit 0'; sleep 600", False),
+    "daemon": ("setsid sh -c 'exec <&- >&- 2>&-; cd /; (sleep 600 &); exec sleep 600' & sleep 600", False),
+    "stopped": ("sleep 600 & kill -STOP $!; setsid sleep 600 & kill -STOP $!; kill -STOP $$", False),
+    "deaf": ("trap '' TERM HUP INT QUIT; sleep 600 & while :; do sleep 600; done", True),
+    "job control": ("set -m; sleep 600 & sleep 600 | cat & (sleep 600 &); sleep 600 | cat", True),
+    "stopped jobs": ("set -m; sleep 600 & kill -STOP %1; sleep 600 | cat & kill -STOP %2; disown -a; sleep 600", True),
+    "pipeline": ("sleep 600 | cat | (cat; sleep 600) | cat", False),
+    "growing": ("for i in 1 2 3 4 5 6 7 8; do setsid sh -c 'sleep 600 & sleep 600' & (sleep 600 &) ; done; sleep 600",
+                False),
+    "left behind": ("setsid sleep 600 >/dev/null 2>&1 </dev/null & exit 0", False),
+}
+
+
+class Mark:
+    """A variable that nobody else has."""
+
+    def __init__(self, name="FARHAND_TEST_MARK"):
+        self.name, self.value = name, str(uuid.uuid4())
+        self._bytes = f"{self.name}={self.value}".encode()
+        self.env = {"PATH": "/usr/bin:/bin", name: self.value}
+
+    def pids(self):
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as f:
+                if self._bytes in f.read() and pid_alive(pid):
+                    found.append(int(pid))
+        return found
+
+    def wait_gone(self, timeout=15):
+        try:
+            wait_until(lambda: not self.pids(), timeout, "end of all marked processes")
+        except TimeoutError:
+            raise AssertionError(f"survivors: {[describe(pid) for pid in self.pids()]}") from None
+
+    def kill(self):
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def describe(pid):
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
+            name, _, rest = f.read().partition("(")[2].rpartition(")")
+            state, ppid, pgrp, session = rest.split()[:4]
+            return f"{pid} {name} state={state} ppid={ppid} pgrp={pgrp} session={session}"
+    return f"{pid} gone"
+
+
+@pytest.fixture
+def marks():
+    """The marks of the commands and of the server's own processes. Nothing of either outlives the test."""
+    both = Mark(), Mark("FARHAND_TEST_HELPER")
+    yield both
+    for mark in both:
+        mark.kill()
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(child) for child in f.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
+        return int(f.read().rpartition(")")[2].split()[1])
+
+
+def kill9(*pids):
+    """All of them at once, as nearly as can be."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def linger(seconds):
+    """Spins: the moments that are looked for are shorter than what a sleep can promise."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+class Grove:
+    """Trees of every kind, started by one client without waiting for answers."""
+
+    def __init__(self, client, mark, name, kinds=None):
+        self.client = client
+        self.mark = mark
+        self.requests = {}
+        for kind in kinds or TREES:
+            script, tty = TREES[kind]
+            process_id = f"{name}: {kind}"
+            self.requests[process_id] = client.request("process/start", {
+                "processId": process_id, "argv": ["/bin/bash", "-c", script], "cwd": "/tmp", "env": mark.env,
+                "tty": tty})
+        client.flush()
+
+    def wait_grown(self):
+        """Every start is answered and every tree has more than its root."""
+        roots = self.roots()
+        wait_until(lambda: len(self.mark.pids()) >= 2 * len(roots), 20, "trees")
+        return roots
+
+    def roots(self):
+        """Process id -> pid, of those that were started."""
+        answers = {process_id: self.client.response(ident, 20) for process_id, ident in self.requests.items()}
+        self.requests = {}
+        return {process_id: answer["result"]["pid"] for process_id, answer in answers.items() if "result" in answer}
+
+    def wait_ended(self, process_id):
+        """Exit and close are told, in order."""
+        self.client.wait_closed(process_id, 20)
+        self.client.check_seq(process_id)
+        code = self.client.wait_exit(process_id)["exitCode"]
+        # -1: nobody lived to see how it ended. Only the one that leaves something behind ends by itself.
+        assert code in (-1, 137) or (code == 0 and process_id.endswith("left behind")), (process_id, code)
+
+
+# Victims: (server, spawner, keepers, rng) -> who is killed, in this order
+
+
+def some(keepers, rng):
+    return rng.sample(keepers, rng.randint(min(1, len(keepers)), len(keepers)))
+
+
+SERVER_VICTIMS = [
+    lambda server, spawner, keepers, rng: [server],
+    lambda server, spawner, keepers, rng: [server, spawner],
+    lambda server, spawner, keepers, rng: [spawner, server],
+    lambda server, spawner, keepers, rng: [server] + some(keepers, rng),
+    lambda server, spawner, keepers, rng: some(keepers, rng) + [server],
+]
+
+
+def server_rounds(count, seed, marks):
+    """The server dies, alone or with others, but somebody above the trees is left."""
+    rng = random.Random(seed)
+    mark, helpers = marks
+    for n in range(count):
+        with Server(env={helpers.name: helpers.value}) as server:
+            client = server.connect()
+            grove = Grove(client, mark, "t")
+            if n % 3 == 0:
+                grove.wait_grown()
+            linger(rng.uniform(0, 0.03))
+            spawner = children(server.pid)[0]
+            victims = SERVER_VICTIMS[n % len(SERVER_VICTIMS)]
+            kill9(*victims(server.pid, spawner, children(spawner), rng))
+            server.wait()
+            client.abort()
+        # A helper that lives may still start something.
+        helpers.wait_gone()
+        mark.wait_gone()
+
+
+def spawner_rounds(count, seed, marks):
+    """The spawner dies; the server tells of every exit and works on with a new one."""
+    rng = random.Random(seed)
+    mark, helpers = marks
+    with Server(env={helpers.name: helpers.value}) as server:
+        for n in range(count):
+            with server.connect() as client:
+                grove = Grove(client, mark, "t")
+                roots = grove.wait_grown() if n % 3 == 0 else None
+                linger(rng.uniform(0, 0.03))
+                spawner = children(server.pid)[0]
+                keepers = children(spawner)
+                kill9(*[[spawner], some(keepers, rng) + [spawner], [spawner] + some(keepers, rng)][n % 3])
+                for process_id in roots or grove.roots():
+                    grove.wait_ended(process_id)
+                mark.wait_gone()
+                assert client.run(["/bin/echo", "on"], 20) == (b"on\n", b"", 0)
+            # A child that was still on its way to execve has no mark yet.
+            wait_until(lambda: len(children(server.pid)) == 1, what="the new spawner alone")
+            assert children(server.pid) != [spawner]
+            mark.wait_gone()
+    helpers.wait_gone()
+    mark.wait_gone()
+
+
+def keeper_rounds(count, seed, marks):
+    """Some keepers die: their trees end and are told of, the others do not notice."""
+    rng = random.Random(seed)
+    mark, helpers = marks
+    with Server(env={helpers.name: helpers.value}) as server:
+        spawner = children(server.pid)[0]
+        for n in range(count):
+            with server.connect() as client:
+                grove = Grove(client, mark, "t")
+                if n % 3 == 0:
+                    roots = {p: pid for p, pid in grove.wait_grown().items() if not p.endswith("left behind")}
+                    owner = {process_id: parent(pid) for process_id, pid in roots.items()}
+                    victims = rng.sample(sorted(owner), rng.randint(1, len(owner)))
+                    kill9(*[owner[process_id] for process_id in victims])
+                    for process_id in victims:
+                        grove.wait_ended(process_id)
+                    for process_id in set(owner) - set(victims):
+                        assert client.read(process_id)["exited"] is False
+                        assert pid_alive(roots[process_id])
+                else:
+                    linger(rng.uniform(0, 0.02))
+                    kill9(*some(children(spawner), rng))
+                    roots = grove.roots()
+                for process_id in roots:
+                    client.call("process/terminate", {"processId": process_id}, 20)
+                    grove.wait_ended(process_id)
+                assert client.run(["/bin/echo", "on"], 20) == (b"on\n", b"", 0)
+                # What was left behind ends with the session; here, with its keeper.
+                kill9(*children(spawner))
+                mark.wait_gone()
+            assert children(server.pid) == [spawner]
+    helpers.wait_gone()
+    mark.wait_gone()
+
+
+@pytest.mark.parametrize("rounds, count", [(server_rounds, 150), (spawner_rounds, 150), (keeper_rounds, 100)],
+                         ids=["server", "spawner", "keepers"])
+def test_300_times_kill_9_leave_no_survivor(marks, rounds, count):
+    """Three hundred of server or spawner together; keepers come on top."""
+    print(f"seed {SEED}")
+    rounds(count * 3 if IS_SOAK else count if IS_FULL else count // 5, SEED, marks)
+
+
+def test_a_start_right_after_the_death_of_the_spawner_works(marks):
+    """Keepers may still be busy ending their trees: nobody has to wait for them."""
+    mark, helpers = marks
+    with Server(env={helpers.name: helpers.value}) as server:
+        for n in range(20 if IS_FULL else 5):
+            with server.connect() as client:
+                roots = Grove(client, mark, "t").wait_grown()
+                spawner = children(server.pid)[0]
+                busy = parent(roots["t: plain"])
+                os.kill(busy, signal.SIGSTOP)
+                kill9(spawner)
+                pid_gone(spawner)
+                try:
+                    assert client.run(["/bin/echo", f"{n}"]) == (f"{n}\n".encode(), b"", 0)
+                finally:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(busy, signal.SIGCONT)
+                for process_id in roots:
+                    client.wait_closed(process_id, 20)
+                    client.check_seq(process_id)
+                mark.wait_gone()
+
+
+# SIGTERM and SIGINT
+
+
+GRACEFUL = "trap 'echo got TERM; exit 3' TERM; echo up; while :; do sleep 0.05; done"
+DEAF = "trap '' TERM HUP INT; echo up; while :; do sleep 1; done"
+
+
+def start_scripts(client, mark, scripts, tty=False):
+    for name, script in scripts.items():
+        client.start(name, ["/bin/bash", "-c", script], env=mark.env, tty=tty)
+        client.wait_output(name, b"up")
+
+
+def readyz(server):
+    with RawSocket(server.port) as raw:
+        return raw.get("/readyz")[0]
+
+
+@BOTH
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_running_trees_get_the_grace_period(marks, sig, tty):
+    mark, helpers = marks
+    with Server(config="shutdown_grace_period_ms = 30000\n", env={helpers.name: helpers.value}) as server:
+        client = server.connect()
+        children_too = f"setsid bash -c \"{GRACEFUL}\" & {GRACEFUL.replace('exit 3', 'wait; exit 3')}"
+        start_scripts(client, mark, {"root": GRACEFUL, "tree": children_too}, tty)
+        client.wait_output("tree", lambda data: data.count(b"up") == 2)
+        began = time.monotonic()
+        server.proc.send_signal(sig)
+        for name, count in (("root", 1), ("tree", 2)):
+            client.wait_closed(name, 20)
+            client.check_seq(name)
+            assert client.wait_exit(name)["exitCode"] == 3
+            assert client.output(name).count(b"got TERM") == count
+        assert client.closed_code() == 1001
+        assert server.wait() == 0
+        assert time.monotonic() - began < 20, "who has gone is not waited for"
+        client.abort()
+    mark.wait_gone()
+    helpers.wait_gone()
+
+
+def test_who_does_not_go_is_killed_after_the_grace_period(marks):
+    mark, helpers = marks
+    with Server(config="shutdown_grace_period_ms = 700\n", env={helpers.name: helpers.value}) as server:
+        client = server.connect()
+        start_scripts(client, mark, {"deaf": DEAF, "session": f"setsid bash -c \"{DEAF}\" & {DEAF}"})
+        grove = Grove(client, mark, "t")
+        grove.wait_grown()
+        began = time.monotonic()
+        server.proc.send_signal(signal.SIGTERM)
+        for name in ("deaf", "session"):
+            client.wait_closed(name, 20)
+            client.check_seq(name)
+            assert client.wait_exit(name)["exitCode"] == 137
+        assert time.monotonic() - began >= 0.69
+        assert server.wait() == 0
+        client.abort()
+    mark.wait_gone()
+    helpers.wait_gone()
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_shortens_the_grace_period(marks, second):
+    mark, helpers = marks
+    with Server(config="shutdown_grace_period_ms = 60000\n", env={helpers.name: helpers.value}) as server:
+        client = server.connect()
+        start_scripts(client, mark, {"deaf": DEAF})
+        server.proc.send_signal(signal.SIGTERM)
+        wait_until(lambda: readyz(server) == 503, what="draining")
+        assert pid_alive(server.pid) and mark.pids()
+        began = time.monotonic()
+        server.proc.send_signal(second)
+        client.wait_closed("deaf", 20)
+        assert client.wait_exit("deaf")["exitCode"] == 137
+        assert server.wait() == 0
+        assert time.monotonic() - began < 10 * PATIENCE
+        client.abort()
+    mark.wait_gone()
+    helpers.wait_gone()
+
+
+def test_a_draining_server_takes_nobody_new(marks):
+    mark, _ = marks
+    with Server(config="shutdown_grace_period_ms = 60000\n") as server:
+        client = server.connect()
+        start_scripts(client, mark, {"deaf": DEAF})
+        with server.connect() as lost:
+            start_scripts(lost, mark, {"other": DEAF})
+        assert readyz(server) == 200
+        server.proc.send_signal(signal.SIGTERM)
+        wait_until(lambda: readyz(server) == 503, what="draining")
+        with server.connect(init=False) as new:
+            error = new.error("initialize", {"clientName": "new"})
+            assert error.code == -32022
+        params = {"processId": "more", "argv": ["/bin/true"], "cwd": "/tmp", "env": {}, "tty": False}
+        assert client.error("process/start", params).code == -32022
+        # Who has a session can still see to the end of it.
+        assert client.read("deaf")["exited"] is False
+        assert client.call("process/terminate", {"processId": "deaf"}) == {"running": True}
+        client.wait_closed("deaf")
+        with server.connect(resume=lost.session_id) as again:
+            assert again.call("process/terminate", {"processId": "other"}) == {"running": True}
+            again.wait_closed("other")
+            assert server.wait() == 0
+        client.abort()
+    mark.wait_gone()
+
+
+def test_a_server_with_nothing_to_do_goes_at_once():
+    with Server(config="shutdown_grace_period_ms = 60000\n") as server:
+        client = server.connect()
+        client.run(["/bin/true"])
+        server.proc.send_signal(signal.SIGTERM)
+        assert client.closed_code() == 1001
+        assert server.wait() == 0
+        client.abort()
+
+
+def test_a_start_that_races_with_the_signal_leaves_nothing(marks):
+    mark, helpers = marks
+    rng = random.Random(3)
+    for _ in range(20 if IS_FULL else 5):
+        with Server(config="shutdown_grace_period_ms = 50\n", env={helpers.name: helpers.value}) as server:
+            client = server.connect()
+            grove = Grove(client, mark, "t")
+            linger(rng.uniform(0, 0.01))
+            server.proc.send_signal(signal.SIGTERM)
+            answered = 0
+            with contextlib.suppress(Closed):
+                for ident in grove.requests.values():
+                    client.response(ident, 20)
+                    answered += 1
+            assert answered == len(grove.requests), "every start is answered before the end"
+            assert server.wait() == 0
+            client.abort()
+        helpers.wait_gone()
+        mark.wait_gone()
+
+
+# Job control
+
+
+JOBS = {
+    "background": ("sleep 600 & sleep 600 & sleep 600", 3),
+    "pipelines": ("sleep 600 | cat | cat & sleep 600 | cat & sleep 600", 6),
+    "stopped": ("sleep 600 & kill -STOP %1; sleep 600 | cat & kill -STOP %2; sleep 600", 4),
+    "disowned": ("sleep 600 & sleep 600 | cat & disown -a; sleep 600", 4),
+    "nohup": ("nohup sleep 600 >/dev/null 2>&1 & (trap '' HUP; exec sleep 600) & sleep 600", 3),
+    "nested": ("bash -c 'set -m; sleep 600 & sleep 600 & sleep 600' & sleep 600", 5),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("jobs", JOBS)
+def test_terminate_ends_every_job_of_a_shell(server, marks, jobs, tty):
+    mark, _ = marks
+    script, count = JOBS[jobs]
+    with server.connect() as client:
+        client.start("p", ["/bin/bash", "-c", f"set -m; {script}; true"], env=mark.env, tty=tty)
+        pids = wait_until(lambda: found if len(found := mark.pids()) >= count + 1 else None, 10, "all jobs")
+        assert len({os.getpgid(pid) for pid in pids}) > 1, "jobs have groups of their own"
+        assert client.call("process/terminate", {"processId": "p"}) == {"running": True}
+        client.wait_closed("p")
+        assert client.wait_exit("p")["exitCode"] == 137
+        client.check_seq("p")
+        mark.wait_gone()
+
+
+def test_terminate_ends_the_jobs_of_an_interactive_shell(server, marks):
+    mark, _ = marks
+    with server.connect() as client:
+        env = {**mark.env, "PS1": "ready> ", "TERM": "dumb", "HISTFILE": ""}
+        client.start("p", ["/bin/bash", "--norc", "--noprofile", "-i"], env=env, tty=True)
+        client.wait_output("p", b"ready> ")
+        for text in ("sleep 600 &", "sleep 601 | cat &", "kill -STOP %2", "echo do''ne"):
+            client.write("p", text.encode() + b"\n", f"w{text}")
+        client.wait_output("p", b"done\r\n")
+        client.write("p", b"cat\n", "foreground")
+        pids = wait_until(lambda: found if len(found := mark.pids()) == 5 else None, 10, "all jobs")
+        assert len({os.getpgid(pid) for pid in pids}) == 4
+        assert client.call("process/terminate", {"processId": "p"}) == {"running": True}
+        client.wait_closed("p")
+        mark.wait_gone()
