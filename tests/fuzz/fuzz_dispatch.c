@@ -186,6 +186,7 @@ static void server_open(void)
                                  &server.dirty,
                                  &server.https,
                                  &server.expired,
+                                 &server.tasks,
                                  &server.ended_sessions,
                                  &server.assembly_waiting,
                                  &server.assembly_holding,
