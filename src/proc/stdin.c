@@ -78,11 +78,12 @@ enum stdin_close process_close_stdin(struct process *p)
         if (p->is_tty) {
                 char end = end_of_file_of(p->stdin_fd);
                 if (end)
-                        queue_rest(p, slice_from(&end, 1)); /* behind what waits; flushed below */
+                        queue_rest(p, slice_from(&end,
+                                                 1)); /* behind what waits; written when the loop says so */
         }
         p->stdin_ends = true;
         if (p->is_tty) {
-                stdin_flush(p);
+                watch_for_room(p);
                 return STDIN_NOW_CLOSED;
         }
         if (p->stdin_queued == 0) {

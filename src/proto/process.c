@@ -236,6 +236,7 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         check_strays(&d);
         if ((v = decode_peek(&d, "metadata")))
                 check_metadata(&d, v);
+        decode_own_members(&d);
         decode_kind(&d, in);
         if ((v = decode_peek(&d, "limits")))
                 decode_limits(&d, v, in);
@@ -312,6 +313,7 @@ int process_signal_decode(struct arena *a, const struct json_doc *doc, const str
         decode_begin(&d, a, doc, params, "SignalParams", err);
         decode_process_id(&d, &in->process_id);
         in->signo = decode_signal(&d);
+        decode_own_members(&d);
         if (decode_peek(&d, "scope"))
                 decode_variant(&d, "scope", scopes, ARRAY_LEN(scopes), &scope);
         in->scope = (enum signal_scope)scope;
@@ -346,6 +348,7 @@ int process_terminate_decode(struct arena *a, const struct json_doc *doc, const 
 
         decode_begin(&d, a, doc, params, "TerminateParams", err);
         decode_process_id(&d, &in->process_id);
+        decode_own_members(&d);
         if ((v = decode_peek(&d, "mode")))
                 decode_mode(&d, v, in);
         return decode_end(&d);

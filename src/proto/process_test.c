@@ -255,8 +255,9 @@ TEST(kind_is_direct_unless_it_says_prepared)
                 { START(",'kind':'prepared','sandbox':null"), true },
         };
         static const struct row refused[] = {
-                { START(",'kind':'other'"), "unknown variant `other`, expected `direct` or `prepared`" },
-                { START(",'kind':5"), "invalid type: number, expected string or map" },
+                { START(",'kind':'other'"),
+                  "kind: unknown variant `other`, expected `direct` or `prepared`" },
+                { START(",'kind':5"), "kind: invalid type: number, expected string or map" },
                 { START(",'kind':'prepared'," PLAIN),
                   "a prepared command has its sandbox already: `sandbox` must be absent" },
         };
@@ -515,8 +516,9 @@ TEST(signal_has_a_scope)
         static const struct row rows[] = {
                 { "{'processId':'p','signal':2,'scope':null}", NULL },
                 { "{'processId':'p','signal':2,'scope':'all'}",
-                  "unknown variant `all`, expected one of `group`, `process`, `tree`" },
-                { "{'processId':'p','signal':2,'scope':1}", "invalid type: number, expected string or map" },
+                  "scope: unknown variant `all`, expected one of `group`, `process`, `tree`" },
+                { "{'processId':'p','signal':2,'scope':1}",
+                  "scope: invalid type: number, expected string or map" },
         };
         static const char *const names[] = {
                 [SCOPE_GROUP] = "group", [SCOPE_PROCESS] = "process", [SCOPE_TREE] = "tree"

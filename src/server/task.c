@@ -1,6 +1,7 @@
 #include "server/task.h"
 
 #include "base/base64.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/process.h"
@@ -174,8 +175,6 @@ static void on_exited(struct process *p, uint64_t seq)
         struct task *t = p->owner;
         t->wall = timer_free(t->wall);
         t->silence = timer_free(t->silence);
-        if (t->cause == END_TERMINATED)
-                t->grace = timer_free(t->grace); /* the root has heard; what it left is the session's */
         log_info("process exited", "session=%.13s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
                  p->exit_code);
         struct conn *c = listener_of(t);
@@ -215,6 +214,7 @@ static void on_gone(struct process *p)
         struct task *t = p->owner;
         struct session *session = t->session;
         task_signals_answer_all(t);
+        stop_timers(t);
         if (!t->is_named)
                 task_forget(t);
         session_task_gone(session);
@@ -321,10 +321,15 @@ static void on_grace_over(void *arg)
         task_end_now(t, t->cause);
 }
 
+/* Until everything is killed. A later reason may only shorten it. What the root leaves behind has the same time. */
 static void give_grace(struct task *t, uint64_t ms)
 {
+        uint64_t until_ms = clock_mono_ms() + ms;
+        if (t->grace && t->grace_until_ms <= until_ms)
+                return;
         if (!t->grace)
                 t->grace = timer_new(&t->session->server->loop, on_grace_over, t);
+        t->grace_until_ms = until_ms;
         timer_start(t->grace, ms);
 }
 

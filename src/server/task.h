@@ -39,12 +39,13 @@ struct task {
         struct process_limits *limits; /* NULL when it has none */
         char *argv_json, *cwd;         /* for lists */
         struct timer *wall, *silence;  /* limits */
-        struct timer *grace;           /* asked to end; killed when this runs out */
-        struct list starts;            /* task_start::link: one, or none when its connection went away */
-        struct list readers;           /* task_read::link */
-        struct list waits;             /* task_wait::link */
-        struct list writes;            /* task_write::link, in order of arrival */
-        struct list signals;           /* task_signal::link, in order of sending */
+        uint64_t grace_until_ms;
+        struct timer *grace; /* asked to end; killed when this runs out */
+        struct list starts;  /* task_start::link: one, or none when its connection went away */
+        struct list readers; /* task_read::link */
+        struct list waits;   /* task_wait::link */
+        struct list writes;  /* task_write::link, in order of arrival */
+        struct list signals; /* task_signal::link, in order of sending */
         struct write_ids *write_ids;
         struct timer *retention;   /* since the close */
         struct list retained_link; /* server::retained */

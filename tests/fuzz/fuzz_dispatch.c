@@ -233,7 +233,7 @@ struct asked {
 struct heard {
         uint64_t seq;
         unsigned attachment;
-        bool is_closed;
+        bool is_closed, is_exited;
         char key[];
 };
 
@@ -305,9 +305,14 @@ static void check_notification(struct client *cl, struct arena *a, const struct 
                 must(slice_eq(member(a, m, m->params, S("sessionId")), slice_from_str(cl->session)));
                 return;
         }
+        if (slice_eq(m->method, S("process/started")) || slice_eq(m->method, S("process/failed"))) {
+                must(!json_get(&m->doc, m->params, S("seq"))); /* they must not disturb the row */
+                return;
+        }
         bool is_output = slice_eq(m->method, S("process/output"));
         bool is_closed = slice_eq(m->method, S("process/closed"));
-        must(is_output || is_closed || slice_eq(m->method, S("process/exited")));
+        bool is_exited = slice_eq(m->method, S("process/exited"));
+        must(is_output || is_closed || is_exited);
         must(cl->session[0]);
         uint64_t seq;
         const struct json *v = json_get(&m->doc, m->params, S("seq"));
@@ -317,9 +322,10 @@ static void check_notification(struct client *cl, struct arena *a, const struct 
 
         struct heard *h = heard_get(cl, member(a, m, m->params, S("processId")));
         if (h->attachment == cl->attachment)
-                must(!h->is_closed && seq == h->seq + 1);
+                must(!h->is_closed && seq == h->seq + 1 && !(is_exited && h->is_exited));
         h->attachment = cl->attachment;
         h->seq = seq;
+        h->is_exited = h->is_exited || is_exited;
         h->is_closed = is_closed;
 }
 
@@ -336,7 +342,7 @@ static void note_result(struct client *cl, struct arena *a, const struct rpc_mes
                 struct heard *h = heard_get(cl, member(a, m, m->result, S("processId")));
                 h->attachment = cl->attachment;
                 h->seq = 0;
-                h->is_closed = false;
+                h->is_closed = h->is_exited = false;
         }
 }
 
