@@ -53,6 +53,12 @@
 #define LIMIT_PARKED_BYTES (192ULL * MIB)
 #define LIMIT_PARKED_TOTAL_BYTES (1024ULL * MIB)
 
+/* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
+#define LIMIT_POOL_THREADS 64
+#define LIMIT_POOL_PER_CONNECTION 4
+/* At the end of the server, this long for file work that has begun. Then: left to the kernel and the journal. */
+#define LIMIT_POOL_END_MS 2000
+
 /* The longest grace that process/terminate gives. More: -32602. */
 #define LIMIT_GRACE_MS 60000
 

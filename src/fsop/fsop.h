@@ -30,4 +30,5 @@ NODISCARD int fsop_open(const char *path, int flags, mode_t mode, bool follow);
 NODISCARD int fsop_open_parent(const char *path, bool follow, struct slice *ret_name);
 
 /* A regular file, for reading. Refusals: "path `P` is not a file" (with `follow`), "path is not a regular file". */
-NODISCARD int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st, struct err *err);
+NODISCARD int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st,
+                                struct err *err);

@@ -23,8 +23,8 @@ struct write_options {
         bool create_parents;
         bool follow;
         bool has_mode;
-        uint32_t mode;        /* of a new file; without it 0666 less the umask */
-        uint64_t size;        /* what will be written in all: room is secured for it */
+        uint32_t mode; /* of a new file; without it 0666 less the umask */
+        uint64_t size; /* what will be written in all: room is secured for it */
         enum write_match match;
         uint8_t digest[FS_DIGEST_BYTES]; /* MATCH_DIGEST */
         uint64_t match_size;             /* MATCH_STAT */

@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 
 struct work {
-        struct list link; /* pool's queues */
+        struct list link;             /* pool's queues */
         void (*run)(struct work *w);  /* on a thread */
         void (*done)(struct work *w); /* on the loop; may free it */
 };

@@ -232,6 +232,9 @@ static int server_init(struct server *s, const struct config *config, struct err
                        config->retained_output_bytes_per_process, err);
         if (r < 0)
                 return r;
+        r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
+        if (r < 0)
+                return r;
         raise_file_limit(); /* after the spawner began: commands get the limit that it has */
         watch_signal(s, &s->sigterm, on_stop_signal, SIGTERM);
         watch_signal(s, &s->sigint, on_stop_signal, SIGINT);
@@ -248,6 +251,8 @@ static void server_release(struct server *s)
         list_each (c, &s->conns, link) {
                 conn_drop(c);
         }
+        if (!pool_free(s->pool, LIMIT_POOL_END_MS))
+                log_warn("file work is stuck", "remedy=look for a dead network file system");
         procs_release(&s->procs);
         sessions_release(s);
         s->assembly_timer = timer_free(s->assembly_timer);
@@ -267,6 +272,7 @@ int server_run(const struct config *config)
         struct server s;
         signal(SIGPIPE, SIG_IGN); /* a dead peer is an errno, not a death */
         mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
+        mallopt(M_ARENA_MAX, 1); /* threads of the pool keep no heaps of their own */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         env_scrub(environ);
         environment_init();

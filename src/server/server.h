@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "loop/loop.h"
+#include "loop/pool.h"
 #include "proc/process.h"
 #include "server/config.h"
 
@@ -24,6 +25,7 @@ struct server {
         struct loop loop;
         const struct config *config;
         struct procs procs;
+        struct pool *pool; /* file work: whatever may block */
         struct listener *listener;
         char id[UUID_TEXT_BYTES]; /* of this life of the server */
 

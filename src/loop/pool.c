@@ -1,0 +1,179 @@
+/* pool: see pool.h.
+ *
+ * One mutex guards both queues; it is held for a few instructions. The first thread is made with the pool and stays, so
+ * that there is always somebody; the others come when all are busy and go after a while without work.
+ */
+#include "loop/pool.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#define STACK_BYTES (512 * 1024)
+#define IDLE_SECONDS 10
+
+struct pool {
+        uv_async_t finished_signal;
+        unsigned max_threads;
+
+        pthread_mutex_t lock;
+        pthread_cond_t has_work;
+        pthread_cond_t thread_ended;
+        struct list waiting;  /* work::link */
+        struct list finished; /* work::link */
+        unsigned waiting_count;
+        unsigned threads, idle;
+        bool is_ending;
+};
+
+/* The next work, or NULL when this thread has to go. The lock is held. */
+static struct work *next_work(struct pool *p)
+{
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += IDLE_SECONDS;
+        p->idle++;
+        while (list_is_empty(&p->waiting) && !p->is_ending) {
+                int r = pthread_cond_timedwait(&p->has_work, &p->lock, &until);
+                if (r == ETIMEDOUT && list_is_empty(&p->waiting)) {
+                        if (p->threads > 1)
+                                break;
+                        until.tv_sec += IDLE_SECONDS; /* the last one stays */
+                }
+        }
+        p->idle--;
+        struct work *w = p->is_ending ? NULL : list_first(&p->waiting, struct work, link);
+        if (w) {
+                list_remove(&w->link);
+                p->waiting_count--;
+        }
+        return w;
+}
+
+static void *thread_main(void *arg)
+{
+        struct pool *p = arg;
+        struct work *w;
+        pthread_mutex_lock(&p->lock);
+        while ((w = next_work(p))) {
+                pthread_mutex_unlock(&p->lock);
+                w->run(w);
+                pthread_mutex_lock(&p->lock);
+                bool is_first = list_is_empty(&p->finished);
+                list_append(&p->finished, &w->link);
+                if (is_first && !p->is_ending)
+                        uv_async_send(&p->finished_signal);
+        }
+        p->threads--;
+        pthread_cond_signal(&p->thread_ended);
+        pthread_mutex_unlock(&p->lock);
+        return NULL;
+}
+
+/* Without signals: they belong to the loop's thread. The lock is held. Returns 0 or -errno. */
+static int add_thread(struct pool *p)
+{
+        pthread_attr_t attr;
+        sigset_t all, before;
+        pthread_t id;
+        pthread_attr_init(&attr);
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        int r = pthread_create(&id, &attr, thread_main, p);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attr);
+        if (r == 0)
+                p->threads++;
+        return -r;
+}
+
+static void on_finished(uv_async_t *async)
+{
+        struct pool *p = container_of(async, struct pool, finished_signal);
+        struct work *w;
+        for (;;) {
+                pthread_mutex_lock(&p->lock);
+                w = list_first(&p->finished, struct work, link);
+                if (w)
+                        list_remove(&w->link);
+                pthread_mutex_unlock(&p->lock);
+                if (!w)
+                        return;
+                w->done(w);
+        }
+}
+
+int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err *err)
+{
+        struct pool *p = mem_new(struct pool);
+        pthread_condattr_t attr;
+        p->max_threads = max_threads;
+        list_init(&p->waiting);
+        list_init(&p->finished);
+        pthread_mutex_init(&p->lock, NULL);
+        pthread_condattr_init(&attr);
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        pthread_cond_init(&p->has_work, &attr);
+        pthread_cond_init(&p->thread_ended, &attr);
+        pthread_condattr_destroy(&attr);
+        must(uv_async_init(&l->uv, &p->finished_signal, on_finished) == 0);
+        pthread_mutex_lock(&p->lock);
+        int r = add_thread(p);
+        pthread_mutex_unlock(&p->lock);
+        if (r < 0) {
+                err_set(err, 0, r, "thread for file work: %s", errno_text(r));
+                pool_free(p, 0);
+                return r;
+        }
+        *ret = p;
+        return 0;
+}
+
+void pool_submit(struct pool *p, struct work *w)
+{
+        list_init(&w->link);
+        pthread_mutex_lock(&p->lock);
+        list_append(&p->waiting, &w->link);
+        p->waiting_count++;
+        /* When no thread can be had the work waits for one that is there. */
+        if (p->waiting_count > p->idle && p->threads < p->max_threads)
+                (void)add_thread(p);
+        pthread_mutex_unlock(&p->lock);
+        pthread_cond_signal(&p->has_work);
+}
+
+static void free_pool(uv_handle_t *handle)
+{
+        struct pool *p = container_of(handle, struct pool, finished_signal);
+        pthread_mutex_destroy(&p->lock);
+        pthread_cond_destroy(&p->has_work);
+        pthread_cond_destroy(&p->thread_ended);
+        free(p);
+}
+
+bool pool_free(struct pool *p, uint64_t wait_ms)
+{
+        if (!p)
+                return true;
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        uint64_t ns = (uint64_t)until.tv_nsec + wait_ms % 1000 * 1000000;
+        until.tv_sec += (time_t)(wait_ms / 1000 + ns / 1000000000);
+        until.tv_nsec = (long)(ns % 1000000000);
+
+        pthread_mutex_lock(&p->lock);
+        p->is_ending = true;
+        pthread_cond_broadcast(&p->has_work);
+        int r = 0;
+        while (p->threads > 0 && r != ETIMEDOUT)
+                r = pthread_cond_timedwait(&p->thread_ended, &p->lock, &until);
+        bool is_over = p->threads == 0; /* else somebody is stuck in it, and it ends with the process */
+        pthread_mutex_unlock(&p->lock);
+        uv_close((uv_handle_t *)&p->finished_signal, is_over ? free_pool : NULL);
+        return is_over;
+}

@@ -1,0 +1,156 @@
+/* Tests of the thread pool: what runs where, how many at once, and what a stuck call may hold up. */
+#include "loop/pool.h"
+
+#include "base/mem.h"
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define GUARD_MS 60000
+
+struct rig {
+        struct loop loop;
+        struct timer *guard;
+        struct pool *pool;
+        unsigned wanted; /* done calls until the loop stops */
+};
+
+static struct rig *rig;
+
+static void on_guard(UNUSED void *arg)
+{
+        fail_msg("work did not come back");
+}
+
+static void rig_open(struct rig *r, unsigned max_threads)
+{
+        struct err err = ERR_INIT;
+        *r = (struct rig){ 0 };
+        rig = r;
+        eq_int(loop_init(&r->loop, &err), 0);
+        r->guard = timer_new(&r->loop, on_guard, NULL);
+        timer_start(r->guard, GUARD_MS);
+        eq_int(pool_new(&r->loop, max_threads, &r->pool, &err), 0);
+}
+
+static void rig_close(struct rig *r)
+{
+        ok(pool_free(r->pool, GUARD_MS));
+        r->guard = timer_free(r->guard);
+        loop_release(&r->loop);
+}
+
+static void wait_done(struct rig *r, unsigned count)
+{
+        r->wanted = count;
+        loop_run(&r->loop);
+}
+
+struct item {
+        struct work work;
+        pthread_t ran_on, done_on;
+        int gate[2]; /* blocks in run until a byte comes */
+        atomic_uint *running, *most;
+};
+
+static void item_run(struct work *w)
+{
+        struct item *it = container_of(w, struct item, work);
+        it->ran_on = pthread_self();
+        unsigned now = it->running ? atomic_fetch_add(it->running, 1) + 1 : 0;
+        unsigned most = it->most ? atomic_load(it->most) : 0;
+        while (it->most && now > most && !atomic_compare_exchange_weak(it->most, &most, now))
+                ;
+        char c;
+        if (it->gate[0] > 0)
+                ok(read(it->gate[0], &c, 1) == 1);
+        if (it->running)
+                atomic_fetch_sub(it->running, 1);
+}
+
+static void item_done(struct work *w)
+{
+        struct item *it = container_of(w, struct item, work);
+        it->done_on = pthread_self();
+        if (--rig->wanted == 0)
+                loop_stop(&rig->loop);
+}
+
+#define ITEM ((struct item){ .work = { .run = item_run, .done = item_done } })
+
+TEST(work_runs_on_a_thread_and_ends_on_the_loop)
+{
+        struct rig r;
+        rig_open(&r, 4);
+        struct item it = ITEM;
+        pool_submit(r.pool, &it.work);
+        wait_done(&r, 1);
+        ok(!pthread_equal(it.ran_on, pthread_self()));
+        ok(pthread_equal(it.done_on, pthread_self()));
+        rig_close(&r);
+}
+
+TEST(a_stuck_call_holds_up_nobody_else)
+{
+        struct rig r;
+        rig_open(&r, 4);
+        struct item stuck = ITEM, other = ITEM;
+        ok(pipe(stuck.gate) == 0);
+        pool_submit(r.pool, &stuck.work);
+        pool_submit(r.pool, &other.work);
+        wait_done(&r, 1);
+        ok(other.done_on == pthread_self());
+        ok(write(stuck.gate[1], "x", 1) == 1);
+        wait_done(&r, 1);
+        close(stuck.gate[0]);
+        close(stuck.gate[1]);
+        rig_close(&r);
+}
+
+TEST(the_number_of_threads_is_bounded_and_all_of_them_are_used)
+{
+        enum { COUNT = 40, MAX_THREADS = 3 };
+        struct rig r;
+        rig_open(&r, MAX_THREADS);
+        atomic_uint running = 0, most = 0;
+        struct item items[COUNT];
+        int gate[2];
+        ok(pipe(gate) == 0);
+        for (int i = 0; i < COUNT; i++) {
+                items[i] = ITEM;
+                items[i].running = &running;
+                items[i].most = &most;
+                items[i].gate[0] = gate[0];
+                pool_submit(r.pool, &items[i].work);
+        }
+        while (atomic_load(&running) < MAX_THREADS)
+                usleep(100);
+        char bytes[COUNT] = { 0 };
+        ok(write(gate[1], bytes, COUNT) == COUNT);
+        wait_done(&r, COUNT);
+        eq_int(atomic_load(&most), MAX_THREADS);
+        close(gate[0]);
+        close(gate[1]);
+        rig_close(&r);
+}
+
+TEST(a_pool_with_a_stuck_call_is_given_up_in_time)
+{
+        struct rig r;
+        rig_open(&r, 2);
+        /* Not on this stack: the thread may look at it when the test is long over. */
+        static struct item stuck;
+        static atomic_uint running;
+        stuck = ITEM;
+        stuck.running = &running;
+        ok(pipe(stuck.gate) == 0);
+        pool_submit(r.pool, &stuck.work);
+        while (atomic_load(&running) == 0)
+                usleep(100);
+        ok(!pool_free(r.pool, 10));
+        r.guard = timer_free(r.guard);
+        loop_release(&r.loop);
+        ok(write(stuck.gate[1], "x", 1) == 1);
+}
