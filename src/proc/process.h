@@ -63,9 +63,10 @@ struct process {
         bool is_killed; /* process_kill was called */
         bool is_ending; /* the root has ended; its exit is being worked off */
         bool is_gone;
-        bool stdin_open;              /* process_write may accept */
-        bool stdin_ends;              /* to be closed when the queue is empty */
-        bool had_stdin;               /* it was open once */
+        bool is_given_up; /* its start was under way when the spawner was lost: `failed` has been said */
+        bool stdin_open;  /* process_write may accept */
+        bool stdin_ends;  /* to be closed when the queue is empty */
+        bool had_stdin;   /* it was open once */
         struct process_stream out[2]; /* [0] stdout or the terminal, [1] stderr */
         int stdin_fd;                 /* a pipe, or a duplicate number of the terminal's; -1 when closed */
         struct watch *stdin_watch;    /* of a pipe; the terminal's is out[0].watch */

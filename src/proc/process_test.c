@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "proc/tree.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -596,6 +597,105 @@ TEST(a_lost_spawner_ends_its_processes_and_is_replaced)
         /* Reaped by whoever replaced it, or now. */
         ok(waitpid(lost, NULL, 0) == lost || errno == ECHILD);
         rig_close(&rig);
+}
+
+static void count_child(void *arg, UNUSED pid_t pid)
+{
+        (*(size_t *)arg)++;
+}
+
+/* As the server does on SIGCHLD, until the spawner in use is the only child. */
+static void wait_alone(struct rig *rig)
+{
+        for (size_t n = 0; n != 1;) {
+                procs_reap(&rig->procs);
+                turn(rig);
+                n = 0;
+                eq_int(tree_each_child(count_child, &n), 0);
+        }
+}
+
+/* Of a child; it stays to be reaped. */
+static void wait_dead(pid_t pid)
+{
+        siginfo_t info;
+        eq_int(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+}
+
+/* The spawner in use is dead, and the server has seen it. */
+static void kill_spawner(struct rig *rig)
+{
+        pid_t lost = spawn_pid(rig->procs.spawner);
+        eq_int(kill(lost, SIGKILL), 0);
+        wait_dead(lost);
+        procs_reap(&rig->procs);
+        ok(spawn_pid(rig->procs.spawner) != lost);
+}
+
+TEST(a_start_that_a_dead_spawner_did_not_take_fails_while_keepers_are_still_busy)
+{
+        struct rig rig;
+        struct seen running, starting;
+        rig_open(&rig);
+        start(&rig, &running, PIPES, "echo $PPID; read x <$GO");
+        wait_for(&rig, has(&running, 'o'));
+        pid_t keeper = (pid_t)strtol(running.out.p, NULL, 10);
+        eq_int(kill(keeper, SIGSTOP), 0);
+        eq_int(kill(spawn_pid(rig.procs.spawner), SIGSTOP), 0);
+        start(&rig, &starting, PIPES, "read x <$GO");
+        kill_spawner(&rig);
+
+        wait_for(&rig, has(&starting, 'F'));
+        eq_str(starting.trace, "F"); /* `gone` is said when it is certain */
+        eq_str(starting.step, "spawner");
+        eq_str(running.trace, "So");
+        eq_int(kill(keeper, SIGCONT), 0);
+        wait_for(&rig, has(&running, 'G') && has(&starting, 'G'));
+        eq_str(running.trace, "SoXCG");
+        eq_str(starting.trace, "FG");
+        eq_int(rig.procs.used, 0);
+        finish(&rig, &running);
+        finish(&rig, &starting);
+        wait_alone(&rig);
+        rig_close(&rig);
+}
+
+/* A lease makes execve wait until its holder lets go: by then the start was given up, and the command must not stay. */
+TEST(a_start_that_outlives_its_spawner_fails_and_leaves_nothing)
+{
+        struct rig rig;
+        struct seen seen;
+        struct err err = ERR_INIT;
+        char path[64];
+        rig_open(&rig);
+        snprintf(path, sizeof(path), "%s/slow", rig.dir);
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+        ok(fd >= 0);
+        eq_int(fd_write_all(fd, S("#!/bin/sh\nread x <$GO\n")), 0);
+        void (*old)(int) = signal(SIGIO, SIG_IGN);
+        bool has_leases = fcntl(fd, F_SETLEASE, F_WRLCK) == 0; /* not every file system has them */
+        if (has_leases) {
+                const char *const argv[] = { path, NULL };
+                ok(start_argv(&rig, &seen, PIPES, argv, argv, "/", &err));
+                while (fcntl(fd, F_GETLEASE) == F_WRLCK)
+                        turn(&rig); /* until execve asks for the file */
+                kill_spawner(&rig);
+                wait_for(&rig, has(&seen, 'F'));
+                eq_str(seen.trace, "F");
+                eq_str(seen.step, "spawner");
+        }
+        fd_close(fd);
+        if (has_leases) {
+                wait_for(&rig, has(&seen, 'G'));
+                eq_str(seen.trace, "FG");
+                finish(&rig, &seen);
+                wait_alone(&rig);
+        }
+        eq_int(unlink(path), 0);
+        signal(SIGIO, old);
+        rig_close(&rig);
+        if (!has_leases)
+                skip();
 }
 
 /* --- terminals ---------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* procs: all processes of one server, found by the number that the spawner knows them by.
  *
  * Also the one place that replaces a spawner that was killed. Its keepers end their trees and still report through its
- * socket; so it is kept, retired, until that has ended, while new commands go to its successor.
+ * socket; so it is kept, retired, until that has ended, while new commands go to its successor. Starts that none of its
+ * keepers tells of soon have failed: the order was never taken, or is stuck in a keeper that ends what comes of it.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -11,8 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+
+#define STARTS_END_MS 100 /* a keeper in the middle of a start normally needs a few */
+#define REPORTS_WAIT_MS 1 /* one turn, in which what is there is read */
 
 /* One spawner, of its life or its afterlife. */
 struct spawn_line {
@@ -20,6 +25,7 @@ struct spawn_line {
         struct procs *procs;
         struct spawner *spawner;
         struct watch *watch;
+        struct timer *starts_end; /* of a retired one, while starts may be under way */
 };
 
 static struct process *find(void *arg, uint32_t number)
@@ -30,30 +36,37 @@ static struct process *find(void *arg, uint32_t number)
         return p && p->number == number ? p : NULL;
 }
 
-static void on_started(void *arg, uint32_t number, pid_t pid)
+/* Of a start that was given up only the end counts. */
+static struct process *find_heard(void *arg, uint32_t number)
 {
         struct process *p = find(arg, number);
+        return p && !p->is_given_up ? p : NULL;
+}
+
+static void on_started(void *arg, uint32_t number, pid_t pid)
+{
+        struct process *p = find_heard(arg, number);
         if (p)
                 process_on_started(p, pid);
 }
 
 static void on_failed(void *arg, uint32_t number, const char *step, int os_errno)
 {
-        struct process *p = find(arg, number);
+        struct process *p = find_heard(arg, number);
         if (p)
                 process_on_failed(p, step, os_errno);
 }
 
 static void on_exited(void *arg, uint32_t number, const struct spawn_exit *exit)
 {
-        struct process *p = find(arg, number);
+        struct process *p = find_heard(arg, number);
         if (p)
                 process_on_exited(p, exit);
 }
 
 static void on_signalled(void *arg, uint32_t number, int os_errno)
 {
-        struct process *p = find(arg, number);
+        struct process *p = find_heard(arg, number);
         if (p)
                 p->events->signalled(p, os_errno);
 }
@@ -79,6 +92,7 @@ static struct spawn_line *line_free(struct spawn_line *line)
                 return NULL;
         list_remove(&line->link);
         line->watch = watch_free(line->watch);
+        line->starts_end = timer_free(line->starts_end);
         line->spawner = spawner_free(line->spawner);
         free(line);
         return NULL;
@@ -86,11 +100,38 @@ static struct spawn_line *line_free(struct spawn_line *line)
 
 static void start_spawner(struct procs *ps);
 
+/* Whether it was begun nobody knows; if so, its keeper ends it. `gone` waits for that. */
+static void give_up(struct process *p)
+{
+        p->is_given_up = true;
+        process_on_failed(p, "spawner", ESRCH);
+}
+
+static void on_starts_end(void *arg)
+{
+        struct spawn_line *line = arg;
+        struct procs *ps = line->procs;
+        struct pollfd reports = { .fd = spawn_fd(line->spawner), .events = POLLIN };
+        if (poll(&reports, 1, 0) > 0) { /* may say more of them: first that */
+                timer_start(line->starts_end, REPORTS_WAIT_MS);
+                return;
+        }
+        line->starts_end = timer_free(line->starts_end);
+        for (uint32_t i = 0; i < ps->table_size; i++) {
+                struct process *p = ps->table[i];
+                if (p && p->line == line && p->state == PROC_STARTING)
+                        give_up(p);
+        }
+}
+
 /* No more orders to it; what its keepers still say is heard. */
 static void retire(struct procs *ps)
 {
+        struct spawn_line *line = ps->line;
         log_error("spawner lost", "processes=%u", ps->used);
-        list_append(&ps->retired, &ps->line->link);
+        list_append(&ps->retired, &line->link);
+        line->starts_end = timer_new(ps->loop, on_starts_end, line);
+        timer_start(line->starts_end, STARTS_END_MS);
         ps->line = NULL;
         ps->spawner = NULL;
         start_spawner(ps);
@@ -103,9 +144,14 @@ static void on_lost(void *arg)
         struct procs *ps = line->procs;
         if (line == ps->line)
                 retire(ps);
-        for (uint32_t i = 0; i < ps->table_size; i++)
-                if (ps->table[i] && ps->table[i]->line == line)
-                        forget(ps->table[i]);
+        for (uint32_t i = 0; i < ps->table_size; i++) {
+                struct process *p = ps->table[i];
+                if (!p || p->line != line)
+                        continue;
+                if (p->state == PROC_STARTING)
+                        give_up(p);
+                forget(p);
+        }
         line_free(line);
         ps->is_sweeping = true;
         procs_reap(ps);

@@ -283,6 +283,7 @@ static void on_failed(struct process *p, const char *step, int os_errno)
         task_readers_fail(t);
         task_waits_fail(t);
         task_writes_fail(t);
+        task_signals_answer_all(t);
 }
 
 static void on_stdin_moved(struct process *p)

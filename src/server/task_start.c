@@ -287,6 +287,9 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 err_set(&err, RPC_INTERNAL, -os_errno, "%s (os error %d)", errno_text(os_errno), os_errno);
         err.step = step;
         err.os_errno = os_errno;
+        if (step && (strcmp(step, "spawner") == 0 || strcmp(step, "keeper") == 0))
+                err.remedy =
+                        "a helper process of the server was killed; what had begun is ended: start it again";
         forget_texts(t);
         struct starter *s = list_first(&t->starts, struct starter, link);
         if (s)
