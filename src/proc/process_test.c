@@ -650,8 +650,10 @@ TEST(a_start_that_a_dead_spawner_did_not_take_fails_while_keepers_are_still_busy
         eq_str(starting.step, "spawner");
         eq_str(running.trace, "So");
         eq_int(kill(keeper, SIGCONT), 0);
+        wait_dead(keeper); /* an orphan of the spawner's, and so ours */
         wait_for(&rig, has(&running, 'G') && has(&starting, 'G'));
         eq_str(running.trace, "SoXCG");
+        eq_int(running.p->exit_code, 128 + SIGKILL); /* the order that nobody read does not hide it */
         eq_str(starting.trace, "FG");
         eq_int(rig.procs.used, 0);
         finish(&rig, &running);

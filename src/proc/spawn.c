@@ -483,7 +483,8 @@ void spawn_on_ready(struct spawner *s)
                         report_take(s, &what);
                         continue;
                 }
-                if (n < 0 && errno == EINTR)
+                /* A reset, said once, means that nobody will read our last orders. Reports may still lie behind it. */
+                if (n < 0 && (errno == EINTR || errno == ECONNRESET))
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
