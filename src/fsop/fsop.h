@@ -21,12 +21,14 @@ int fsop_fail(struct err *err, int e);
 /* A check of ours: -EINVAL without os_errno. */
 int fsop_refuse(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Opens with O_CLOEXEC | O_NOCTTY | O_NONBLOCK added (O_NONBLOCK is without effect on regular files). Without `follow` no
- * component may be a link: -ELOOP when the last is one, -ENOTDIR when another is. A descriptor, or -errno. */
+/* Opens with O_CLOEXEC | O_NOCTTY | O_NONBLOCK added (O_NONBLOCK is without effect on regular files, but a lease that
+ * somebody holds is then -EAGAIN). Without `follow` no component may be a link: -ELOOP when the last is one (O_PATH |
+ * O_NOFOLLOW opens that one itself), -ENOTDIR when another is. A descriptor, or -errno; -EINVAL for a relative path. */
 NODISCARD int fsop_open(const char *path, int flags, mode_t mode, bool follow);
 
-/* The directory that holds the last component, as an O_PATH descriptor, and that component (into `path` itself; a
- * trailing slash is left out). -EINVAL for "/". `follow` is about the components before the last. */
+/* The directory that holds the last component, as an O_PATH descriptor, and that component (into `path` itself; slashes
+ * at the end are left out, so it need not end in a NUL). -EINVAL for "/" and when it is "." or "..". `follow` is about
+ * the components before the last: a link among them is -ENOTDIR. */
 NODISCARD int fsop_open_parent(const char *path, bool follow, struct slice *ret_name);
 
 /* A regular file, for reading. Refusals: "path `P` is not a file" (with `follow`), "path is not a regular file". */
