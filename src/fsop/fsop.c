@@ -46,7 +46,7 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
         return fd < 0 ? -errno : fd;
 }
 
-static int open_without_links(const char *path, int flags, mode_t mode)
+static int open_without_links(int dirfd, const char *path, int flags, mode_t mode)
 {
         bool makes_file = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
         struct open_how how = {
@@ -57,7 +57,7 @@ static int open_without_links(const char *path, int flags, mode_t mode)
         };
         long fd;
         do
-                fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+                fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
         while (fd < 0 && errno == EINTR);
         return fd < 0 ? -errno : (int)fd;
 }
@@ -80,10 +80,10 @@ static int open_last(int dirfd, const char *name, int flags, mode_t mode)
         return TAKE_FD(fd);
 }
 
-/* The components one by one, none of them a link. `path` is scratch. */
-static int open_walking(char *path, int flags, mode_t mode)
+/* The components one by one, none of them a link, from `start` or the root. `path` is scratch. */
+static int open_walking(int start, char *path, int flags, mode_t mode)
 {
-        _close_ int dirfd = open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+        _close_ int dirfd = open_at(start, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
         if (dirfd < 0)
                 return dirfd;
 
@@ -113,17 +113,17 @@ static int open_walking(char *path, int flags, mode_t mode)
         }
 }
 
-int fsop_open(const char *path, int flags, mode_t mode, bool follow)
+int fsop_open_at(int dirfd, const char *path, int flags, mode_t mode, bool follow)
 {
         /* O_PATH opens nothing that could block, and openat2 refuses the other two beside it. */
         flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
-        if (path[0] != '/')
-                return -EINVAL;
+        if (path[0] == '\0')
+                return -ENOENT;
         if (follow)
-                return open_at(AT_FDCWD, path, flags, mode);
+                return open_at(dirfd, path, flags, mode);
 
-        int fd = open_without_links(path, flags, mode);
+        int fd = open_without_links(dirfd, path, flags, mode);
         if (fd != -ELOOP && fd != -ENOSYS && fd != -EPERM)
                 return fd;
 
@@ -132,7 +132,12 @@ int fsop_open(const char *path, int flags, mode_t mode, bool follow)
         if (length >= sizeof(scratch))
                 return -ENAMETOOLONG;
         memcpy(scratch, path, length + 1);
-        return open_walking(scratch, flags, mode);
+        return open_walking(dirfd, scratch, flags, mode);
+}
+
+int fsop_open(const char *path, int flags, mode_t mode, bool follow)
+{
+        return path[0] == '/' ? fsop_open_at(AT_FDCWD, path, flags, mode, follow) : -EINVAL;
 }
 
 int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)

@@ -25,6 +25,8 @@ int fsop_refuse(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * somebody holds is then -EAGAIN). Without `follow` no component may be a link: -ELOOP when the last is one (O_PATH |
  * O_NOFOLLOW opens that one itself), -ENOTDIR when another is. A descriptor, or -errno; -EINVAL for a relative path. */
 NODISCARD int fsop_open(const char *path, int flags, mode_t mode, bool follow);
+/* The same from a directory on, for a relative path. */
+NODISCARD int fsop_open_at(int dirfd, const char *path, int flags, mode_t mode, bool follow);
 
 /* The directory that holds the last component, as an O_PATH descriptor, and that component (into `path` itself; slashes
  * at the end are left out, so it need not end in a NUL). -EINVAL for "/" and when it is "." or "..". `follow` is about
