@@ -10,6 +10,7 @@
 
 struct fs_meta {
         bool is_directory, is_file, is_symlink; /* links followed for all but is_symlink */
+        bool has_digest;                        /* asked for, and of a regular file that is not too large */
         uint64_t size;
         int64_t created_ms, modified_ms; /* created: 0 when links are followed, as clients expect */
         uint32_t mode;                   /* permission bits, 07777 */
@@ -17,21 +18,26 @@ struct fs_meta {
         uint64_t links;
 };
 
+/* What a descriptor knows: no link, no digest, created 0. */
 void fs_meta_from_stat(const struct stat *st, struct fs_meta *ret);
 
-/* Without `follow` a link anywhere is the refusal "path contains a symbolic link". `ret_digest` may be NULL. */
+/* Without `follow` a link at the end is the refusal "path contains a symbolic link", one before it ENOTDIR. `ret_digest`
+ * may be NULL; with it a file that cannot be read is an error, and size and time are those of what was read. */
 NODISCARD int fsop_metadata(const char *path, bool follow, struct fs_meta *ret, uint8_t *ret_digest,
                             struct err *err);
-/* SHA-256 of a regular file, from its beginning, whatever its offset is. -errno; -EFBIG above FS_DIGEST_FILE_MAX. */
+/* SHA-256 of a regular file, from its beginning, whatever its offset is; the offset stays. -errno; -EFBIG above
+ * FS_DIGEST_FILE_MAX. */
 NODISCARD int fsop_digest_fd(int fd, uint8_t ret[FS_DIGEST_BYTES]);
 
-/* The real path: absolute, no links, no `.` and `..`. */
+/* The real path: absolute, no links, no `.` and `..`. Both append; a failure adds nothing, and a ceiling that is met is
+ * ENAMETOOLONG. */
 NODISCARD int fsop_canonicalize(const char *path, struct buf *ret, struct err *err);
 NODISCARD int fsop_read_link(const char *path, struct buf *ret, struct err *err);
 
 struct fs_entry {
         struct slice name; /* bytes; in the arena */
         bool is_directory, is_file;
+        bool is_symlink;
 };
 #define FS_LIST_MAX 50000
 /* Sorted by bytes; links are what they point at, broken ones are left out. More than FS_LIST_MAX entries is an error
