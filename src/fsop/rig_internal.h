@@ -4,8 +4,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +17,31 @@ struct rig {
         char root[PATH_MAX];
 };
 
-static inline int rig_unlink(const char *path, UNUSED const struct stat *st, int kind, UNUSED struct FTW *ftw)
+/* By descriptors: a test may have made paths that are longer than the system takes. */
+static inline void rig_empty(int dirfd)
 {
-        if (kind == FTW_DNR)
-                (void)chmod(path, 0700);
-        (void)remove(path); /* what stays is seen by the next one */
-        return 0;
+        DIR *d = fdopendir(dirfd);
+        must(d);
+
+        const struct dirent *e;
+        while ((e = readdir(d))) {
+                if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+                        continue;
+                int fd = openat(dirfd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd >= 0)
+                        rig_empty(fd);
+                (void)unlinkat(dirfd, e->d_name, fd >= 0 ? AT_REMOVEDIR : 0);
+        }
+        closedir(d);
 }
 
 static inline void rig_release(struct rig *rig)
 {
-        if (rig->root[0])
-                (void)nftw(rig->root, rig_unlink, 16, FTW_DEPTH | FTW_PHYS);
+        int fd = rig->root[0] ? open(rig->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+        if (fd >= 0)
+                rig_empty(fd);
+        (void)rmdir(rig->root);
 }
 #define _rig_ CLEANUP(rig_release)
 
