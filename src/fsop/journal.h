@@ -3,6 +3,8 @@
  * One file per server in the state directory ($XDG_STATE_HOME/farhand, else ~/.local/state/farhand; as root
  * /var/lib/farhand), locked for its life. The next start removes what journals without an owner name, and then them.
  * Only names of our own making are ever removed, and only regular files.
+ *
+ * The lock is the open file's: a child forked after journal_open that keeps the descriptor keeps the journal alive.
  */
 #pragma once
 
@@ -11,15 +13,25 @@
 
 struct journal;
 
-/* Every temporary file is named JOURNAL_TEMP_PREFIX and a random part. */
+/* Every temporary file is named JOURNAL_TEMP_PREFIX, 32 random hexadecimal digits and JOURNAL_TEMP_SUFFIX. */
 #define JOURNAL_TEMP_PREFIX ".farhand-"
 #define JOURNAL_TEMP_SUFFIX ".tmp"
+#define JOURNAL_TEMP_RANDOM 32
+#define JOURNAL_TEMP_BYTES \
+        (sizeof(JOURNAL_TEMP_PREFIX) - 1 + JOURNAL_TEMP_RANDOM + sizeof(JOURNAL_TEMP_SUFFIX))
+
+#define JOURNAL_SLOTS 256 /* names at a time; beyond, journal_add is -EAGAIN and the write goes on unnamed */
+#define JOURNAL_SWEEP_MAX 4096 /* journals of dead servers that one start looks at */
+
+void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
 
 /* `state_dir` NULL: the place above. Sweeps what dead servers left, then opens an own one. When no journal can be kept
- * *ret is NULL and the return value says why: writes then go on without. */
+ * *ret is NULL and the return value says why: writes then go on without. Blocks as long as the file systems do on which
+ * something was left. */
 NODISCARD int journal_open(const char *state_dir, struct journal **ret, struct err *err);
 struct journal *journal_close(struct journal *j); /* removes the file when nothing is pending; NULL is fine */
 
-/* From any thread. A slot number, or -errno (the caller goes on without). */
+/* From any thread. `directory`: absolute and without links, or a sweep will not find it. A slot number, or -errno (the
+ * caller goes on without). */
 NODISCARD int journal_add(struct journal *j, const char *directory, const char *name);
 void journal_remove(struct journal *j, int slot);
