@@ -1,0 +1,196 @@
+/* edit: names and attributes: directories, renames, links, modes and times. */
+#include "fsop/edit.h"
+
+#include "fsop/entry_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DIRECTORY_MODE 0777 /* less the umask */
+
+/* ---- Directories */
+
+/* The directory `name`, made if it is missing. A descriptor, or -errno. */
+static int directory_ensure(int dirfd, const char *name, bool follow)
+{
+        int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
+
+        int fd = openat(dirfd, name, flags);
+        if (fd >= 0 || errno != ENOENT)
+                return fd < 0 ? -errno : fd;
+
+        int r = mkdirat(dirfd, name, DIRECTORY_MODE) < 0 ? -errno : 0;
+        if (r < 0 && r != -EEXIST)
+                return r;
+        /* Made by us, then no link is expected any more; made by another meanwhile; or a link to nowhere. */
+        fd = openat(dirfd, name, r == 0 ? flags | O_NOFOLLOW : flags);
+        if (fd < 0)
+                return r == -EEXIST && errno == ENOENT ? -EEXIST : -errno;
+        return fd;
+}
+
+static int directory_make_all(const char *path, bool follow)
+{
+        _close_ int dirfd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (dirfd < 0)
+                return -errno;
+
+        struct slice rest = slice_from_str(path);
+        if (rest.n >= PATH_MAX)
+                return -ENAMETOOLONG;
+        while (rest.n > 0) {
+                struct slice part = slice_split(&rest, '/');
+                char name[NAME_MAX + 1];
+
+                if (part.n == 0)
+                        continue;
+                if (part.n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(name, part.p, part.n);
+                name[part.n] = '\0';
+
+                int fd = directory_ensure(dirfd, name, follow);
+                if (fd < 0)
+                        return fd;
+                fd_close(dirfd);
+                dirfd = fd;
+        }
+        return 0;
+}
+
+/* What it means that `e` exists. */
+static int directory_exists(const struct entry *e, bool follow)
+{
+        struct stat st;
+
+        if (fstatat(e->dirfd, e->name, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+                return 0;
+        return follow ? -EEXIST : -ENOTDIR;
+}
+
+int fsop_create_directory(const char *path, bool recursive, bool follow, struct err *err)
+{
+        if (entry_is_unnamed(path)) {
+                int r = recursive ? directory_make_all(path, follow) : -EEXIST;
+                if (r == -EEXIST && !follow)
+                        return err_set(err, 0, -EEXIST, "directory already exists");
+                return r < 0 ? fsop_fail(err, r) : 0;
+        }
+
+        _entry_ struct entry e = ENTRY_INIT;
+        int r = entry_open(path, follow, &e);
+        if (r == 0)
+                r = mkdirat(e.dirfd, e.name, DIRECTORY_MODE) < 0 ? -errno : 0;
+        else if (r == -ENOENT && recursive)
+                r = directory_make_all(path, follow);
+
+        if (r < 0 && e.dirfd >= 0 && recursive) {
+                /* Whatever kept us from making it (a read-only file system, say), it may be there already. */
+                int exists = directory_exists(&e, follow);
+                if (exists == 0 || r == -EEXIST)
+                        r = exists;
+        }
+        return r < 0 ? fsop_fail(err, r) : 0;
+}
+
+/* ---- Names */
+
+/* For file systems that cannot rename without replacing: exact too, but not for directories. */
+static int rename_by_link(const struct entry *from, const struct entry *to)
+{
+        if (linkat(from->dirfd, from->name, to->dirfd, to->name, 0) < 0)
+                return errno == EEXIST ? -EEXIST : -EINVAL;
+        return unlinkat(from->dirfd, from->name, 0) < 0 ? -errno : 0;
+}
+
+int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
+{
+        if (entry_is_unnamed(from) || entry_is_unnamed(to))
+                return fsop_fail(err, EBUSY);
+
+        _entry_ struct entry source = ENTRY_INIT, destination = ENTRY_INIT;
+        int r = entry_open(from, true, &source);
+        if (r == 0)
+                r = entry_open(to, true, &destination);
+        if (r < 0)
+                return fsop_fail(err, r);
+
+        r = renameat2(source.dirfd, source.name, destination.dirfd, destination.name,
+                      replace ? 0 : RENAME_NOREPLACE);
+        if (r < 0)
+                r = -errno;
+        if (r == -EINVAL && !replace)
+                r = rename_by_link(&source, &destination);
+        return r < 0 ? fsop_fail(err, r) : 0;
+}
+
+int fsop_symlink(const char *path, const char *target, struct err *err)
+{
+        if (entry_is_unnamed(path))
+                return fsop_fail(err, EEXIST);
+
+        _entry_ struct entry e = ENTRY_INIT;
+        int r = entry_open(path, true, &e);
+        if (r == 0 && symlinkat(target, e.dirfd, e.name) < 0)
+                r = -errno;
+        return r < 0 ? fsop_fail(err, r) : 0;
+}
+
+/* ---- Attributes */
+
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+
+/* fchmod does not take an O_PATH descriptor, and opening for more could block or act on a device. */
+static int change_mode(int fd, mode_t mode)
+{
+        if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
+                return 0;
+        if (errno != ENOSYS &&
+            errno != EPERM) /* EPERM: also what a filter says that does not know the call */
+                return -errno;
+
+        char path[32];
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        return chmod(path, mode) < 0 ? -errno : 0;
+}
+
+static int change_modified(int fd, int64_t ms)
+{
+        int64_t seconds = ms / 1000, rest = ms % 1000;
+        if (rest < 0) {
+                rest += 1000;
+                seconds--;
+        }
+
+        struct timespec times[2] = {
+                { .tv_nsec = UTIME_OMIT },
+                { .tv_sec = seconds, .tv_nsec = rest * 1000000 },
+        };
+        if (utimensat(fd, "", times, AT_EMPTY_PATH) == 0)
+                return 0;
+        if (errno != EINVAL) /* before Linux 5.8 */
+                return -errno;
+
+        char path[32];
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        return utimensat(AT_FDCWD, path, times, 0) < 0 ? -errno : 0;
+}
+
+int fsop_set_metadata(const char *path, const struct fs_changes *c, bool follow, struct err *err)
+{
+        _close_ int fd = fsop_open(path, O_PATH, 0, follow);
+        if (fd == -ELOOP && !follow)
+                return fsop_refuse(err, "path contains a symbolic link");
+        if (fd < 0)
+                return fsop_fail(err, fd);
+
+        int r = c->has_mode ? change_mode(fd, c->mode & 07777) : 0;
+        if (r == 0 && c->has_modified)
+                r = change_modified(fd, c->modified_ms);
+        return r < 0 ? fsop_fail(err, r) : 0;
+}

@@ -1,0 +1,150 @@
+/* remove: a file, a link, a directory, a tree.
+ *
+ * Directories are opened one below the other, without following links, and names are removed below those descriptors: a
+ * directory that is swapped for a link meanwhile loses that link. Mount points are not entered: the answer is EBUSY, as it
+ * would be after emptying what is mounted there.
+ */
+#include "fsop/edit.h"
+
+#include "fsop/entry_internal.h"
+#include "fsop/tree_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Directories that were filled again while they were emptied, in one request. Beyond: ENOTEMPTY. */
+#define REMOVE_AGAIN_MAX 1024
+
+struct removal {
+        unsigned again;
+};
+
+static int remove_entry(UNUSED void *arg, struct tree_pair at, const char *name, unsigned char type)
+{
+        if (type == DT_DIR)
+                return TREE_DESCEND;
+        if (unlinkat(at.read, name, 0) == 0 || errno == ENOENT)
+                return TREE_DONE;
+        return errno == EISDIR ? TREE_DESCEND : -errno;
+}
+
+static int open_directory(int dirfd, const char *name)
+{
+        struct open_how how = {
+                .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                .resolve = RESOLVE_NO_XDEV,
+        };
+
+        long fd = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+        /* Old kernels and the filters of some containers do not have it. */
+        if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+                fd = openat(dirfd, name, (int)how.flags);
+        if (fd < 0)
+                return errno == EXDEV ? -EBUSY : -errno;
+        return (int)fd;
+}
+
+/* A child for the walk: its descriptor, or TREE_SKIP when it is gone already. */
+static int remove_enter(UNUSED void *arg, struct tree_pair at, const char *name, struct tree_pair *ret)
+{
+        int fd = open_directory(at.read, name);
+        if (fd >= 0) {
+                ret->read = fd;
+                return TREE_DONE;
+        }
+
+        switch (fd) {
+        case -ENOENT:
+                return TREE_SKIP;
+        case -ENOTDIR: /* swapped for something else */
+        case -ELOOP:
+                return unlinkat(at.read, name, 0) == 0 || errno == ENOENT ? TREE_SKIP : -errno;
+        case -EACCES: /* not to be read, but it may be empty */
+                return unlinkat(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? TREE_SKIP : -EACCES;
+        default:
+                return fd;
+        }
+}
+
+static int remove_leave(void *arg, struct tree_pair at, const char *name)
+{
+        struct removal *r = arg;
+
+        if (unlinkat(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+                return TREE_DONE;
+        if ((errno == ENOTEMPTY || errno == EEXIST) && r->again++ < REMOVE_AGAIN_MAX)
+                return TREE_AGAIN;
+        if (errno == ENOTDIR) /* swapped for something else */
+                return unlinkat(at.read, name, 0) == 0 || errno == ENOENT ? TREE_DONE : -errno;
+        return -errno;
+}
+
+static const struct tree_ops remove_ops = {
+        .entry = remove_entry,
+        .enter = remove_enter,
+        .leave = remove_leave,
+};
+
+static int remove_tree(const struct entry *e)
+{
+        struct removal removal = { 0 };
+        struct tree_pair parent = { e->dirfd, -1 };
+
+        for (;;) {
+                struct tree_pair root = { -1, -1 };
+                int r = remove_enter(&removal, parent, e->name, &root);
+                if (r == TREE_SKIP)
+                        return 0;
+                if (r < 0)
+                        return r;
+
+                r = tree_walk(root, &remove_ops, &removal);
+                fd_close(root.read);
+                if (r == 0)
+                        r = remove_leave(&removal, parent, e->name);
+                if (r != TREE_AGAIN)
+                        return r;
+        }
+}
+
+static int remove_unnamed(bool recursive, bool follow, struct err *err)
+{
+        if (!follow)
+                return fsop_refuse(err, "path must name an entry");
+        if (recursive)
+                return fsop_refuse(err, "fs/remove cannot remove the root directory");
+        return fsop_fail(err, EBUSY);
+}
+
+int fsop_remove(const char *path, bool recursive, bool force, bool follow, struct err *err)
+{
+        if (!follow && recursive)
+                return err_set(err, 0, -EOPNOTSUPP, "recursive no-follow removal is unsupported");
+        if (entry_is_unnamed(path))
+                return remove_unnamed(recursive, follow, err);
+
+        _entry_ struct entry e = ENTRY_INIT;
+        int r = entry_open(path, follow, &e);
+        if (r == -ENOENT && force)
+                return 0;
+        if (r < 0)
+                return fsop_fail(err, r);
+
+        struct stat st;
+        if (!follow && fstatat(e.dirfd, e.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+                return fsop_refuse(err, "path contains a symbolic link");
+
+        r = unlinkat(e.dirfd, e.name, 0) < 0 ? -errno : 0;
+        if (r == -EISDIR && recursive)
+                r = remove_tree(&e);
+        else if (r == -EISDIR)
+                r = unlinkat(e.dirfd, e.name, AT_REMOVEDIR) < 0 ? -errno : 0;
+
+        if (r == 0 || (r == -ENOENT && force))
+                return 0;
+        return fsop_fail(err, r);
+}
