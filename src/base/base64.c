@@ -118,24 +118,28 @@ static size_t find_bad(const char *in, size_t n, size_t start)
         return i;
 }
 
-/* Decodes in[start..n), which is not empty. Returns the bytes, or -1. */
-static ssize_t decode_scalar(uint8_t *out, const char *in, size_t n, size_t start)
+/* Decodes in[*start..n), which is not empty. Returns the bytes; or -1, and *start is how far all was good. Never writes
+ * ahead of what it has read, so that `out` may be the beginning of `in`. */
+static ssize_t decode_scalar(uint8_t *out, const char *in, size_t n, size_t *start)
 {
         uint8_t *o = out;
-        size_t i = start;
+        size_t i = *start;
 
         if (n % 4 != 0)
                 return -1;
         for (; n - i > 4; i += 4, o += 3) {
                 uint32_t a = value_of(in[i]), b = value_of(in[i + 1]);
                 uint32_t c = value_of(in[i + 2]), d = value_of(in[i + 3]);
-                if (!(a & b & c & d & LEGAL))
+                if (!(a & b & c & d & LEGAL)) {
+                        *start = i;
                         return -1;
+                }
                 o[0] = (uint8_t)(a << 2 | (b & 63) >> 4);
                 o[1] = (uint8_t)(b << 4 | (c & 63) >> 2);
                 o[2] = (uint8_t)(c << 6 | (d & 63));
         }
 
+        *start = i;
         int last = decode_last(o, in + i);
         return last < 0 ? -1 : (o - out) + last;
 }
@@ -264,10 +268,12 @@ ssize_t base64_decode(void *out, const char *in, size_t n, size_t *ret_bad)
         if (has_avx2())
                 done = decode_avx2(o, in, n);
 #endif
-        ssize_t rest = decode_scalar(o + done / 4 * 3, in, n, done);
+        o += done / 4 * 3;
+        size_t good = done;
+        ssize_t rest = decode_scalar(o, in, n, &good);
         if (rest < 0) {
                 if (ret_bad)
-                        *ret_bad = find_bad(in, n, done);
+                        *ret_bad = find_bad(in, n, good);
                 return -1;
         }
         return (ssize_t)(done / 4 * 3) + rest;

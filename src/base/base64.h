@@ -25,7 +25,7 @@ static inline size_t base64_decoded_max(size_t n)
 size_t base64_encode(char *out, const void *in, size_t n);
 
 /* Returns the number of bytes, or -1. Writes at most base64_decoded_max(n) bytes: never past it. On failure
- * *ret_bad (may be NULL) is the offset of the first character that is wrong (n when the length is). */
+ * *ret_bad (may be NULL) is the offset of the first character that is wrong (n when the length is). `out` may be `in`. */
 ssize_t base64_decode(void *out, const char *in, size_t n, size_t *ret_bad);
 
 /* URL-safe alphabet without padding (JWT, opaque path URIs); scalar. -1 on anything else. */

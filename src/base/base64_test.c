@@ -207,3 +207,24 @@ TEST(base64_url_refuses_the_other_alphabet_padding_and_trailing_bits)
         eq_int(base64url_decode(out, "-_-_", 4), 3);
         eq_int(base64url_decode(out, "AA", 2), 1);
 }
+
+TEST(base64_decodes_in_place_and_finds_the_same_mistake)
+{
+        uint8_t bytes[200], apart[200];
+        char text[300], copy[300];
+        for (size_t n = 1; n < sizeof(bytes); n++) {
+                fill(bytes, n, (uint32_t)n);
+                size_t length = base64_encode(text, bytes, n);
+                memcpy(copy, text, length);
+                eq_int(base64_decode(copy, copy, length, NULL), n);
+                assert_memory_equal(copy, bytes, n);
+                for (size_t at = 0; at < length; at += 5) {
+                        size_t bad_apart, bad_here;
+                        memcpy(copy, text, length);
+                        copy[at] = '*';
+                        eq_int(base64_decode(apart, copy, length, &bad_apart), -1);
+                        eq_int(base64_decode(copy, copy, length, &bad_here), -1);
+                        eq_u64(bad_here, bad_apart);
+                }
+        }
+}

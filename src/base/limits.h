@@ -56,6 +56,10 @@
 /* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
 #define LIMIT_POOL_THREADS 64
 #define LIMIT_POOL_PER_CONNECTION 4
+/* A file that fs/readFile answers with. Larger: -32600. */
+#define LIMIT_READ_FILE_BYTES (512LL * MIB)
+/* File requests of one connection that wait or run. Beyond: it is not read until half of them are done. */
+#define LIMIT_JOBS 256
 /* At the end of the server, this long for file work that has begun. Then: left to the kernel and the journal. */
 #define LIMIT_POOL_END_MS 2000
 
