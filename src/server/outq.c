@@ -20,6 +20,7 @@ void outq_init(struct outq *q, enum framing framing, size_t max_message)
         /* Kept away from the end of size_t: positions are added to it. */
         *q = (struct outq){ .framing = framing, .max_message = MIN(max_message, SIZE_MAX / 4) };
         list_init(&q->blocks);
+        list_init(&q->held);
 }
 
 static void block_free(struct block *b)
@@ -35,32 +36,46 @@ void outq_release(struct outq *q)
         list_each (b, &q->blocks, link) {
                 block_free(b);
         }
-        q->bytes = 0;
+        list_each (b, &q->held, link) {
+                block_free(b);
+        }
+        q->bytes = q->held_bytes = 0;
 }
 
-static struct block *last_block(struct outq *q)
+/* Where messages go now, and what counts them. */
+static struct list *open_end(struct outq *q)
 {
-        return list_is_empty(&q->blocks) ? NULL : list_entry(q->blocks.prev, struct block, link);
+        return q->is_streaming ? &q->held : &q->blocks;
+}
+
+static size_t *open_bytes(struct outq *q)
+{
+        return q->is_streaming ? &q->held_bytes : &q->bytes;
+}
+
+static struct block *last_block(struct list *blocks)
+{
+        return list_is_empty(blocks) ? NULL : list_entry(blocks->prev, struct block, link);
 }
 
 /* The last block when `n` more bytes fit into it, else a new one. */
-static struct block *block_for(struct outq *q, size_t n)
+static struct block *block_for(struct list *blocks, size_t n)
 {
-        struct block *b = last_block(q);
+        struct block *b = last_block(blocks);
         if (b && b->buf.allocated - b->buf.n >= n)
                 return b;
         b = mem_new(struct block);
         buf_init(&b->buf, SIZE_MAX / 2);
         char *room;
         must(buf_reserve(&b->buf, MAX(n, BLOCK_BYTES), &room) == 0);
-        list_append(&q->blocks, &b->link);
+        list_append(blocks, &b->link);
         return b;
 }
 
 struct buf *outq_begin(struct outq *q, size_t hint)
 {
         size_t head = q->framing == FRAMING_WS ? ws_head_size(MIN(hint, LIMIT_FRAME_OUT_BYTES)) : 0;
-        struct block *b = block_for(q, hint + WS_HEAD_MAX);
+        struct block *b = block_for(open_end(q), hint + WS_HEAD_MAX);
         q->head_at = b->buf.n;
         q->head_room = head;
         char *room;
@@ -72,7 +87,7 @@ struct buf *outq_begin(struct outq *q, size_t hint)
 
 void outq_cancel(struct outq *q)
 {
-        struct block *b = last_block(q);
+        struct block *b = last_block(open_end(q));
         b->buf.cap = SIZE_MAX / 2;
         buf_truncate(&b->buf, q->head_at);
         if (b->buf.n == 0)
@@ -120,7 +135,7 @@ static void frame_split(struct outq *q, struct buf *buf, size_t payload)
 
 int outq_end(struct outq *q)
 {
-        struct block *b = last_block(q);
+        struct block *b = last_block(open_end(q));
         struct buf *buf = &b->buf;
         size_t payload = buf->n - q->head_at - q->head_room;
         if (payload > q->max_message) {
@@ -141,24 +156,97 @@ int outq_end(struct outq *q)
         case FRAMING_RAW:
                 break;
         }
-        q->bytes += buf->n - q->head_at;
+        *open_bytes(q) += buf->n - q->head_at;
         return 0;
+}
+
+/* Takes a buf with OUTQ_ROOM in front as a block of its own; the head is written right before the text. */
+static void append_frame(struct outq *q, struct list *blocks, struct buf *text, enum ws_opcode opcode,
+                         bool is_final, size_t *bytes)
+{
+        struct block *b = mem_new(struct block);
+        b->buf = *text;
+        b->buf.cap = SIZE_MAX / 2;
+        buf_init(text, text->cap);
+        size_t payload = b->buf.n - OUTQ_ROOM;
+        b->done = OUTQ_ROOM;
+        if (q->framing == FRAMING_WS) {
+                b->done -= ws_head_size(payload);
+                (void)ws_head_write(b->buf.p + b->done, opcode, is_final, payload);
+        } else if (is_final) {
+                must(buf_append_char(&b->buf, '\n') == 0);
+        }
+        list_append(blocks, &b->link);
+        *bytes += b->buf.n - b->done;
+}
+
+int outq_send(struct outq *q, struct buf *message)
+{
+        must(message->n >= OUTQ_ROOM);
+        size_t payload = message->n - OUTQ_ROOM;
+        if (payload > q->max_message)
+                return -EMSGSIZE;
+        if (q->framing == FRAMING_WS && payload > LIMIT_FRAME_OUT_BYTES) {
+                struct block *b = mem_new(struct block);
+                b->buf = *message;
+                b->buf.cap = SIZE_MAX / 2;
+                buf_init(message, message->cap);
+                list_append(open_end(q), &b->link);
+                q->head_at = 0;
+                q->head_room = OUTQ_ROOM;
+                frame_split(q, &b->buf, payload);
+                *open_bytes(q) += b->buf.n;
+                return 0;
+        }
+        append_frame(q, open_end(q), message, WS_TEXT, true, open_bytes(q));
+        return 0;
+}
+
+void outq_stream_begin(struct outq *q)
+{
+        must(!q->is_streaming);
+        q->is_streaming = true;
+        q->has_first_piece = false;
+}
+
+void outq_stream_piece(struct outq *q, struct buf *piece, bool is_last)
+{
+        must(q->is_streaming);
+        append_frame(q, &q->blocks, piece, q->has_first_piece ? WS_CONTINUATION : WS_TEXT, is_last,
+                     &q->bytes);
+        q->has_first_piece = true;
+        if (!is_last)
+                return;
+        q->is_streaming = false;
+        struct block *b;
+        list_each (b, &q->held, link) {
+                list_remove(&b->link);
+                list_append(&q->blocks, &b->link);
+        }
+        q->bytes += q->held_bytes;
+        q->held_bytes = 0;
+}
+
+static void append_raw(struct list *blocks, struct slice bytes, size_t *counter)
+{
+        struct block *b = block_for(blocks, bytes.n);
+        must(buf_append(&b->buf, bytes) == 0);
+        *counter += bytes.n;
 }
 
 void outq_raw(struct outq *q, struct slice bytes)
 {
-        struct block *b = block_for(q, bytes.n);
-        must(buf_append(&b->buf, bytes) == 0);
-        q->bytes += bytes.n;
+        append_raw(open_end(q), bytes, open_bytes(q));
 }
 
 void outq_control(struct outq *q, enum ws_opcode opcode, struct slice payload)
 {
-        char head[WS_HEAD_MAX];
+        char frame[WS_HEAD_MAX + 125];
         must(payload.n <= 125);
-        outq_raw(q, slice_from(head, ws_head_write(head, opcode, true, payload.n)));
+        size_t head = ws_head_write(frame, opcode, true, payload.n);
         if (payload.n)
-                outq_raw(q, payload);
+                memcpy(frame + head, payload.p, payload.n);
+        append_raw(&q->blocks, slice_from(frame, head + payload.n), &q->bytes);
 }
 
 void outq_move(struct outq *to, struct outq *from)

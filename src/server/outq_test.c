@@ -519,3 +519,112 @@ TEST(a_dead_descriptor_is_an_error)
         eq_u64(q.bytes, 0);
         peer_close(&peer);
 }
+
+/* --- messages made elsewhere, and streams ------------------------------------------------------------------------- */
+
+static struct buf made(size_t seed, size_t from, size_t n)
+{
+        struct buf b = BUF_INIT(64 * MIB);
+        char *room;
+        eq_int(buf_reserve(&b, OUTQ_ROOM + n, &room), 0);
+        memset(room, '!', OUTQ_ROOM);
+        for (size_t i = 0; i < n; i++)
+                room[OUTQ_ROOM + i] = byte_of(seed, from + i);
+        buf_commit(&b, OUTQ_ROOM + n);
+        return b;
+}
+
+TEST(a_message_made_elsewhere_arrives_like_any_other)
+{
+        for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+                struct peer peer;
+                struct reading reading;
+                struct outq q;
+                peer_open(&peer);
+                outq_init(&q, FRAMING_WS, 64 * MIB);
+                put(&q, 1, 100, 100);
+                struct buf message = made(2, 0, lengths[i]);
+                eq_int(outq_send(&q, &message), 0);
+                eq_u64(message.n, 0);
+                put(&q, 3, 100, 100);
+                (void)send_all(&q, &peer, 64 * KIB);
+                reading_open(&reading);
+                expect_message(&reading, &peer, 1, 100);
+                expect_message(&reading, &peer, 2, lengths[i]);
+                expect_message(&reading, &peer, 3, 100);
+                expect_end(&reading, &peer);
+                outq_release(&q);
+                peer_close(&peer);
+        }
+}
+
+TEST(a_message_made_elsewhere_that_is_too_long_is_refused)
+{
+        struct outq q;
+        outq_init(&q, FRAMING_WS, 1000);
+        _buf_ struct buf message = made(1, 0, 1001);
+        eq_int(outq_send(&q, &message), -EMSGSIZE);
+        eq_u64(q.bytes, 0);
+        outq_release(&q);
+}
+
+TEST(messages_wait_behind_a_stream_and_control_frames_do_not)
+{
+        enum { PIECE = 3000 };
+        struct peer peer;
+        struct reading reading;
+        struct outq q;
+        peer_open(&peer);
+        outq_init(&q, FRAMING_WS, 64 * MIB);
+        put(&q, 1, 10, 10);
+        outq_stream_begin(&q);
+        struct buf piece = made(2, 0, PIECE);
+        outq_stream_piece(&q, &piece, false);
+        fill(outq_begin(&q, 20), 3, 20);
+        eq_int(outq_end(&q), 0);
+        struct buf message = made(4, 0, 2 * MIB);
+        eq_int(outq_send(&q, &message), 0);
+        ok(outq_backlog(&q) > 2 * MIB);
+        outq_control(&q, WS_PING, S("now"));
+        (void)send_all(&q, &peer, 64 * KIB);
+        reading_open(&reading);
+        expect_message(&reading, &peer, 1, 10);
+        eq_int(next(&reading, &peer), WS_CONTROL); /* between two frames of the stream */
+        eq_slice(reading.control, S("now"));
+
+        piece = made(2, PIECE, PIECE);
+        outq_stream_piece(&q, &piece, false);
+        piece = made(2, 2 * PIECE, PIECE);
+        outq_stream_piece(&q, &piece, true);
+        put(&q, 5, 10, 10);
+        (void)send_all(&q, &peer, 64 * KIB);
+        eq_int(next(&reading, &peer), WS_DATA); /* its first frame was read before the ping */
+        eq_u64(reading.frames, 2);
+        expect_message(&reading, &peer, 3, 20);
+        expect_message(&reading, &peer, 4, 2 * MIB);
+        expect_message(&reading, &peer, 5, 10);
+        expect_end(&reading, &peer);
+        outq_release(&q);
+        peer_close(&peer);
+}
+
+TEST(a_stream_of_lines_is_one_line)
+{
+        struct peer peer;
+        struct outq q;
+        peer_open(&peer);
+        outq_init(&q, FRAMING_LINES, 64 * MIB);
+        outq_stream_begin(&q);
+        struct buf piece = made(2, 0, 50);
+        outq_stream_piece(&q, &piece, false);
+        fill(outq_begin(&q, 5), 3, 5);
+        eq_int(outq_end(&q), 0);
+        piece = made(2, 50, 50);
+        outq_stream_piece(&q, &piece, true);
+        (void)send_all(&q, &peer, 64 * KIB);
+        eq_u64(peer.wire.n, 100 + 1 + 5 + 1);
+        ok(is_message(slice_from(peer.wire.p, 100), 2, 100));
+        ok(peer.wire.p[100] == '\n' && peer.wire.p[106] == '\n');
+        outq_release(&q);
+        peer_close(&peer);
+}
