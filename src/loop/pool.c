@@ -137,6 +137,7 @@ int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err
 void pool_submit(struct pool *p, struct work *w)
 {
         list_init(&w->link);
+        w->is_cancelled = false;
         pthread_mutex_lock(&p->lock);
         list_append(&p->waiting, &w->link);
         p->waiting_count++;
@@ -154,6 +155,21 @@ static void free_pool(uv_handle_t *handle)
         pthread_cond_destroy(&p->has_work);
         pthread_cond_destroy(&p->thread_ended);
         free(p);
+}
+
+/* Is there anything to hand over, cancelled or done? */
+static bool cancel_waiting(struct pool *p)
+{
+        struct work *w;
+        pthread_mutex_lock(&p->lock);
+        while ((w = list_first(&p->waiting, struct work, link))) {
+                list_remove(&w->link);
+                w->is_cancelled = true;
+                list_append(&p->finished, &w->link);
+        }
+        bool has_some = !list_is_empty(&p->finished);
+        pthread_mutex_unlock(&p->lock);
+        return has_some;
 }
 
 bool pool_free(struct pool *p, uint64_t wait_ms)
@@ -174,6 +190,8 @@ bool pool_free(struct pool *p, uint64_t wait_ms)
                 r = pthread_cond_timedwait(&p->thread_ended, &p->lock, &until);
         bool is_over = p->threads == 0; /* else somebody is stuck in it, and it ends with the process */
         pthread_mutex_unlock(&p->lock);
+        while (cancel_waiting(p)) /* what is done may have more to do */
+                on_finished(&p->finished_signal);
         uv_close((uv_handle_t *)&p->finished_signal, is_over ? free_pool : NULL);
         return is_over;
 }

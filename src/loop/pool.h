@@ -13,6 +13,7 @@ struct work {
         struct list link;             /* pool's queues */
         void (*run)(struct work *w);  /* on a thread */
         void (*done)(struct work *w); /* on the loop; may free it */
+        bool is_cancelled;            /* the pool was given up before it ran */
 };
 
 struct pool;

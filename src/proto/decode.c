@@ -275,22 +275,17 @@ const struct json *decode_optional_array(struct decoder *d, const char *key)
         return take_array(d, key, find(d, key));
 }
 
-static void fail_base64(struct decoder *d, const char *key, struct slice text, size_t bad)
+const char *base64_complaint(struct arena *a, struct slice text, size_t bad)
 {
-        if (bad == text.n && text.n % 4 == 1) {
-                fail_member(d, key, "Invalid input length: %zu", text.n);
-                return;
-        }
-        if (bad == text.n) {
-                fail_member(d, key, "Invalid padding");
-                return;
-        }
+        if (bad == text.n)
+                return text.n % 4 == 1 ? arena_printf(a, "Invalid input length: %zu", text.n)
+                                       : "Invalid padding";
 
         /* A letter of the alphabet can be wrong only for its bits behind the last byte. */
         unsigned char c = (unsigned char)text.p[bad];
         bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
                          c == '+' || c == '/';
-        fail_member(d, key, "Invalid %ssymbol %u, offset %zu.", is_letter ? "last " : "", c, bad);
+        return arena_printf(a, "Invalid %ssymbol %u, offset %zu.", is_letter ? "last " : "", c, bad);
 }
 
 void decode_base64(struct decoder *d, const char *key, struct slice *ret)
@@ -307,7 +302,7 @@ void decode_base64(struct decoder *d, const char *key, struct slice *ret)
         if (n >= 0)
                 *ret = slice_from(bytes, (size_t)n);
         else
-                fail_base64(d, key, text, bad);
+                fail_member(d, key, "%s", base64_complaint(d->arena, text, bad));
 }
 
 void decode_string_map(struct decoder *d, const char *key, struct string_pair **ret, size_t *ret_count)

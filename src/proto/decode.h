@@ -40,6 +40,8 @@ void decode_bool(struct decoder *d, const char *key, bool *ret);
 void decode_strings(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count);
 void decode_path(struct decoder *d, const char *key, struct slice *ret); /* native or file: URI; base/uri.h */
 void decode_base64(struct decoder *d, const char *key, struct slice *ret);
+/* What is wrong with it: `bad` is what base64_decode gave. */
+NODISCARD const char *base64_complaint(struct arena *a, struct slice text, size_t bad);
 NODISCARD const struct json *decode_array(struct decoder *d, const char *key);    /* NULL when it failed */
 NODISCARD const struct json *decode_required(struct decoder *d, const char *key); /* any type, also null */
 

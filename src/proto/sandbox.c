@@ -166,8 +166,8 @@ static bool is_full_write(struct decoder *outer, const struct json *value)
         return type == FS_UNRESTRICTED || (verdict.has_write_to_all && !verdict.has_limit);
 }
 
-/* Does the profile ask for nothing? */
-static bool is_plain_profile(struct decoder *outer, const struct json *value)
+/* Does the profile ask for nothing, or for nothing but the network? */
+static bool is_plain_profile(struct decoder *outer, const struct json *value, bool needs_network)
 {
         static const char *const types[] = {
                 [PROFILE_MANAGED] = "managed",
@@ -192,7 +192,7 @@ static bool is_plain_profile(struct decoder *outer, const struct json *value)
         if (type != PROFILE_DISABLED || decode_peek(&d, "network"))
                 network = (enum network)ONE_OF(&d, "network", networks);
         decode_end_inside(outer, &d);
-        return has_all_files && network == NETWORK_ENABLED;
+        return has_all_files && (network == NETWORK_ENABLED || !needs_network);
 }
 
 /* Members that older clients sent in place of `permissions`: each of them wants something enforced. */
@@ -257,7 +257,8 @@ static bool has_plain_context(struct decoder *d)
         return override != OVERRIDE_RESTRICTED;
 }
 
-int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value, struct err *err)
+static int admit(struct arena *a, const struct json_doc *doc, const struct json *value, bool needs_network,
+                 struct err *err)
 {
         struct decoder d;
         bool is_plain = false;
@@ -269,11 +270,22 @@ int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json
         if (is_untagged(doc, profile))
                 return refuse(err);
         if (profile)
-                is_plain = is_plain_profile(&d, profile);
+                is_plain = is_plain_profile(&d, profile, needs_network);
         is_plain &= has_plain_context(&d);
 
         int r = decode_end(&d);
         if (r < 0)
                 return r;
         return is_plain ? 0 : refuse(err);
+}
+
+int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value, struct err *err)
+{
+        return admit(a, doc, value, true, err);
+}
+
+int sandbox_admit_files(struct arena *a, const struct json_doc *doc, const struct json *value,
+                        struct err *err)
+{
+        return admit(a, doc, value, false, err);
 }

@@ -11,3 +11,6 @@
 /* `value` is the member. 0 when the request may run plainly; -EINVAL with err (-32602) otherwise. */
 NODISCARD int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value,
                             struct err *err);
+/* The same for a file request, which does not care for the network. */
+NODISCARD int sandbox_admit_files(struct arena *a, const struct json_doc *doc, const struct json *value,
+                                  struct err *err);

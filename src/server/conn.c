@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "server/assembly.h"
 #include "server/dispatch.h"
+#include "server/job.h"
+#include "server/open_file.h"
 #include "server/parked.h"
 #include "server/session.h"
 
@@ -56,6 +58,7 @@ static void free_conn(struct deferred *d)
 static void let_go(struct conn *c)
 {
         parked_drop_all(c);
+        open_file_drop_all(&c->open_files);
         assembly_release(c);
         if (!c->is_dispatching)
                 buf_release(&c->message);
@@ -124,7 +127,7 @@ bool conn_wants_output(const struct conn *c)
 
 static void sent_more(struct conn *c)
 {
-        if (c->out.bytes > LIMIT_OUT_HIGH_BYTES)
+        if (outq_backlog(&c->out) > LIMIT_OUT_HIGH_BYTES)
                 conn_block(c, BLOCK_OUTPUT);
         mark_dirty(c);
 }
@@ -137,10 +140,7 @@ void conn_reply_begin(struct conn *c, const struct rpc_id *id, size_t hint, stru
 static void answer_too_large(struct conn *c, const struct rpc_id *id)
 {
         struct err err = ERR_INIT;
-        err_set(&err, RPC_INTERNAL, -EMSGSIZE,
-                "the answer is larger than the %zu bytes that this client reads; read files in blocks with "
-                "fs/open",
-                c->out.max_message);
+        err_set(&err, RPC_INTERNAL, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, c->out.max_message);
         err.reason = "answerTooLarge";
         conn_fail(c, id, &err, NULL);
 }
@@ -153,6 +153,19 @@ void conn_reply_end(struct conn *c, const struct rpc_id *id, struct jsonw *w)
         } else if (outq_end(&c->out) < 0) {
                 answer_too_large(c, id);
         }
+        sent_more(c);
+}
+
+void conn_send(struct conn *c, const struct rpc_id *id, struct buf *answer)
+{
+        if (outq_send(&c->out, answer) < 0)
+                answer_too_large(c, id);
+        sent_more(c);
+}
+
+void conn_send_piece(struct conn *c, struct buf *piece, bool is_last)
+{
+        outq_stream_piece(&c->out, piece, is_last);
         sent_more(c);
 }
 
@@ -227,8 +240,10 @@ void conn_flush(struct conn *c)
         if (c->is_backed_up && c->out.bytes < before)
                 heard(c); /* the kernel's buffer was full and has room again: the peer reads */
         set_backed_up(c, r > 0);
-        if (c->out.bytes < LIMIT_OUT_LOW_BYTES)
+        if (outq_backlog(&c->out) < LIMIT_OUT_LOW_BYTES)
                 conn_unblock(c, BLOCK_OUTPUT);
+        if (c->state == CONN_OPEN)
+                jobs_on_room(c);
         if (c->out.bytes == 0 && c->state == CONN_CLOSING && c->peer_closed && !c->is_shut)
                 shut(c);
         if (c->state != CONN_DEAD)
@@ -364,8 +379,8 @@ static void consume_in(struct conn *c)
                 buf_consume(&c->in, used);
 }
 
-/* The peer has stopped sending. On stdio its last line is still worked off, but nothing is waited for; a WebSocket
- * without a close frame is simply gone. */
+/* The peer has stopped sending. On stdio its last line is still worked off, and file requests get their answers, but
+ * nothing else is waited for; a WebSocket without a close frame is simply gone. */
 static void on_end_of_input(struct conn *c)
 {
         c->peer_closed = true;
@@ -374,7 +389,7 @@ static void on_end_of_input(struct conn *c)
                 return;
         }
         consume_in(c);
-        if (c->state == CONN_OPEN && !c->blocks)
+        if (c->state == CONN_OPEN && !c->blocks && c->jobs.count == 0)
                 conn_close(c, WS_CLOSE_NORMAL);
 }
 
@@ -387,7 +402,8 @@ static void on_resume(struct deferred *d)
                 session_wake_readers(c->session);
         if (c->in.n > 0 && !c->blocks)
                 consume_in(c);
-        if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks)
+        if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks &&
+            c->jobs.count == 0)
                 conn_close(c, WS_CLOSE_NORMAL);
         if (c->state != CONN_DEAD)
                 update_watches(c);
@@ -531,6 +547,8 @@ static struct conn *conn_new(struct server *s, enum framing framing, int in_fd, 
         list_init(&c->dirty_link);
         list_init(&c->assembly_link);
         list_init(&c->parked);
+        jobs_init(&c->jobs);
+        map_init(&c->open_files);
         list_append(&s->conns, &c->link);
         s->connection_count++;
         buf_init(&c->in, framing == FRAMING_WS ? 2 * LIMIT_READ_BYTES

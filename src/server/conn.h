@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "server/jobs.h"
 #include "server/outq.h"
 #include "server/server.h"
 #include "wire/jsonw.h"
@@ -27,6 +28,7 @@ enum conn_state {
 enum conn_block_reason {
         BLOCK_OUTPUT = 1,   /* the outgoing queue is past its high mark */
         BLOCK_ASSEMBLY = 2, /* a large message waits for its share of memory */
+        BLOCK_JOBS = 4,     /* too many file requests wait */
 };
 
 struct conn {
@@ -72,6 +74,9 @@ struct conn {
         struct list parked;               /* parked::conn_link */
         size_t parked_count;
         uint64_t parked_bytes;
+        struct jobs jobs;       /* server/job.h */
+        struct map open_files;  /* server/open_file.h */
+        unsigned files_opening; /* fs/open on their way */
 };
 
 /* Takes the descriptors. `pending`: bytes that came behind the upgrade request. */
@@ -97,6 +102,13 @@ void conn_reply_end(struct conn *c, const struct rpc_id *id, struct jsonw *w);
 void conn_fail(struct conn *c, const struct rpc_id *id, const struct err *err, const char *extra_data);
 void conn_notify_begin(struct conn *c, const char *method, size_t hint, struct jsonw *ret);
 void conn_notify_end(struct conn *c, struct jsonw *w);
+
+/* An answer that was made elsewhere (OUTQ_ROOM in front), whole or a piece of a stream (outq_stream_begin comes before).
+ * Taken over. */
+void conn_send(struct conn *c, const struct rpc_id *id, struct buf *answer);
+void conn_send_piece(struct conn *c, struct buf *piece, bool is_last);
+#define CONN_ANSWER_TOO_LARGE \
+        "the answer is larger than the %zu bytes that this client reads; read files in blocks with fs/open"
 
 /* A reason not to read has come or gone; input goes on at the end of the turn. */
 void conn_block(struct conn *c, enum conn_block_reason reason);

@@ -1,6 +1,7 @@
 #include "server/dispatch.h"
 
 #include "base/log.h"
+#include "server/job.h"
 #include "server/methods.h"
 #include "server/session.h"
 
@@ -23,6 +24,21 @@ static const struct method *const methods[] = {
         &m_session_list,
         &m_environment_info,
         &m_environment_status,
+        &m_fs_read_file,
+        &m_fs_get_metadata,
+        &m_fs_canonicalize,
+        &m_fs_read_link,
+        &m_fs_read_directory,
+        &m_fs_walk,
+        &m_fs_create_directory,
+        &m_fs_remove,
+        &m_fs_rename,
+        &m_fs_symlink,
+        &m_fs_set_metadata,
+        &m_fs_open,
+        &m_fs_read_block,
+        &m_fs_write_block,
+        &m_fs_close,
 };
 /* clang-format on */
 
@@ -76,23 +92,62 @@ static int admit(const struct method *m, struct req *req, const struct json *par
         return 0;
 }
 
-static void on_request(struct conn *c, struct arena *a, const struct rpc_message *msg)
+/* A job outlives the turn, so its params must not point into what the connection reads into: a large message is taken from
+ * the connection as it is, a small one copied. Tokens are offsets, so they do not mind. */
+static void keep_text(struct req *req, struct json_doc *doc, struct slice text)
+{
+        struct conn *c = req->conn;
+        req->text_bytes = text.n;
+        if (c->is_dispatching && text.p == c->message.p) {
+                req->text = c->message;
+                buf_init(&c->message, c->message.cap);
+                return;
+        }
+        char *copy = arena_alloc(req->arena, text.n + BUF_PADDING);
+        memcpy(copy, text.p, text.n);
+        doc->text = copy;
+}
+
+/* A process must not overtake the file changes that were asked for before it. */
+static bool is_held(struct req *req, const struct rpc_message *msg, struct slice text, int *ret,
+                    struct err *err)
+{
+        if (req->conn->jobs.count == 0 || !slice_starts(msg->method, S("process/")))
+                return false;
+        const struct json *id = json_get(&msg->doc, msg->params, S("processId"));
+        if (!id || id->type != JSON_STRING)
+                return false;
+        struct slice process_id = json_string(req->arena, &msg->doc, id);
+        if (!job_must_hold(req->conn, msg->method, process_id))
+                return false;
+        *ret = job_hold(req, text, process_id, err);
+        return true;
+}
+
+static void on_request(struct conn *c, struct arena *a, const struct rpc_message *msg, struct slice text)
 {
         struct err err = ERR_INIT;
-        struct req req = { .server = c->server, .conn = c, .id = &msg->id, .arena = a, .doc = &msg->doc };
+        struct json_doc doc = msg->doc;
+        struct req req = { .server = c->server, .conn = c, .id = &msg->id, .arena = a, .doc = &doc };
         const struct method *m = find_method(msg->method);
         void *params = NULL;
         int r;
-        if (!m)
+        buf_init(&req.text, 0);
+        if (m && m->job)
+                keep_text(&req, &doc, text);
+        if (is_held(&req, msg, text, &r, &err))
+                m = NULL;
+        else if (!m)
                 r = err_set(&err, RPC_METHOD_NOT_FOUND, -ENOSYS,
                             "exec-server stub does not implement `%.*s` yet",
                             (int)MIN(msg->method.n, ERR_TEXT_BYTES), msg->method.p);
         else
                 r = admit(m, &req, msg->params, &params, &err);
-        if (r == 0)
-                r = m->handle(&req, params, &err);
+        if (r == 0 && m)
+                r = m->job ? job_submit(&req, m->job, params, &err) : m->handle(&req, params, &err);
         if (r < 0)
                 conn_fail(c, &msg->id, &err, NULL);
+        buf_release(&req.text);
 }
 
 /* A client may send one notification. Anything else is answered, not punished: the reference closes here, but nobody
@@ -137,7 +192,7 @@ void dispatch_message(struct conn *c, struct slice text)
         }
         switch (msg.kind) {
         case RPC_REQUEST:
-                on_request(c, &a, &msg);
+                on_request(c, &a, &msg, text);
                 break;
         case RPC_NOTIFICATION:
                 on_notification(c, &msg);

@@ -15,9 +15,13 @@ struct req {
         struct server *server;
         struct conn *conn;
         const struct rpc_id *id;
-        struct arena *arena; /* lives until the handler returns */
+        struct arena *arena; /* lives until the handler returns; a job takes it */
         const struct json_doc *doc;
+        struct buf text;   /* for jobs: the message, when it was too large to be copied into the arena */
+        size_t text_bytes; /* for jobs: of the message */
 };
+
+struct job_class;
 
 typedef int (*method_decode)(struct arena *a, const struct json_doc *doc, const struct json *params,
                              void *ret, struct err *err);
@@ -33,8 +37,9 @@ struct method {
         enum method_needs needs;
         size_t params_size;
         method_decode decode;
-        int (*handle)(struct req *req, const void *params,
-                      struct err *err); /* 0, or negative with err filled */
+        /* 0, or negative with err filled */
+        int (*handle)(struct req *req, const void *params, struct err *err);
+        const struct job_class *job; /* in place of `handle`: server/job.h */
 };
 
 /* One whole message. `text` has BUF_PADDING readable bytes behind it. */

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "fsop/journal.h"
 #include "policy/env.h"
 #include "server/conn.h"
 #include "server/environment.h"
@@ -232,6 +233,9 @@ static int server_init(struct server *s, const struct config *config, struct err
                        config->retained_output_bytes_per_process, err);
         if (r < 0)
                 return r;
+        struct err why = ERR_INIT;
+        if (journal_open(NULL, &s->journal, &why) < 0)
+                log_warn("temporary files are not recorded", "why=%s", log_quote(slice_from_str(why.text)));
         r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
         if (r < 0)
                 return r;
@@ -253,6 +257,7 @@ static void server_release(struct server *s)
         }
         if (!pool_free(s->pool, LIMIT_POOL_END_MS))
                 log_warn("file work is stuck", "remedy=look for a dead network file system");
+        s->journal = journal_close(s->journal);
         procs_release(&s->procs);
         sessions_release(s);
         s->assembly_timer = timer_free(s->assembly_timer);

@@ -16,6 +16,7 @@
 #include "proc/process.h"
 #include "server/config.h"
 
+struct journal;
 struct listener;
 
 /* Room in the scratch buffer for the rest of the read before: less than a frame head and a control frame. */
@@ -25,7 +26,8 @@ struct server {
         struct loop loop;
         const struct config *config;
         struct procs procs;
-        struct pool *pool; /* file work: whatever may block */
+        struct pool *pool;       /* file work: whatever may block */
+        struct journal *journal; /* of temporary files; NULL when none can be kept */
         struct listener *listener;
         char id[UUID_TEXT_BYTES]; /* of this life of the server */
 

@@ -1,0 +1,396 @@
+#include "proto/fs.h"
+
+#include "base/uri.h"
+#include "proto/sandbox.h"
+
+#include <errno.h>
+
+#define MODE_MAX 07777
+
+/* --- what they share ---------------------------------------------------------------------------------------------- */
+
+static void file_path_value(struct decoder *d, const struct json *value, struct slice *ret)
+{
+        decode_path_value(d, value, NULL, ret);
+        if (!d->has_failed)
+                return;
+        /* Everything else is a mistake of spelling; this is a path of somewhere else. */
+        struct slice ignored;
+        if (value->type == JSON_STRING &&
+            uri_to_path(d->arena, json_string(d->arena, d->doc, value), &ignored, NULL) == URI_FOREIGN)
+                d->err->rpc = RPC_INVALID_REQUEST;
+}
+
+void decode_file_path(struct decoder *d, const char *key, struct slice *ret)
+{
+        const struct json *v = decode_required(d, key);
+        if (v)
+                file_path_value(d, v, ret);
+}
+
+void decode_file_sandbox(struct decoder *d)
+{
+        const struct json *v = decode_peek(d, "sandbox");
+        if (v && !d->has_failed)
+                d->has_failed = sandbox_admit_files(d->arena, d->doc, v, d->err) < 0;
+}
+
+static void decode_follow(struct decoder *d, bool *ret)
+{
+        *ret = true;
+        decode_optional_bool(d, "followSymlinks", ret);
+}
+
+/* Absent and null mean the default. */
+static void decode_bool_or(struct decoder *d, const char *key, bool otherwise, bool *ret)
+{
+        *ret = otherwise;
+        if (decode_peek(d, key))
+                decode_bool(d, key, ret);
+}
+
+static void decode_u64(struct decoder *d, const char *key, uint64_t *ret)
+{
+        const struct json *v = decode_required(d, key);
+        if (v)
+                decode_u64_value(d, v, ret);
+}
+
+static void decode_mode(struct decoder *d, bool *ret_has, uint64_t *ret)
+{
+        decode_optional_u64_or_null(d, "mode", ret_has, ret);
+        if (*ret_has && *ret > MODE_MAX)
+                decode_fail(d, "mode: out of range");
+}
+
+static void decode_time_value(struct decoder *d, const char *key, const struct json *v, int64_t *ret)
+{
+        if (!d->has_failed && json_i64(d->doc, v, ret) < 0)
+                decode_fail(d, "%s: expected a number of milliseconds", key);
+}
+
+int fs_path_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                   struct err *err)
+{
+        struct fs_path *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsParams", err);
+        decode_file_path(&d, "path", &in->path);
+        decode_follow(&d, &in->follow);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+/* --- writeFile ---------------------------------------------------------------------------------------------------- */
+
+static int hex_value(char c)
+{
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        c = ascii_lower(c);
+        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static void decode_digest(struct decoder *d, uint8_t ret[FS_SHA256_BYTES])
+{
+        struct slice text = { 0 }, prefix = S("sha256:");
+        decode_string(d, "digest", &text);
+        if (d->has_failed)
+                return;
+        bool is_good = slice_starts(text, prefix) && text.n == prefix.n + 2 * FS_SHA256_BYTES;
+        for (size_t i = 0; is_good && i < FS_SHA256_BYTES; i++) {
+                int high = hex_value(text.p[prefix.n + 2 * i]), low = hex_value(text.p[prefix.n + 2 * i + 1]);
+                is_good = high >= 0 && low >= 0;
+                ret[i] = (uint8_t)(((unsigned)high << 4 | (unsigned)low) & 0xff);
+        }
+        if (!is_good)
+                decode_fail(d, "digest: expected sha256: and 64 hexadecimal digits");
+}
+
+static void decode_match(struct decoder *outer, const struct json *value, struct fs_write_file *in)
+{
+        struct decoder d;
+        const struct json *v;
+        bool is_absent = false;
+
+        decode_begin_inside(&d, outer, value, "IfMatch");
+        decode_own_members(&d);
+        if (decode_peek(&d, "absent")) {
+                decode_bool(&d, "absent", &is_absent);
+                in->match = FS_MATCH_ABSENT;
+                if (!d.has_failed && !is_absent)
+                        decode_fail(&d, "absent: must be true");
+        } else if (decode_peek(&d, "digest")) {
+                decode_digest(&d, in->digest);
+                in->match = FS_MATCH_DIGEST;
+        } else {
+                decode_u64(&d, "size", &in->size);
+                if ((v = decode_required(&d, "modifiedAtMs")))
+                        decode_time_value(&d, "modifiedAtMs", v, &in->modified_ms);
+                in->match = FS_MATCH_STAT;
+        }
+        decode_end_inside(outer, &d);
+}
+
+int fs_write_file_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                         struct err *err)
+{
+        struct fs_write_file *in = ret;
+        struct decoder d;
+        const struct json *v;
+
+        decode_begin(&d, a, doc, params, "FsWriteFileParams", err);
+        decode_file_path(&d, "path", &in->path);
+        decode_string(&d, "dataBase64", &in->data);
+        decode_follow(&d, &in->follow);
+        decode_file_sandbox(&d);
+        decode_own_members(&d);
+        decode_bool_or(&d, "atomic", true, &in->is_atomic);
+        decode_bool_or(&d, "createParents", false, &in->create_parents);
+        decode_mode(&d, &in->has_mode, &in->mode);
+        if ((v = decode_peek(&d, "ifMatch")))
+                decode_match(&d, v, in);
+        return decode_end(&d);
+}
+
+/* --- names and trees ---------------------------------------------------------------------------------------------- */
+
+int fs_create_directory_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
+                               void *ret, struct err *err)
+{
+        struct fs_create_directory *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsCreateDirectoryParams", err);
+        decode_file_path(&d, "path", &in->path);
+        decode_bool_or(&d, "recursive", true, &in->recursive);
+        decode_follow(&d, &in->follow);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_get_metadata_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                           struct err *err)
+{
+        struct fs_get_metadata *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsGetMetadataParams", err);
+        decode_file_path(&d, "path", &in->path);
+        decode_follow(&d, &in->follow);
+        decode_file_sandbox(&d);
+        decode_own_members(&d);
+        decode_bool_or(&d, "digest", false, &in->digest);
+        return decode_end(&d);
+}
+
+static void decode_walk_options(struct decoder *outer, const struct json *value, struct fs_walk *in)
+{
+        struct decoder d;
+
+        decode_begin_inside(&d, outer, value, "WalkOptions");
+        decode_u64(&d, "maxDepth", &in->max_depth);
+        decode_u64(&d, "maxDirectories", &in->max_directories);
+        decode_u64(&d, "maxEntries", &in->max_entries);
+        decode_bool(&d, "followDirectorySymlinks", &in->follow_directory_links);
+        decode_optional_bool(&d, "pruneHiddenDirectories", &in->prune_hidden);
+        decode_end_inside(outer, &d);
+}
+
+int fs_walk_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                   struct err *err)
+{
+        struct fs_walk *in = ret;
+        struct decoder d;
+        const struct json *v;
+
+        decode_begin(&d, a, doc, params, "FsWalkParams", err);
+        decode_file_path(&d, "path", &in->path);
+        if ((v = decode_required(&d, "options")))
+                decode_walk_options(&d, v, in);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_remove_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                     struct err *err)
+{
+        struct fs_remove *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsRemoveParams", err);
+        decode_file_path(&d, "path", &in->path);
+        decode_bool_or(&d, "recursive", true, &in->recursive);
+        decode_bool_or(&d, "force", true, &in->force);
+        decode_follow(&d, &in->follow);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_copy_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                   struct err *err)
+{
+        struct fs_copy *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsCopyParams", err);
+        decode_file_path(&d, "sourcePath", &in->source);
+        decode_file_path(&d, "destinationPath", &in->destination);
+        decode_bool(&d, "recursive", &in->recursive);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_rename_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                     struct err *err)
+{
+        struct fs_rename *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsRenameParams", err);
+        decode_own_members(&d);
+        decode_file_path(&d, "sourcePath", &in->source);
+        decode_file_path(&d, "destinationPath", &in->destination);
+        decode_bool_or(&d, "replace", true, &in->replace);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_symlink_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                      struct err *err)
+{
+        struct fs_symlink *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsSymlinkParams", err);
+        decode_own_members(&d);
+        decode_file_path(&d, "path", &in->path);
+        decode_string(&d, "target", &in->target);
+        if (!d.has_failed && (in->target.n == 0 || slice_has_nul(in->target)))
+                decode_fail(&d, "target: must not be empty or contain a NUL");
+        if (!d.has_failed)
+                in->target = slice_from(arena_dup(a, in->target), in->target.n);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_set_metadata_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                           struct err *err)
+{
+        struct fs_set_metadata *in = ret;
+        struct decoder d;
+        const struct json *v;
+
+        decode_begin(&d, a, doc, params, "FsSetMetadataParams", err);
+        decode_own_members(&d);
+        decode_file_path(&d, "path", &in->path);
+        decode_mode(&d, &in->has_mode, &in->mode);
+        if ((v = decode_peek(&d, "modifiedAtMs"))) {
+                in->has_modified = true;
+                decode_time_value(&d, "modifiedAtMs", v, &in->modified_ms);
+        }
+        decode_follow(&d, &in->follow);
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+/* --- handles ------------------------------------------------------------------------------------------------------ */
+
+int fs_open_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                   struct err *err)
+{
+        static const char *const modes[] = {
+                [FS_OPEN_READ] = "read", [FS_OPEN_REPLACE] = "replace", [FS_OPEN_RESUME] = "resume"
+        };
+        struct fs_open *in = ret;
+        struct decoder d;
+        size_t mode = FS_OPEN_READ;
+
+        decode_begin(&d, a, doc, params, "FsOpenParams", err);
+        decode_string(&d, "handleId", &in->handle_id);
+        decode_file_path(&d, "path", &in->path);
+        if (!d.has_failed && json_get(doc, d.object, S("mode")))
+                decode_variant(&d, "mode", modes, ARRAY_LEN(modes), &mode);
+        in->mode = (enum fs_open_mode)mode;
+        decode_file_sandbox(&d);
+        return decode_end(&d);
+}
+
+int fs_read_block_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                         struct err *err)
+{
+        struct fs_read_block *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsReadBlockParams", err);
+        decode_string(&d, "handleId", &in->handle_id);
+        decode_u64(&d, "offset", &in->offset);
+        decode_u64(&d, "len", &in->len);
+        return decode_end(&d);
+}
+
+int fs_write_block_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                          struct err *err)
+{
+        struct fs_write_block *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsWriteBlockParams", err);
+        decode_string(&d, "handleId", &in->handle_id);
+        decode_u64(&d, "offset", &in->offset);
+        decode_base64(&d, "chunk", &in->chunk);
+        return decode_end(&d);
+}
+
+int fs_close_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                    struct err *err)
+{
+        struct fs_close *in = ret;
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsCloseParams", err);
+        decode_string(&d, "handleId", &in->handle_id);
+        decode_own_members(&d);
+        decode_bool_or(&d, "sync", false, &in->sync);
+        return decode_end(&d);
+}
+
+/* --- discovery ---------------------------------------------------------------------------------------------------- */
+
+static void decode_root(struct decoder *outer, const struct json *value, struct discover_root *root)
+{
+        struct decoder d;
+        const struct json *v;
+
+        decode_begin_inside(&d, outer, value, "CapabilityRoot");
+        decode_string(&d, "id", &root->id);
+        decode_file_path(&d, "path", &root->path);
+        if ((v = decode_peek(&d, "path")) && v->type == JSON_STRING)
+                root->uri = json_string(d.arena, d.doc, v);
+        decode_file_sandbox(&d);
+        decode_end_inside(outer, &d);
+}
+
+int discover_roots_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                          struct err *err)
+{
+        struct discover_roots *in = ret;
+        struct decoder d;
+        size_t count = 0;
+
+        decode_begin(&d, a, doc, params, "CapabilityRootsDiscoverParams", err);
+        const struct json *list = decode_array(&d, "roots");
+        if (list) {
+                json_each (it, doc, list)
+                        count++;
+                if (count > DISCOVER_ROOTS_MAX)
+                        return err_set(err, RPC_INVALID_REQUEST, -EINVAL,
+                                       "capability root discovery accepts at most %d roots",
+                                       DISCOVER_ROOTS_MAX);
+                in->roots = arena_zalloc(a, MAX(count, (size_t)1) * sizeof(*in->roots));
+                json_each (it, doc, list)
+                        decode_root(&d, it, &in->roots[in->count++]);
+        }
+        return decode_end(&d);
+}

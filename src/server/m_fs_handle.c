@@ -1,0 +1,283 @@
+/* m_fs_handle: files in blocks: fs/open, fs/readBlock, fs/writeBlock, fs/close (PROTOCOL.md 9.3).
+ *
+ * Handles belong to the connection. Requests on one handle keep their order where it matters: what is sent behind an open
+ * finds the handle, what is sent behind a close does not.
+ */
+#include "base/base64.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "fsop/fsop.h"
+#include "proto/fs.h"
+#include "server/fs_internal.h"
+#include "server/job.h"
+#include "server/methods.h"
+#include "server/open_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static int unknown_handle(struct err *err, struct slice id)
+{
+        return err_set(err, RPC_NOT_FOUND, -ENOENT, "unknown file handle `%.*s`", SLICE(id));
+}
+
+/* --- open --------------------------------------------------------------------------------------------------------- */
+
+struct opening {
+        int fd;
+        uint64_t size;
+};
+
+static int prepare_open(struct job *job, struct err *err)
+{
+        const struct fs_open *in = job->params;
+        if (in->handle_id.n > OPEN_FILE_ID_BYTES)
+                return fsop_refuse(err, "file handle ID must not exceed %d bytes", OPEN_FILE_ID_BYTES);
+        job->key = in->handle_id;
+        job->is_exclusive = true;
+        job->is_change = in->mode != FS_OPEN_READ;
+        return 0;
+}
+
+static int begin_open(struct job *job, struct err *err)
+{
+        const struct fs_open *in = job->params;
+        struct map *handles = &job->conn->open_files;
+        if (open_file_find(handles, in->handle_id))
+                return fsop_refuse(err, "file handle `%.*s` already exists", SLICE(in->handle_id));
+        /* Opens that run at this moment count: none of them must find the table full when it is done. */
+        if (map_count(handles) + job->conn->files_opening >= OPEN_FILES_MAX)
+                return fsop_refuse(err, "at most %d file handles may be open per connection", OPEN_FILES_MAX);
+        struct opening *opening = mem_new(struct opening);
+        opening->fd = -1;
+        job->own = opening;
+        job->conn->files_opening++;
+        return 0;
+}
+
+/* For writing: only a regular file, and truncated only when it is one. */
+static int open_for_writing(const struct fs_open *in, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+        _close_ int fd = fsop_open(in->path.p, O_WRONLY | O_CREAT, 0666, true);
+        if (fd == -ENXIO || fd == -ENODEV)
+                return fsop_refuse(err, "path `%s` is not a file", in->path.p);
+        if (fd < 0)
+                return fsop_fail(err, fd);
+        if (fstat(fd, ret_st) < 0)
+                return fsop_fail(err, errno);
+        if (!S_ISREG(ret_st->st_mode))
+                return fsop_refuse(err, "path `%s` is not a file", in->path.p);
+        if (in->mode == FS_OPEN_REPLACE && ret_st->st_size > 0 && ftruncate(fd, 0) < 0)
+                return fsop_fail(err, errno);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+static int run_open(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct fs_open *in = job->params;
+        struct opening *opening = job->own;
+        struct stat st;
+        int r = in->mode == FS_OPEN_READ ? fsop_open_regular(in->path.p, true, &opening->fd, &st, err)
+                                         : open_for_writing(in, &opening->fd, &st, err);
+        if (r < 0)
+                return r;
+        jsonw_object(w);
+        jsonw_member_string(w, "handleId", in->handle_id);
+        if (in->mode == FS_OPEN_RESUME)
+                jsonw_member_u64(w, "size", (uint64_t)st.st_size);
+        jsonw_object_end(w);
+        return 0;
+}
+
+static void settle_open(struct job *job)
+{
+        const struct fs_open *in = job->params;
+        struct opening *opening = job->own;
+        job->conn->files_opening--;
+        if (!job->err)
+                open_file_put(&job->conn->open_files,
+                              open_file_new(job->server, in->handle_id, TAKE_FD(opening->fd)));
+}
+
+static void release_open(struct job *job)
+{
+        struct opening *opening = job->own;
+        if (opening)
+                fd_close(opening->fd);
+        free(opening);
+}
+
+static const struct job_class open_class = {
+        .prepare = prepare_open,
+        .begin = begin_open,
+        .run = run_open,
+        .settle = settle_open,
+        .release = release_open,
+};
+
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
+
+static int borrow_handle(struct job *job, struct slice id, struct err *err)
+{
+        struct open_file *h = open_file_find(&job->conn->open_files, id);
+        if (!h)
+                return unknown_handle(err, id);
+        job->own = open_file_ref(h);
+        return 0;
+}
+
+static void release_handle(struct job *job)
+{
+        job->own = open_file_unref(job->own);
+}
+
+static int prepare_read(struct job *job, struct err *err)
+{
+        const struct fs_read_block *in = job->params;
+        job->key = in->handle_id;
+        if (in->len < 1 || in->len > FILE_BLOCK_BYTES)
+                return fsop_refuse(err, "file read block length must be between 1 and %d", FILE_BLOCK_BYTES);
+        return 0;
+}
+
+static int begin_read(struct job *job, struct err *err)
+{
+        const struct fs_read_block *in = job->params;
+        return borrow_handle(job, in->handle_id, err);
+}
+
+/* Up to `n` bytes: fewer only at the end of the file. */
+static ssize_t read_at(int fd, char *to, size_t n, uint64_t offset)
+{
+        size_t done = 0;
+        while (done < n) {
+                if (offset + done > INT64_MAX)
+                        return done > 0 ? (ssize_t)done : -EINVAL;
+                ssize_t r = pread(fd, to + done, n - done, (off_t)(offset + done));
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0)
+                        return -errno;
+                if (r == 0)
+                        break;
+                done += (size_t)r;
+        }
+        return (ssize_t)done;
+}
+
+static int run_read(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct fs_read_block *in = job->params;
+        _free_ char *bytes = mem_alloc(in->len);
+        ssize_t n = read_at(open_file_fd(job->own), bytes, in->len, in->offset);
+        if (n < 0)
+                return fsop_fail(err, (int)n);
+        jsonw_object(w);
+        jsonw_key(w, "chunk");
+        jsonw_base64(w, slice_from(bytes, (size_t)n));
+        jsonw_member_bool(w, "eof", (size_t)n < in->len);
+        jsonw_object_end(w);
+        return 0;
+}
+
+/* A read error closes the handle; one that is not open for reading is only told so. */
+static void settle_read(struct job *job)
+{
+        const struct fs_read_block *in = job->params;
+        if (job->err && job->err->os_errno != EBADF)
+                open_file_drop(&job->conn->open_files, in->handle_id);
+}
+
+static const struct job_class read_class = {
+        .prepare = prepare_read,
+        .begin = begin_read,
+        .run = run_read,
+        .settle = settle_read,
+        .release = release_handle,
+};
+
+static int prepare_write(struct job *job, struct err *err)
+{
+        const struct fs_write_block *in = job->params;
+        job->key = in->handle_id;
+        if (in->chunk.n < 1 || in->chunk.n > FILE_BLOCK_BYTES)
+                return fsop_refuse(err, "file write block length must be between 1 and %d", FILE_BLOCK_BYTES);
+        return 0;
+}
+
+static int begin_write(struct job *job, struct err *err)
+{
+        const struct fs_write_block *in = job->params;
+        return borrow_handle(job, in->handle_id, err);
+}
+
+static int run_write(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct fs_write_block *in = job->params;
+        size_t done = 0;
+        while (done < in->chunk.n) {
+                if (in->offset > INT64_MAX - in->chunk.n)
+                        return fsop_fail(err, EFBIG);
+                ssize_t r = pwrite(open_file_fd(job->own), in->chunk.p + done, in->chunk.n - done,
+                                   (off_t)(in->offset + done));
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0)
+                        return fsop_fail(err, errno);
+                done += (size_t)r;
+        }
+        fs_write_nothing(w);
+        return 0;
+}
+
+static const struct job_class write_class = {
+        .is_change = true,
+        .prepare = prepare_write,
+        .begin = begin_write,
+        .run = run_write,
+        .release = release_handle,
+};
+
+/* --- close -------------------------------------------------------------------------------------------------------- */
+
+static int prepare_close(struct job *job, UNUSED struct err *err)
+{
+        const struct fs_close *in = job->params;
+        job->key = in->handle_id;
+        job->is_exclusive = true;
+        return 0;
+}
+
+/* Its name is free at once; the file is closed when the last request that uses it is done. */
+static int begin_close(struct job *job, UNUSED struct err *err)
+{
+        const struct fs_close *in = job->params;
+        struct map *handles = &job->conn->open_files;
+        struct open_file *h = open_file_find(handles, in->handle_id);
+        job->own = h ? open_file_ref(h) : NULL;
+        open_file_drop(handles, in->handle_id);
+        return 0;
+}
+
+static int run_close(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct fs_close *in = job->params;
+        if (job->own && in->sync && fsync(open_file_fd(job->own)) < 0)
+                return fsop_fail(err, errno);
+        fs_write_nothing(w);
+        return 0;
+}
+
+static const struct job_class close_class = {
+        .prepare = prepare_close,
+        .begin = begin_close,
+        .run = run_close,
+        .release = release_handle,
+};
+
+const struct method m_fs_open = { FS_METHOD("fs/open", fs_open), .job = &open_class };
+const struct method m_fs_read_block = { FS_METHOD("fs/readBlock", fs_read_block), .job = &read_class };
+const struct method m_fs_write_block = { FS_METHOD("fs/writeBlock", fs_write_block), .job = &write_class };
+const struct method m_fs_close = { FS_METHOD("fs/close", fs_close), .job = &close_class };

@@ -1,0 +1,112 @@
+/* m_fs_read: fs/readFile: whole files in pieces, each read and encoded when the queue has room for it, so that the size
+ * of a file costs no memory. */
+#include "base/base64.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "fsop/fsop.h"
+#include "proto/fs.h"
+#include "server/fs_internal.h"
+#include "server/job.h"
+#include "server/methods.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* Encoded, with the beginning of the answer in front, it is just below LIMIT_FRAME_OUT_BYTES; a multiple of three. */
+#define PIECE_BYTES (765 * KIB)
+
+struct reading {
+        int fd;
+        uint64_t done;
+        char *piece;
+};
+
+static void release_reading(struct job *job)
+{
+        struct reading *reading = job->own;
+        if (!reading)
+                return;
+        fd_close(reading->fd);
+        free(reading->piece);
+        free(reading);
+}
+
+/* Opens the file. Refuses what could not be sent: after the first byte of an answer there is no way back. */
+static int begin_reading(struct job *job, const struct fs_path *in, struct stat *ret_st, struct err *err)
+{
+        struct reading *reading = mem_new(struct reading);
+        reading->fd = -1;
+        job->own = reading;
+        int r = fsop_open_regular(in->path.p, in->follow, &reading->fd, ret_st, err);
+        if (r < 0)
+                return r;
+        if (ret_st->st_size > LIMIT_READ_FILE_BYTES)
+                return fsop_refuse(err, "file is too large to read: limit is %lld bytes",
+                                   LIMIT_READ_FILE_BYTES);
+        if (base64_encoded_size((size_t)ret_st->st_size) + 1024 > job->max_message)
+                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+        return 0;
+}
+
+/* Up to `room` bytes: fewer only at the end of the file. */
+static ssize_t read_full(struct reading *reading, char *to, size_t room)
+{
+        size_t n = 0;
+        while (n < room) {
+                ssize_t r = pread(reading->fd, to + n, room - n, (off_t)(reading->done + n));
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0)
+                        return -errno;
+                if (r == 0)
+                        break;
+                n += (size_t)r;
+        }
+        return (ssize_t)n;
+}
+
+static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct fs_path *in = job->params;
+        struct reading *reading = job->own;
+        size_t room = PIECE_BYTES;
+        if (!reading) {
+                struct stat st;
+                int r = begin_reading(job, in, &st, err);
+                if (r < 0)
+                        return r;
+                reading = job->own;
+                /* One byte more shows the end at once; files of /proc say that they are empty. */
+                if (st.st_size > 0 && (size_t)st.st_size < room)
+                        room = ((size_t)st.st_size / 3 + 1) * 3;
+                jsonw_object(w);
+                jsonw_key(w, "dataBase64");
+                jsonw_raw(w, S("\""));
+        }
+        if (!reading->piece)
+                reading->piece = mem_alloc(room);
+        ssize_t n = read_full(reading, reading->piece, room);
+        if (n < 0)
+                return fsop_fail(err, (int)n);
+        reading->done += (size_t)n;
+        bool has_more = (size_t)n == room;
+        if (reading->done > (uint64_t)LIMIT_READ_FILE_BYTES ||
+            base64_encoded_size(reading->done) + 1024 > job->max_message)
+                return err_set(err, 0, -EFBIG, "file has grown while it was read");
+        char *to;
+        if (buf_reserve(w->out, base64_encoded_size((size_t)n) + 2, &to) < 0)
+                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+        buf_commit(w->out, base64_encode(to, reading->piece, (size_t)n));
+        if (has_more && room < PIECE_BYTES) {
+                free(TAKE(reading->piece)); /* it grew: whole pieces from now on */
+        } else if (!has_more) {
+                if (buf_append(w->out, S("\"}")) < 0)
+                        return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+        }
+        return has_more ? 1 : 0;
+}
+
+static const struct job_class read_file = { .run = run_read_file, .release = release_reading };
+
+const struct method m_fs_read_file = { FS_METHOD("fs/readFile", fs_path), .job = &read_file };
