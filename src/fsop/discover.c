@@ -1,0 +1,288 @@
+/* discover: plugins and skills below a root.
+ *
+ * The order in which files are read is the order of warnings, and decides who gets the bytes of the root: the root's own
+ * plugin, manifests, skills.
+ */
+#include "fsop/discover.h"
+
+#include "base/mem.h"
+#include "fsop/finder_internal.h"
+#include "fsop/walk.h"
+
+#include <errno.h>
+
+#define DECLARED_BYTES_MAX \
+        ((size_t)64 * 1024) /* of a path in a manifest with the root's; the system takes less */
+
+/* The first that can be read is the plugin's. */
+static const struct slice manifest_names[] = {
+        S("/.codex-plugin/plugin.json"),
+        S("/.claude-plugin/plugin.json"),
+        S("/.cursor-plugin/plugin.json"),
+};
+
+struct search {
+        struct finder finder;
+        struct discovery *ret;
+        struct slice root; /* without a slash at the end: empty for "/" */
+        struct slice
+                own; /* the directory of the manifest that names the root; p is NULL when there is none */
+        manifest_read read_manifest;
+        size_t namespaces_room, skills_room;
+};
+
+/* A file that the walk saw. */
+struct candidate {
+        const char *key; /* the URI that sorts it */
+        size_t rank;     /* among those of the same key */
+        const char *path;
+};
+
+struct candidates {
+        struct candidate *items;
+        size_t count, room;
+};
+
+static const char *joined(struct search *s, struct slice directory, struct slice name)
+{
+        return arena_printf(s->finder.arena, "%.*s%.*s", SLICE(directory), SLICE(name));
+}
+
+static bool find_manifest(struct search *s, struct slice directory, struct found_file *ret)
+{
+        for (size_t i = 0; i < ARRAY_LEN(manifest_names); i++)
+                if (finder_find(&s->finder, joined(s, directory, manifest_names[i]), ret))
+                        return true;
+        return false;
+}
+
+/* The path below the root that a manifest declares, or NULL with a warning: it starts with "./" and never goes up. */
+static const char *declared_path(struct search *s, struct slice member, struct slice text)
+{
+        const char *complaint = NULL;
+        _buf_ struct buf path = BUF_INIT(DECLARED_BYTES_MAX);
+
+        if (!slice_starts(text, S("./")))
+                complaint = "path must start with `./`";
+        else if (text.n == 2 || text.p[2] == '/' || slice_has_nul(text) || buf_append(&path, s->root) < 0)
+                complaint = "path must remain below the capability root";
+
+        for (struct slice rest = text; !complaint && rest.n > 0;) {
+                struct slice part = slice_split(&rest, '/');
+                if (part.n == 0 || slice_eq(part, S(".")))
+                        continue;
+                if (slice_eq(part, S("..")) || buf_append_char(&path, '/') < 0 || buf_append(&path, part) < 0)
+                        complaint = "path must remain below the capability root";
+        }
+        if (!complaint)
+                return arena_dup(s->finder.arena, path.n > 0 ? buf_slice(&path) : S("/"));
+
+        finder_warn(&s->finder, "ignoring %.*s in %s: %s", SLICE(member),
+                    finder_uri(&s->finder, s->ret->manifest.path), complaint);
+        return NULL;
+}
+
+/* A file beside the manifest: where the manifest says, else under its usual name. */
+static bool find_config(struct search *s, struct slice member, struct slice usual_name,
+                        struct found_file *ret)
+{
+        const char *path = NULL;
+        struct slice text;
+        enum manifest_says says = s->read_manifest(s->finder.arena, s->ret->manifest.contents, member, &text);
+
+        if (says == MANIFEST_OBJECT && slice_eq(member, S("mcpServers")))
+                return false; /* the manifest itself holds them */
+        if (says == MANIFEST_STRING)
+                path = declared_path(s, member, text);
+        return finder_find(&s->finder, path ? path : joined(s, s->root, usual_name), ret);
+}
+
+static void find_plugin(struct search *s)
+{
+        struct discovery *d = s->ret;
+
+        d->has_plugin = find_manifest(s, s->root, &d->manifest);
+        if (!d->has_plugin)
+                return;
+        d->has_mcp_config = find_config(s, S("mcpServers"), S("/.mcp.json"), &d->mcp_config);
+        d->has_apps_config = find_config(s, S("apps"), S("/.app.json"), &d->apps_config);
+}
+
+static int by_key(const void *x, const void *y)
+{
+        const struct candidate *a = x, *b = y;
+
+        int order = strcmp(a->key, b->key);
+        return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void add_namespace(struct search *s, const struct found_file *file)
+{
+        struct discovery *d = s->ret;
+
+        d->namespace_manifests = finder_grown(&s->finder, d->namespace_manifests, d->namespace_count,
+                                              &s->namespaces_room, sizeof(d->namespace_manifests[0]));
+        d->namespace_manifests[d->namespace_count++] = *file;
+}
+
+/* The manifest of the root, else of the nearest directory above it. */
+static void find_own_namespace(struct search *s)
+{
+        struct found_file file;
+
+        if (s->ret->has_plugin) {
+                s->own = s->root;
+                add_namespace(s, &s->ret->manifest);
+                return;
+        }
+        for (struct slice directory = s->root; directory.n > 0;) {
+                do
+                        directory.n--;
+                while (directory.n > 0 && directory.p[directory.n] != '/');
+                if (find_manifest(s, directory, &file)) {
+                        s->own = directory;
+                        add_namespace(s, &file);
+                        return;
+                }
+        }
+}
+
+static bool ends(struct slice s, struct slice suffix)
+{
+        return s.n >= suffix.n && memcmp(s.p + s.n - suffix.n, suffix.p, suffix.n) == 0;
+}
+
+static void add_candidate(struct search *s, struct candidates *c, struct slice key, size_t rank,
+                          struct slice path)
+{
+        c->items = finder_grown(&s->finder, c->items, c->count, &c->room, sizeof(c->items[0]));
+        c->items[c->count++] = (struct candidate){
+                .key = finder_uri(&s->finder, key),
+                .rank = rank,
+                .path = path.p,
+        };
+}
+
+static void sort_candidates(struct candidates *c)
+{
+        if (c->count > 0)
+                qsort(c->items, c->count, sizeof(c->items[0]), by_key);
+}
+
+/* One manifest for each directory that has some, whether it can be read or not. */
+static void find_namespaces(struct search *s, const struct walk_result *walk)
+{
+        struct candidates c = { 0 };
+        struct found_file file;
+
+        for (size_t i = 0; i < walk->count; i++) {
+                struct slice path = walk->items[i].path;
+                for (size_t k = 0; !walk->items[i].is_directory && k < ARRAY_LEN(manifest_names); k++)
+                        if (ends(path, manifest_names[k]))
+                                add_candidate(s, &c, slice_from(path.p, path.n - manifest_names[k].n), k,
+                                              path);
+        }
+        sort_candidates(&c);
+
+        const char *own = s->own.p ? finder_uri(&s->finder, s->own) : "";
+        for (size_t i = 0; i < c.count; i++) {
+                bool is_first = i == 0 || strcmp(c.items[i].key, c.items[i - 1].key) != 0;
+                bool is_own = strcmp(c.items[i].key, own) == 0;
+                if (is_first && !is_own && finder_find(&s->finder, c.items[i].path, &file))
+                        add_namespace(s, &file);
+        }
+}
+
+static void find_skills(struct search *s, const struct walk_result *walk)
+{
+        struct discovery *d = s->ret;
+        struct slice name = S("/SKILL.md");
+        struct candidates c = { 0 };
+
+        for (size_t i = 0; i < walk->count; i++)
+                if (!walk->items[i].is_directory && ends(walk->items[i].path, name))
+                        add_candidate(s, &c, walk->items[i].path, 0, walk->items[i].path);
+        sort_candidates(&c);
+
+        for (size_t i = 0; i < c.count; i++) {
+                struct found_skill skill = { 0 };
+                if (!finder_find(&s->finder, c.items[i].path, &skill.instructions))
+                        continue;
+
+                struct slice directory = skill.instructions.path;
+                directory.n -= name.n;
+                skill.has_metadata = finder_find(&s->finder, joined(s, directory, S("/agents/openai.yaml")),
+                                                 &skill.metadata);
+                d->skills = finder_grown(&s->finder, d->skills, d->skill_count, &s->skills_room,
+                                         sizeof(d->skills[0]));
+                d->skills[d->skill_count++] = skill;
+        }
+}
+
+/* Why the root cannot be used; NULL when it can. */
+static const char *root_error(struct search *s, struct walk_result *ret_walk)
+{
+        static const struct walk_options options = {
+                .max_depth = DISCOVER_DEPTH,
+                .max_directories = DISCOVER_DIRECTORIES,
+                .max_entries = DISCOVER_ENTRIES,
+                .follow_directory_links = true,
+        };
+        struct arena *a = s->finder.arena;
+        const char *path = s->root.n > 0 ? arena_dup(a, s->root) : "/",
+                   *uri = finder_uri(&s->finder, s->root);
+        struct err err = ERR_INIT;
+        struct stat st;
+
+        if (stat(path, &st) < 0) {
+                fsop_fail(&err, errno);
+                return arena_printf(a, "failed to inspect capability root %s: %s", uri, err.text);
+        }
+        if (!S_ISDIR(st.st_mode))
+                return arena_printf(a, "capability root %s is not a directory", uri);
+        if (fsop_walk(a, path, &options, ret_walk, &err) < 0)
+                return arena_printf(a, "failed to inspect capability root %s: %s", uri, err.text);
+        return NULL;
+}
+
+static void tell_of_walk(struct search *s, const struct walk_result *walk)
+{
+        for (size_t i = 0; i < walk->error_count; i++)
+                finder_warn(&s->finder, "failed to scan capability path %s: %s",
+                            finder_uri(&s->finder, walk->errors[i].path), walk->errors[i].message);
+        if (walk->is_truncated)
+                finder_warn(&s->finder, "capability scan reached its traversal limit (root: %s)",
+                            finder_uri(&s->finder, s->root));
+}
+
+static void search_release(struct search *s)
+{
+        finder_release(&s->finder);
+}
+
+void fsop_discover(struct arena *a, const char *root, manifest_read read_manifest, struct discovery *ret)
+{
+        CLEANUP(search_release)
+        struct search s = {
+                .ret = ret,
+                .root = slice_from_str(root),
+                .read_manifest = read_manifest,
+        };
+        struct walk_result walk;
+
+        *ret = (struct discovery){ 0 };
+        finder_init(&s.finder, a);
+        while (s.root.n > 0 && s.root.p[s.root.n - 1] == '/')
+                s.root.n--;
+
+        ret->error = root_error(&s, &walk);
+        if (ret->error)
+                return;
+        tell_of_walk(&s, &walk);
+        find_plugin(&s);
+        find_own_namespace(&s);
+        find_namespaces(&s, &walk);
+        find_skills(&s, &walk);
+        ret->warnings = s.finder.warnings;
+        ret->warning_count = s.finder.warning_count;
+}
