@@ -1,0 +1,11 @@
+/* keep: what makes a file the file that it is, besides its content, put onto the one that takes its place. */
+#pragma once
+
+#include "base/compat.h"
+
+#include <sys/stat.h>
+
+/* Owner, group, ACL and extended attributes of `from` (whose stat is `st`) onto `to`; the mode is the caller's. Labels and
+ * capabilities ("security.") are left to the kernel: writing would take the latter away too. -errno when something cannot
+ * be kept; `to` is then fit for the dustbin only. */
+NODISCARD int keep_attributes(int from, int to, const struct stat *st);

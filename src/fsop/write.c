@@ -1,0 +1,326 @@
+/* write: a file gets new content, whole or not at all.
+ *
+ * Beside the target when that changes nothing but the content, in place otherwise (write.h says when). What cannot be
+ * known before it is tried (no room beside it, a mount point) goes over to in place when it shows.
+ */
+#include "fsop/write.h"
+
+#include "base/mem.h"
+#include "fsop/edit.h"
+#include "fsop/name_lock_internal.h"
+#include "fsop/room_internal.h"
+#include "fsop/write_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define FIND_TRIES 64 /* the file comes and goes under our hands */
+
+/* ---- Begin */
+
+/* What is known before anything is tried. */
+static bool must_stay_in_place(const struct writer *w)
+{
+        if (!w->o.is_atomic)
+                return true;
+        if (w->target < 0)
+                return false;
+        /* A set-id bit that only its owner could have set is the kernel's to keep or to take. */
+        return w->is_linked || w->st.st_nlink != 1 || ((w->st.st_mode & 06000) && geteuid() != 0);
+}
+
+static int begin_exists(struct writer *w, int why, const struct current *c)
+{
+        struct stat st;
+
+        /* Something that cannot be written is not absent. */
+        if (w->o.match == MATCH_ABSENT &&
+            fstatat(w->at.dirfd, w->at.name, &st, w->o.follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0)
+                return write_conflict(c, &st, false);
+        return fsop_fail(c->err, why);
+}
+
+/* Finds and opens all that is needed. In place the name is locked first and the file looked up then: who waited for the
+ * lock may find another file under the name. */
+static int writer_prepare(struct writer *w, const struct current *c)
+{
+        for (int i = 0; i < FIND_TRIES; i++) {
+                int r = writer_find(w);
+                if (r < 0)
+                        return begin_exists(w, r, c);
+
+                bool is_stream = w->target >= 0 && !S_ISREG(w->st.st_mode);
+                if (is_stream && !w->o.follow)
+                        return fsop_refuse(c->err, "path is not a regular file");
+
+                bool is_in_place = !is_stream && must_stay_in_place(w);
+                if (is_in_place && !w->lock) {
+                        r = name_lock_take(w->at.dirfd, w->at.name, &w->lock);
+                        if (r < 0)
+                                return fsop_fail(c->err, r);
+                        continue;
+                }
+
+                r = writer_match(w, w->target, &w->st, c);
+                if (r < 0 || is_stream)
+                        return r;
+
+                if (!is_in_place) {
+                        r = writer_make_temp(w);
+                        if (r == 0 || w->target < 0)
+                                return r < 0 ? fsop_fail(c->err, r) : 0;
+                        w->o.is_atomic =
+                                false; /* nothing can be put beside it, or it would not be the same */
+                        continue;
+                }
+
+                bool is_new = w->target < 0;
+                r = is_new ? writer_make_in_place(w) : writer_secure_room(w, w->o.size);
+                if (is_new && r == -EEXIST)
+                        continue;
+                return r < 0 ? fsop_fail(c->err, r) : 0;
+        }
+        return fsop_fail(c->err, EAGAIN);
+}
+
+int writer_begin(struct entry *at, const struct write_options *o, struct writer **ret,
+                 struct fs_meta *ret_current, bool *ret_exists, struct err *err)
+{
+        struct writer *w = mem_new(struct writer);
+
+        w->o = *o;
+        w->at = *at;
+        at->dirfd = -1;
+        w->target = w->temp = w->slot = -1;
+
+        int r = writer_prepare(w, &(struct current){ ret_current, ret_exists, err });
+        if (r < 0) {
+                (void)fsop_write_abort(w);
+                return r;
+        }
+
+        bool is_old = w->target >= 0 && !w->is_made;
+        w->has_mode = is_old ? writer_is_replacing(w) : o->has_mode;
+        w->mode = (is_old ? w->st.st_mode : o->mode) & 07777;
+        *ret = w;
+        return 0;
+}
+
+static int make_parents(const char *path, bool follow, struct err *err)
+{
+        char parent[PATH_MAX];
+        size_t end = strlen(path);
+
+        while (end > 0 && path[end - 1] == '/')
+                end--;
+        while (end > 0 && path[end - 1] != '/')
+                end--;
+        if (end >= sizeof(parent))
+                return fsop_fail(err, ENAMETOOLONG);
+        memcpy(parent, path, end);
+        parent[end] = '\0';
+        return fsop_create_directory(parent, true, follow, err);
+}
+
+int fsop_write_begin(const char *path, const struct write_options *o, struct writer **ret,
+                     struct fs_meta *ret_current, bool *ret_exists, struct err *err)
+{
+        if (entry_is_unnamed(path))
+                return o->follow ? fsop_fail(err, EISDIR) : fsop_refuse(err, "path must name an entry");
+
+        bool may_be_absent = o->match == MATCH_ANY || o->match == MATCH_ABSENT;
+        _entry_ struct entry at = ENTRY_INIT;
+        int r = entry_open(path, o->follow, &at);
+        if (r == -ENOENT && !may_be_absent)
+                return write_conflict(&(struct current){ ret_current, ret_exists, err }, NULL, false);
+        if (r == -ENOENT && o->create_parents) {
+                r = make_parents(path, o->follow, err);
+                if (r < 0)
+                        return r;
+                r = entry_open(path, o->follow, &at);
+        }
+        if (r < 0)
+                return fsop_fail(err, r);
+        return writer_begin(&at, o, ret, ret_current, ret_exists, err);
+}
+
+/* ---- Data */
+
+int writer_fd(const struct writer *w)
+{
+        return writer_is_replacing(w) ? w->temp : w->target;
+}
+
+void writer_set_written(struct writer *w, uint64_t bytes)
+{
+        w->written = bytes;
+}
+
+void writer_set_mode(struct writer *w, mode_t mode)
+{
+        w->has_mode = true;
+        w->mode = mode & 07777;
+}
+
+static int put(struct writer *w, struct slice *bytes)
+{
+        while (bytes->n > 0) {
+                ssize_t n = write(writer_fd(w), bytes->p, bytes->n);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return n < 0 ? -errno : -ENOSPC;
+                bytes->p += n;
+                bytes->n -= (size_t)n;
+                w->written += (uint64_t)n;
+        }
+        return 0;
+}
+
+int fsop_write_data(struct writer *w, struct slice bytes, struct err *err)
+{
+        int r = put(w, &bytes);
+        /* No room beside it. In place there may be, but a match could not be checked any more. */
+        if ((r == -ENOSPC || r == -EDQUOT) && w->o.match == MATCH_ANY) {
+                r = writer_go_in_place(w, r);
+                if (r == 0)
+                        r = put(w, &bytes);
+        }
+        return r < 0 ? fsop_fail(err, r) : 0;
+}
+
+/* ---- Commit */
+
+/* The mode that the file shall have, and its metadata. */
+static int finish(struct writer *w, struct fs_meta *ret)
+{
+        int fd = writer_fd(w);
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (w->has_mode && S_ISREG(st.st_mode) && (st.st_mode & 07777) != w->mode) {
+                if (fchmod(fd, w->mode) < 0)
+                        return -errno;
+                st.st_mode = (st.st_mode & S_IFMT) | w->mode;
+        }
+        if (ret)
+                fs_meta_from_stat(&st, ret);
+        return 0;
+}
+
+static int finish_in_place(struct writer *w, struct fs_meta *ret)
+{
+        bool is_longer = w->written < (uint64_t)w->st.st_size || w->written == 0;
+
+        /* Only now, when all of the new is there, the rest of the old goes. */
+        if (S_ISREG(w->st.st_mode) && (is_longer || (w->has_room && w->written < w->o.size)) &&
+            ftruncate(w->target, (off_t)w->written) < 0)
+                return -errno;
+        return finish(w, ret);
+}
+
+/* Exact: what appeared meanwhile stays, and is -EEXIST. */
+static int rename_to_absent(const struct writer *w)
+{
+        if (renameat2(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, RENAME_NOREPLACE) == 0)
+                return 0;
+        if (errno != EINVAL && errno != ENOSYS)
+                return -errno;
+        if (linkat(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, 0) < 0)
+                return -errno;
+        (void)unlinkat(w->at.dirfd, w->temp_name, 0);
+        return 0;
+}
+
+static int rename_over(const struct writer *w)
+{
+        if (w->o.match == MATCH_ABSENT)
+                return rename_to_absent(w);
+        return renameat(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name) < 0 ? -errno : 0;
+}
+
+static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct current *c)
+{
+        struct fs_meta meta;
+
+        int r = finish(w, &meta);
+        if (r == 0 && !w->lock)
+                r = name_lock_take(w->at.dirfd, w->at.name, &w->lock);
+        if (r < 0)
+                return fsop_fail(c->err, r);
+        r = writer_match_again(w, c);
+        if (r < 0)
+                return r;
+
+        r = rename_over(w);
+        if (r == -EEXIST && w->o.match == MATCH_ABSENT) {
+                struct stat st;
+                bool is_there = fstatat(w->at.dirfd, w->at.name, &st, 0) == 0;
+                return write_conflict(c, is_there ? &st : NULL, false);
+        }
+        if (r == 0) {
+                w->temp = fd_close(w->temp);
+                if (ret)
+                        *ret = meta;
+                return 0;
+        }
+
+        /* A mount point, or a directory in which what others own may not be replaced. */
+        r = writer_go_in_place(w, r);
+        if (r == 0) {
+                w->has_mode = false;
+                r = finish_in_place(w, ret);
+        }
+        return r < 0 ? fsop_fail(c->err, r) : 0;
+}
+
+int fsop_write_commit(struct writer *w, struct fs_meta *ret, struct fs_meta *ret_current, bool *ret_exists,
+                      struct err *err)
+{
+        int r;
+
+        if (writer_is_replacing(w)) {
+                r = commit_replacing(w, ret, &(struct current){ ret_current, ret_exists, err });
+        } else {
+                r = finish_in_place(w, ret);
+                if (r < 0)
+                        fsop_fail(err, r);
+        }
+        if (r == 0) {
+                w->is_made = false; /* it stays */
+                w->has_room = false;
+        }
+        (void)fsop_write_abort(w);
+        return r;
+}
+
+static void abort_in_place(struct writer *w)
+{
+        struct stat st;
+
+        if (w->is_made) {
+                bool is_ours = fstatat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                               st.st_dev == w->st.st_dev && st.st_ino == w->st.st_ino;
+                if (is_ours)
+                        (void)unlinkat(w->at.dirfd, w->at.name, 0);
+        } else if (w->has_room && w->written == 0) {
+                room_release(w->target, &w->st);
+        }
+}
+
+struct writer *fsop_write_abort(struct writer *w)
+{
+        if (!w)
+                return NULL;
+        writer_drop_temp(w);
+        if (w->target >= 0)
+                abort_in_place(w);
+        w->target = fd_close(w->target);
+        w->lock = name_lock_release(w->lock);
+        entry_release(&w->at);
+        free(w);
+        return NULL;
+}
