@@ -3,6 +3,8 @@
 
 #include "fsop/fsop.h"
 
+struct journal;
+
 /* `recursive`: parents too, and an existing directory is fine. */
 NODISCARD int fsop_create_directory(const char *path, bool recursive, bool follow, struct err *err);
 
@@ -22,5 +24,7 @@ NODISCARD int fsop_set_metadata(const char *path, const struct fs_changes *c, bo
  * the tree that it was pointed at, whatever is swapped meanwhile, and never follows a link. */
 NODISCARD int fsop_remove(const char *path, bool recursive, bool force, bool follow, struct err *err);
 
-/* A file onto itself, or onto another name of itself, keeps its content. Trees merge. PROTOCOL.md 9.3, fs/copy. */
-NODISCARD int fsop_copy(const char *from, const char *to, bool recursive, struct err *err);
+/* A file onto itself, or onto another name of itself, keeps its content. Trees merge; below the destination no link is
+ * followed: what would have to go through one is EEXIST. `journal` as in write.h. PROTOCOL.md 9.3, fs/copy. */
+NODISCARD int fsop_copy(const char *from, const char *to, bool recursive, struct journal *journal,
+                        struct err *err);
