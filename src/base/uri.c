@@ -326,7 +326,10 @@ enum uri_result uri_to_path(struct arena *a, struct slice text, struct slice *re
         if (text.n > 0 && text.p[0] == '/') {
                 if (slice_has_nul(text))
                         return URI_NUL;
-                *ret_path = slice_from(arena_dup(a, text), text.n);
+                char *path = arena_dup(a, text);
+                size_t n = normalise_path(path, text.n);
+                path[n] = 0;
+                *ret_path = slice_from(path, n);
                 return URI_OK;
         }
 

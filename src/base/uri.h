@@ -1,7 +1,8 @@
 /* uri: the two spellings of a path on the wire, and back.
  *
- * A string that begins with '/' is a native absolute path, taken byte for byte. One whose scheme is `file` (any case)
- * is a URI: percent-decoded to bytes, `.` and `..` and a trailing slash removed lexically, host empty or localhost.
+ * A string that begins with '/' is a native absolute path: no byte of a name is changed. One whose scheme is `file` (any
+ * case) is a URI: percent-decoded to bytes, host empty or localhost. Of both `.`, `..`, doubled slashes and those at the
+ * end are removed lexically, so that both spellings of a path are one path.
  * Paths are bytes without NUL, not text. Pure functions; nothing here looks at the file system.
  */
 #pragma once

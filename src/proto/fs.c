@@ -9,15 +9,19 @@
 
 /* --- what they share ---------------------------------------------------------------------------------------------- */
 
+/* A path of another host or platform. Everything else that is wrong with one is a mistake of spelling. */
+static bool is_foreign(struct decoder *d, const struct json *value)
+{
+        struct slice ignored;
+        return value->type == JSON_STRING &&
+               uri_to_path(d->arena, json_string(d->arena, d->doc, value), &ignored, NULL) == URI_FOREIGN;
+}
+
 static void file_path_value(struct decoder *d, const struct json *value, struct slice *ret)
 {
+        bool had_failed = d->has_failed;
         decode_path_value(d, value, NULL, ret);
-        if (!d->has_failed)
-                return;
-        /* Everything else is a mistake of spelling; this is a path of somewhere else. */
-        struct slice ignored;
-        if (value->type == JSON_STRING &&
-            uri_to_path(d->arena, json_string(d->arena, d->doc, value), &ignored, NULL) == URI_FOREIGN)
+        if (d->has_failed && !had_failed && is_foreign(d, value))
                 d->err->rpc = RPC_INVALID_REQUEST;
 }
 
@@ -35,18 +39,17 @@ void decode_file_sandbox(struct decoder *d)
                 d->has_failed = sandbox_admit_files(d->arena, d->doc, v, d->err) < 0;
 }
 
-static void decode_follow(struct decoder *d, bool *ret)
-{
-        *ret = true;
-        decode_optional_bool(d, "followSymlinks", ret);
-}
-
 /* Absent and null mean the default. */
 static void decode_bool_or(struct decoder *d, const char *key, bool otherwise, bool *ret)
 {
         *ret = otherwise;
         if (decode_peek(d, key))
                 decode_bool(d, key, ret);
+}
+
+static void decode_follow(struct decoder *d, bool *ret)
+{
+        decode_bool_or(d, "followSymlinks", true, ret);
 }
 
 static void decode_u64(struct decoder *d, const char *key, uint64_t *ret)
@@ -365,9 +368,10 @@ static void decode_root(struct decoder *outer, const struct json *value, struct 
 
         decode_begin_inside(&d, outer, value, "CapabilityRoot");
         decode_string(&d, "id", &root->id);
-        decode_file_path(&d, "path", &root->path);
-        if ((v = decode_peek(&d, "path")) && v->type == JSON_STRING)
-                root->uri = json_string(d.arena, d.doc, v);
+        if ((v = decode_required(&d, "path")) && is_foreign(&d, v))
+                root->foreign = json_string(d.arena, d.doc, v);
+        else if (v)
+                file_path_value(&d, v, &root->path);
         decode_file_sandbox(&d);
         decode_end_inside(outer, &d);
 }

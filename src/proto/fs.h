@@ -126,7 +126,7 @@ NODISCARD int fs_set_metadata_decode(struct arena *a, const struct json_doc *doc
 #define DISCOVER_ROOTS_MAX 128
 struct discover_root {
         struct slice id, path;
-        struct slice uri; /* as it came */
+        struct slice foreign; /* in place of the path: the URI of somewhere else, as it came */
 };
 struct discover_roots {
         struct discover_root *roots;

@@ -25,6 +25,7 @@ static const struct method *const methods[] = {
         &m_environment_info,
         &m_environment_status,
         &m_fs_read_file,
+        &m_fs_write_file,
         &m_fs_get_metadata,
         &m_fs_canonicalize,
         &m_fs_read_link,
@@ -32,6 +33,7 @@ static const struct method *const methods[] = {
         &m_fs_walk,
         &m_fs_create_directory,
         &m_fs_remove,
+        &m_fs_copy,
         &m_fs_rename,
         &m_fs_symlink,
         &m_fs_set_metadata,
@@ -39,6 +41,7 @@ static const struct method *const methods[] = {
         &m_fs_read_block,
         &m_fs_write_block,
         &m_fs_close,
+        &m_discover,
 };
 /* clang-format on */
 
@@ -120,7 +123,7 @@ static bool is_held(struct req *req, const struct rpc_message *msg, struct slice
         struct slice process_id = json_string(req->arena, &msg->doc, id);
         if (!job_must_hold(req->conn, msg->method, process_id))
                 return false;
-        *ret = job_hold(req, text, process_id, err);
+        *ret = job_hold(req, text, msg->method, process_id, err);
         return true;
 }
 

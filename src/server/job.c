@@ -101,14 +101,14 @@ void job_error_code(struct err *err)
 /* Do the two have to keep their order, though neither changes a file? */
 static bool is_same_key(const struct job *a, const struct job *b)
 {
-        return a->key.n > 0 && !a->class == !b->class && slice_eq(a->key, b->key) &&
+        return a->key.p && b->key.p && !a->class == !b->class && slice_eq(a->key, b->key) &&
                (a->is_exclusive || b->is_exclusive);
 }
 
 static bool waits_for_key(struct conn *c, const struct job *job)
 {
         struct job *before;
-        if (job->key.n == 0)
+        if (!job->key.p)
                 return false;
         list_each (before, &c->jobs.all, link) {
                 if (before == job)
@@ -323,7 +323,7 @@ int job_submit(struct req *req, const struct job_class *class, void *params, str
 bool job_must_hold(struct conn *c, struct slice method, struct slice process_id)
 {
         struct job *job;
-        if (c->jobs.count == 0 || c->jobs.is_replaying || process_id.n == 0)
+        if (c->jobs.count == 0 || c->jobs.is_replaying || slice_eq(method, S("process/terminate")))
                 return false;
         bool is_start = slice_eq(method, S("process/start"));
         if (!is_start && c->jobs.held == 0)
@@ -334,7 +334,8 @@ bool job_must_hold(struct conn *c, struct slice method, struct slice process_id)
         return false;
 }
 
-int job_hold(struct req *req, struct slice text, struct slice process_id, struct err *err)
+int job_hold(struct req *req, struct slice text, struct slice method, struct slice process_id,
+             struct err *err)
 {
         struct job *job = job_new(req, NULL);
         char *copy = arena_alloc(req->arena, text.n + BUF_PADDING);
@@ -342,6 +343,7 @@ int job_hold(struct req *req, struct slice text, struct slice process_id, struct
         job->held = slice_from(copy, text.n);
         job->key = slice_from(arena_dup(req->arena, process_id), process_id.n);
         job->is_exclusive = true;
+        job->is_start = slice_eq(method, S("process/start"));
         int r = add(job, req, text.n, err);
         if (r < 0) {
                 job_free(job);
@@ -349,4 +351,19 @@ int job_hold(struct req *req, struct slice text, struct slice process_id, struct
         }
         req->conn->jobs.held++;
         return 0;
+}
+
+bool job_cancel_start(struct conn *c, struct slice process_id)
+{
+        struct job *job;
+        list_each (job, &c->jobs.all, link) {
+                if (job->class || !job->is_start || !slice_eq(job->key, process_id))
+                        continue;
+                struct err err = ERR_INIT;
+                err_set(&err, RPC_INVALID_REQUEST, -ECANCELED, "process %.*s start was cancelled",
+                        SLICE(process_id));
+                parked_fail(&job->parked, &err);
+                return true;
+        }
+        return false;
 }

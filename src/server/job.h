@@ -46,13 +46,14 @@ struct job {
         struct server *server;
         bool is_change;
         bool is_exclusive; /* among those with the same key */
-        struct slice key;  /* n == 0: none */
+        struct slice key;  /* p == NULL: none */
         bool has_begun;
         bool is_in_pool; /* a thread has it */
 
         struct arena arena; /* what follows lives in it */
         struct buf text;    /* the message, when it was too large to be copied */
         struct slice held;  /* the message that was held back */
+        bool is_start;      /* it is a process/start */
         void *params;
         struct rpc_id id;
         size_t max_message; /* what the client reads */
@@ -71,7 +72,11 @@ NODISCARD int job_submit(struct req *req, const struct job_class *class, void *p
 
 /* Must this request (a process method) wait behind file requests? Then it is kept, and dispatched when its turn comes. */
 NODISCARD bool job_must_hold(struct conn *c, struct slice method, struct slice process_id);
-NODISCARD int job_hold(struct req *req, struct slice text, struct slice process_id, struct err *err);
+NODISCARD int job_hold(struct req *req, struct slice text, struct slice method, struct slice process_id,
+                       struct err *err);
+
+/* process/terminate waits for nothing: a start that was held back never happens. False when there is none. */
+bool job_cancel_start(struct conn *c, struct slice process_id);
 
 /* There is room in the outgoing queue: the next piece, if there is one. */
 void jobs_on_room(struct conn *c);

@@ -203,6 +203,13 @@ static int run_remove(struct job *job, struct jsonw *w, struct err *err)
         return nothing(fsop_remove(in->path.p, in->recursive, in->force, in->follow, err), w);
 }
 
+static int run_copy(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct fs_copy *in = job->params;
+        return nothing(fsop_copy(in->source.p, in->destination.p, in->recursive, job->server->journal, err),
+                       w);
+}
+
 static int run_rename(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_rename *in = job->params;
@@ -243,6 +250,7 @@ const struct method m_fs_walk = { FS_METHOD("fs/walk", fs_walk), .job = READS(ru
 const struct method m_fs_create_directory = { FS_METHOD("fs/createDirectory", fs_create_directory),
                                               .job = CHANGES(run_create_directory) };
 const struct method m_fs_remove = { FS_METHOD("fs/remove", fs_remove), .job = CHANGES(run_remove) };
+const struct method m_fs_copy = { FS_METHOD("fs/copy", fs_copy), .job = CHANGES(run_copy) };
 const struct method m_fs_rename = { FS_METHOD("fs/rename", fs_rename), .job = CHANGES(run_rename) };
 const struct method m_fs_symlink = { FS_METHOD("fs/symlink", fs_symlink), .job = CHANGES(run_symlink) };
 const struct method m_fs_set_metadata = { FS_METHOD("fs/setMetadata", fs_set_metadata),

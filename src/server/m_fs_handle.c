@@ -22,6 +22,15 @@ static int unknown_handle(struct err *err, struct slice id)
         return err_set(err, RPC_NOT_FOUND, -ENOENT, "unknown file handle `%.*s`", SLICE(id));
 }
 
+/* The name of a handle orders its requests. */
+static int take_id(struct job *job, struct slice id, struct err *err)
+{
+        if (id.n > OPEN_FILE_ID_BYTES)
+                return fsop_refuse(err, "file handle ID must not exceed %d bytes", OPEN_FILE_ID_BYTES);
+        job->key = id;
+        return 0;
+}
+
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
 struct opening {
@@ -32,12 +41,9 @@ struct opening {
 static int prepare_open(struct job *job, struct err *err)
 {
         const struct fs_open *in = job->params;
-        if (in->handle_id.n > OPEN_FILE_ID_BYTES)
-                return fsop_refuse(err, "file handle ID must not exceed %d bytes", OPEN_FILE_ID_BYTES);
-        job->key = in->handle_id;
         job->is_exclusive = true;
         job->is_change = in->mode != FS_OPEN_READ;
-        return 0;
+        return take_id(job, in->handle_id, err);
 }
 
 static int begin_open(struct job *job, struct err *err)
@@ -60,8 +66,6 @@ static int begin_open(struct job *job, struct err *err)
 static int open_for_writing(const struct fs_open *in, int *ret_fd, struct stat *ret_st, struct err *err)
 {
         _close_ int fd = fsop_open(in->path.p, O_WRONLY | O_CREAT, 0666, true);
-        if (fd == -ENXIO || fd == -ENODEV)
-                return fsop_refuse(err, "path `%s` is not a file", in->path.p);
         if (fd < 0)
                 return fsop_fail(err, fd);
         if (fstat(fd, ret_st) < 0)
@@ -136,7 +140,9 @@ static void release_handle(struct job *job)
 static int prepare_read(struct job *job, struct err *err)
 {
         const struct fs_read_block *in = job->params;
-        job->key = in->handle_id;
+        int r = take_id(job, in->handle_id, err);
+        if (r < 0)
+                return r;
         if (in->len < 1 || in->len > FILE_BLOCK_BYTES)
                 return fsop_refuse(err, "file read block length must be between 1 and %d", FILE_BLOCK_BYTES);
         return 0;
@@ -182,11 +188,11 @@ static int run_read(struct job *job, struct jsonw *w, struct err *err)
         return 0;
 }
 
-/* A read error closes the handle; one that is not open for reading is only told so. */
+/* A read error closes the handle. */
 static void settle_read(struct job *job)
 {
         const struct fs_read_block *in = job->params;
-        if (job->err && job->err->os_errno != EBADF)
+        if (job->err)
                 open_file_drop(&job->conn->open_files, in->handle_id);
 }
 
@@ -201,7 +207,11 @@ static const struct job_class read_class = {
 static int prepare_write(struct job *job, struct err *err)
 {
         const struct fs_write_block *in = job->params;
-        job->key = in->handle_id;
+        int r = take_id(job, in->handle_id, err);
+        if (r < 0)
+                return r;
+        if (in->offset > INT64_MAX - in->chunk.n)
+                return fsop_refuse(err, "file write range exceeds the signed 64-bit file offset limit");
         if (in->chunk.n < 1 || in->chunk.n > FILE_BLOCK_BYTES)
                 return fsop_refuse(err, "file write block length must be between 1 and %d", FILE_BLOCK_BYTES);
         return 0;
@@ -218,8 +228,6 @@ static int run_write(struct job *job, struct jsonw *w, struct err *err)
         const struct fs_write_block *in = job->params;
         size_t done = 0;
         while (done < in->chunk.n) {
-                if (in->offset > INT64_MAX - in->chunk.n)
-                        return fsop_fail(err, EFBIG);
                 ssize_t r = pwrite(open_file_fd(job->own), in->chunk.p + done, in->chunk.n - done,
                                    (off_t)(in->offset + done));
                 if (r < 0 && errno == EINTR)
@@ -242,12 +250,11 @@ static const struct job_class write_class = {
 
 /* --- close -------------------------------------------------------------------------------------------------------- */
 
-static int prepare_close(struct job *job, UNUSED struct err *err)
+static int prepare_close(struct job *job, struct err *err)
 {
         const struct fs_close *in = job->params;
-        job->key = in->handle_id;
         job->is_exclusive = true;
-        return 0;
+        return take_id(job, in->handle_id, err);
 }
 
 /* Its name is free at once; the file is closed when the last request that uses it is done. */

@@ -1,5 +1,6 @@
 /* m_process: the process methods. Decoding is proto/process.c, the work is task*.c; here is only which is which. */
 #include "proto/process.h"
+#include "server/job.h"
 #include "server/methods.h"
 #include "server/task.h"
 
@@ -60,7 +61,8 @@ static int handle_terminate(struct req *req, const void *params, UNUSED struct e
 {
         const struct process_terminate *in = params;
         struct task *t = task_find(req->conn->session, in->process_id);
-        bool was_running = t && task_terminate(t, in->is_graceful ? in->timeout_ms : 0);
+        bool was_running = t ? task_terminate(t, in->is_graceful ? in->timeout_ms : 0)
+                             : job_cancel_start(req->conn, in->process_id);
         struct jsonw w;
         req_reply_begin(req, 32, &w);
         jsonw_object(&w);

@@ -18,6 +18,7 @@ extern const struct method m_session_list;
 extern const struct method m_environment_info; /* m_env.c */
 extern const struct method m_environment_status;
 extern const struct method m_fs_read_file;    /* m_fs_read.c */
+extern const struct method m_fs_write_file;   /* m_fs_write.c */
 extern const struct method m_fs_get_metadata; /* m_fs.c */
 extern const struct method m_fs_canonicalize;
 extern const struct method m_fs_read_link;
@@ -25,6 +26,7 @@ extern const struct method m_fs_read_directory;
 extern const struct method m_fs_walk;
 extern const struct method m_fs_create_directory;
 extern const struct method m_fs_remove;
+extern const struct method m_fs_copy;
 extern const struct method m_fs_rename;
 extern const struct method m_fs_symlink;
 extern const struct method m_fs_set_metadata;
@@ -32,3 +34,4 @@ extern const struct method m_fs_open; /* m_fs_handle.c */
 extern const struct method m_fs_read_block;
 extern const struct method m_fs_write_block;
 extern const struct method m_fs_close;
+extern const struct method m_discover; /* m_discover.c */

@@ -276,6 +276,7 @@ int server_run(const struct config *config)
         struct err err = ERR_INIT;
         struct server s;
         signal(SIGPIPE, SIG_IGN); /* a dead peer is an errno, not a death */
+        signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
         mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
         mallopt(M_ARENA_MAX, 1); /* threads of the pool keep no heaps of their own */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
