@@ -211,7 +211,7 @@ TEST(answer_that_grows_too_large_is_truncated)
         struct err err = ERR_INIT;
         struct walk_options o = { .max_directories = 1, .max_entries = WALK_ENTRIES_MAX };
         struct walk_result result;
-        char name[256];
+        char name[300];
 
         for (int i = 0; i < 6000; i++) {
                 snprintf(name, sizeof(name), "%05d%250s", i, "");
