@@ -1,0 +1,195 @@
+"""What the tests of the file methods share: paths as URIs, the answers by name, and servers in special surroundings."""
+
+import base64
+import contextlib
+import ctypes
+import os
+import random
+import subprocess
+import tempfile
+import urllib.parse
+from unittest import mock
+
+import pytest
+
+import farhand_client
+from farhand_client import BIN, RpcError, Server
+
+KIB = 1024
+MIB = 1024 * KIB
+
+ENOENT = (-32004, "No such file or directory (os error 2)")
+EACCES = (-32600, "Permission denied (os error 13)")
+EPERM = (-32600, "Operation not permitted (os error 1)")
+EIO = (-32603, "I/O error (os error 5)")
+EBADF = (-32603, "Bad file descriptor (os error 9)")
+EEXIST = (-32603, "File exists (os error 17)")
+ENOTDIR = (-32603, "Not a directory (os error 20)")
+EISDIR = (-32603, "Is a directory (os error 21)")
+EINVAL = (-32600, "Invalid argument (os error 22)")
+ENOSPC = (-32603, "No space left on device (os error 28)")
+EROFS = (-32603, "Read-only file system (os error 30)")
+ENAMETOOLONG = (-32603, "Filename too long (os error 36)")
+ENOTEMPTY = (-32603, "Directory not empty (os error 39)")
+ELOOP = (-32603, "Symbolic link loop (os error 40)")
+HAS_LINK = (-32600, "path contains a symbolic link")
+
+PATH_MEMBERS = ("path", "sourcePath", "destinationPath")
+
+with open(BIN, "rb") as binary:
+    IS_SANITIZED = b"__asan_init" in binary.read()
+
+IS_ROOT = os.getuid() == 0
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="makes mounts or changes users: needs root")
+
+
+def uri(path):
+    return "file://" + urllib.parse.quote_from_bytes(os.fsencode(path))
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+def params_of(params):
+    """The members that are paths become URIs; the value `...` leaves a member out."""
+    return {name: uri(value) if name in PATH_MEMBERS and isinstance(value, (str, bytes)) else value
+            for name, value in params.items() if value is not ...}
+
+
+def fs(client, method, timeout=10, **params):
+    """The result of fs/METHOD. Paths are given as they are on the disk."""
+    return client.call(f"fs/{method}", params_of(params), timeout)
+
+
+def send(client, method, **params):
+    """Sends fs/METHOD and returns the id of the request."""
+    return client.request(f"fs/{method}", params_of(params))
+
+
+def failure(client, method, timeout=10, **params):
+    """(code, message) of fs/METHOD that must fail."""
+    err = client.error(f"fs/{method}", params_of(params), timeout)
+    return err.code, err.message
+
+
+def outcome(client, ident, timeout=10):
+    """What a request that was sent came to: its result, or (code, message)."""
+    try:
+        return client.result(ident, timeout)
+    except RpcError as err:
+        return err.code, err.message
+
+
+def read(client, path, timeout=10, **more):
+    return base64.b64decode(fs(client, "readFile", timeout, path=path, **more)["dataBase64"], validate=True)
+
+
+def write(client, path, data, timeout=10, **more):
+    return fs(client, "writeFile", timeout, path=path, dataBase64=b64(data), **more)
+
+
+def block(result):
+    """(bytes, eof) of an answer of fs/readBlock."""
+    return base64.b64decode(result["chunk"], validate=True), result["eof"]
+
+
+def make(path, data=b"", mode=None):
+    """Writes a file here, without the server. Returns its path."""
+    with open(path, "wb") as f:
+        f.write(data)
+    if mode is not None:
+        os.chmod(path, mode)
+    return path
+
+
+def content(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def sparse(path, size):
+    make(path)
+    os.truncate(path, size)
+    return path
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+def tree(top):
+    """Everything below `top`: name -> content, link target in a tuple, or None for a directory. For comparing."""
+    found = {}
+    top = os.fsencode(top)
+    for parent, directories, files in os.walk(top):
+        for name in directories + files:
+            path = os.path.join(parent, name)
+            key = os.path.relpath(path, top)
+            if os.path.islink(path):
+                found[key] = (os.readlink(path),)
+            elif os.path.isdir(path):
+                found[key] = None
+            elif os.path.isfile(path):
+                found[key] = content(path)
+            else:
+                found[key] = ...
+    return found
+
+
+def leftovers(top):
+    """Temporary files of the server anywhere below `top`."""
+    return [os.path.join(parent, name) for parent, _, files in os.walk(top) for name in files if ".farhand-" in name]
+
+
+def status_kib(pid, name):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
+
+
+@contextlib.contextmanager
+def server_under(shell, **kw):
+    """A server that a shell starts: `shell` is a command line with "$@" where the server's own stands."""
+    with tempfile.TemporaryDirectory(prefix="fh-under-") as place:
+        os.chmod(place, 0o755)
+        script = make(f"{place}/farhand", f'#!/bin/sh\nset -e\nset -- {BIN} "$@"\n{shell}\n'.encode(), 0o755)
+        with mock.patch.object(farhand_client, "BIN", script):
+            server = Server(**kw)
+        with server:
+            yield server
+
+
+def in_own_mounts(commands):
+    """A line for server_under: runs `commands` (mounts) in a mount namespace of its own, then the server."""
+    return f"exec unshare -m --propagation private sh -ec '{commands}; exec \"$@\"' sh \"$@\""
+
+
+def as_nobody(home, *before):
+    """A line for server_under: the server as a user without any rights, with a home of its own."""
+    words = " ".join(before)
+    return (f"export HOME={home} XDG_STATE_HOME={home}/state; "
+            f'exec {words} setpriv --reuid=65534 --regid=65534 --clear-groups "$@"')
+
+
+@contextlib.contextmanager
+def background(argv):
+    """A helper program that says one line when it is ready, and is killed at the end."""
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proc:
+        try:
+            line = proc.stdout.readline()
+            if line != "ready\n":
+                raise RuntimeError(f"{argv} did not get ready: {line!r}")
+            yield proc
+        finally:
+            proc.kill()
+
+
+RENAME_EXCHANGE = 2
+
+
+def exchange(one, other):
+    """Swaps two names in one step."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    at_cwd = -100
+    if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), RENAME_EXCHANGE) != 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
