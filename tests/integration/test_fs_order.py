@@ -1,0 +1,315 @@
+"""In which order file requests happen: of one connection as if one after another, and nobody else waits for them.
+
+What must wait is made to wait by a file system that answers when it is told to (stuck_fs.py).
+"""
+
+import contextlib
+import os
+import sys
+
+import pytest
+
+from farhand_client import DEFAULT_ENV, wait_until
+from fs_helpers import (EIO, IS_ROOT, MIB, b64, background, block, content, failure, fs, make, noise, outcome, read, send,
+                        server_under, tree, uri, write)
+
+
+def start(client, process_id, argv, **more):
+    params = {"processId": process_id, "argv": argv, "cwd": "file:///", "env": DEFAULT_ENV, "tty": False,
+              "pipeStdin": False, "arg0": None, **more}
+    return client.request("process/start", params)
+
+
+# Without waiting for answers
+
+
+def test_each_read_sees_the_write_before_it(client, tmp):
+    sent = []
+    for n in range(200):
+        sent.append((None, send(client, "writeFile", path=f"{tmp}/f", dataBase64=b64(b"%d" % n))))
+        sent.append((b"%d" % n, send(client, "readFile", path=f"{tmp}/f")))
+    for expected, ident in sent:
+        result = client.result(ident, 30)
+        assert expected is None or result["dataBase64"] == b64(expected)
+
+
+def test_a_chain_of_changes(client, tmp):
+    """Each step needs the one before it, and each look is at that moment."""
+    steps = [
+        (send(client, "getMetadata", path=f"{tmp}/d"), -32004),
+        (send(client, "createDirectory", path=f"{tmp}/d"), {}),
+        (send(client, "writeFile", path=f"{tmp}/d/f", dataBase64=b64(noise(MIB))), ...),
+        (send(client, "copy", sourcePath=f"{tmp}/d", destinationPath=f"{tmp}/e", recursive=True), {}),
+        (send(client, "remove", path=f"{tmp}/d"), {}),
+        (send(client, "getMetadata", path=f"{tmp}/d"), -32004),
+        (send(client, "readFile", path=f"{tmp}/e/f"), {"dataBase64": b64(noise(MIB))}),
+        (send(client, "createDirectory", path=f"{tmp}/d", recursive=False), {}),
+        (send(client, "remove", path=f"{tmp}/e"), {}),
+        (send(client, "readDirectory", path=tmp), {"entries": [
+            {"fileName": "d", "isDirectory": True, "isFile": False}]}),
+    ]
+    for ident, expected in steps:
+        answer = outcome(client, ident)
+        if isinstance(expected, int):
+            assert answer[0] == expected
+        elif expected is not ...:
+            assert answer == expected
+
+
+def test_handles_in_one_go(client, tmp):
+    data = noise(3 * MIB)
+    opened = send(client, "open", handleId="w", path=f"{tmp}/f", mode="replace")
+    writes = [send(client, "writeBlock", handleId="w", offset=o, chunk=b64(data[o:o + MIB])) for o in range(0, 3 * MIB, MIB)]
+    closed = send(client, "close", handleId="w")
+    late = send(client, "writeBlock", handleId="w", offset=0, chunk="eA==")
+    again = send(client, "open", handleId="w", path=f"{tmp}/f")
+    blocks = [send(client, "readBlock", handleId="w", offset=o, len=MIB) for o in range(0, 3 * MIB, MIB)]
+    last = send(client, "close", handleId="w")
+    assert client.result(opened)["handleId"] == "w" and client.result(again)["handleId"] == "w"
+    assert [client.result(i) for i in writes] == [{}] * 3 and client.result(closed) == {}
+    assert outcome(client, late) == (-32004, "unknown file handle `w`")
+    assert b"".join(block(client.result(i))[0] for i in blocks) == data
+    assert client.result(last) == {} and content(f"{tmp}/f") == data
+
+
+def test_a_process_started_behind_a_write_sees_the_file(client, tmp):
+    data = noise(8 * MIB)
+    for n in range(3):
+        written = send(client, "writeFile", path=f"{tmp}/{n}", dataBase64=b64(data))
+        started = start(client, f"p{n}", ["/usr/bin/cksum", f"{tmp}/{n}"])
+        client.result(written)
+        client.result(started)
+        client.wait_closed(f"p{n}")
+        assert client.wait_exit(f"p{n}")["exitCode"] == 0, client.output(f"p{n}")
+    assert len({client.output(f"p{n}").split()[0] for n in range(3)}) == 1
+
+
+def test_a_new_program_is_run_in_a_new_directory(client, tmp):
+    """Made, written, given its mode and run, all in one go."""
+    program = b64(b"#!/bin/sh\nread line\necho \"got $line in $(pwd)\"\n")
+    for n in range(10):
+        there = f"{tmp}/d{n}"
+        send(client, "createDirectory", path=there)
+        send(client, "writeFile", path=f"{there}/prog", dataBase64=program)
+        # A plain client knows no mode: the shell is told what to run.
+        start(client, f"p{n}", ["/bin/sh", f"{there}/prog"], cwd=uri(there), pipeStdin=True)
+        client.request("process/write", {"processId": f"p{n}", "chunk": b64(b"input\n")})
+        sent = send(client, "remove", path=f"{there}/none")
+        client.wait_closed(f"p{n}")
+        assert client.output(f"p{n}") == f"got input in {os.path.realpath(there)}\n".encode()
+        client.check_seq(f"p{n}")
+        assert client.result(sent) == {}
+
+
+def test_other_connections_go_on_meanwhile(server, tmp):
+    """One connection keeps its lane full of large writes; another is served all the time."""
+    data = b64(noise(4 * MIB))
+    with server.connect() as busy, server.connect() as other:
+        sent = [send(busy, "writeFile", path=f"{tmp}/f", dataBase64=data) for _ in range(20)]
+        rounds = 0
+        while not busy._answers[busy._key(sent[-1])] and rounds < 2000:  # pylint: disable=protected-access
+            fs(other, "getMetadata", path=tmp)
+            rounds += 1
+        assert rounds > 5
+        for ident in sent:
+            busy.result(ident, 30)
+
+
+# With calls that do not come back
+
+
+@pytest.fixture(name="stuck")
+def stuck_server(tmp):
+    """(server, directory of the stuck file system, a function that lets everything go, one that awaits a stuck call)."""
+    if not IS_ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("needs root and /dev/fuse")
+    mount = f"{tmp}/stuck"
+    os.mkdir(mount)
+    helper = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck_fs.py")
+    argv = ["unshare", "-m", "--propagation", "private", sys.executable, helper, mount]
+    try:
+        running = background(argv)
+        files = running.__enter__()
+    except RuntimeError as err:
+        pytest.skip(f"no FUSE here: {err}")
+    try:
+        def let_go():
+            files.stdin.write("\n")
+            files.stdin.flush()
+
+        def is_held(name):
+            while files.stdout.readline() != f"held {name}\n":
+                pass
+
+        with server_under(f'exec nsenter -t {files.pid} -m -- "$@"') as server:
+            try:
+                yield server, mount, let_go, is_held
+            finally:
+                # A call that the file system holds cannot even be killed: it goes first.
+                files.kill()
+    finally:
+        running.__exit__(None, None, None)
+
+
+def test_a_stuck_read_holds_no_other_read_and_no_process(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    make(f"{tmp}/f", b"x")
+    with server.connect() as client:
+        held = send(client, "getMetadata", path=f"{mount}/stuck")
+        is_held("stuck")
+        assert read(client, f"{tmp}/f") == b"x"
+        assert fs(client, "readDirectory", path=f"{tmp}")["entries"]
+        assert client.run(["/bin/echo", "runs"])[0] == b"runs\n"
+        assert client.call("environment/status") == {"status": "ready"}
+        let_go()
+        assert client.result(held)["size"] == 8 * MIB
+
+
+def test_a_change_waits_for_the_reads_before_it(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    make(f"{tmp}/f", b"old")
+    with server.connect() as client, server.connect() as other:
+        held = send(client, "readFile", path=f"{mount}/slow")
+        is_held("slow")
+        change = send(client, "writeFile", path=f"{tmp}/f", dataBase64=b64(b"new"))
+        behind = send(client, "readFile", path=f"{tmp}/f")
+        started = start(client, "p", ["/bin/cat", f"{tmp}/f"])
+        fed = client.request("process/closeStdin", {"processId": "p"})
+        # Requests that touch no file pass; what another connection sees is still the old content.
+        assert client.call("environment/status") == {"status": "ready"}
+        assert read(other, f"{tmp}/f") == b"old" == content(f"{tmp}/f")
+        let_go()
+        assert len(client.result(held, 30)["dataBase64"]) > 8 * MIB
+        client.result(change)
+        assert client.result(behind) == {"dataBase64": b64(b"new")}
+        client.result(started)
+        client.response(fed)
+        client.wait_closed("p")
+        assert client.output("p") == b"new"
+
+
+def test_a_stuck_change_holds_its_connection_only(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    make(f"{tmp}/f", b"old")
+    with server.connect() as client, server.connect() as other:
+        client.start("running", ["/bin/cat"], pipeStdin=True)
+        change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
+        is_held("stuck")
+        later = [send(client, "writeFile", path=f"{tmp}/f", dataBase64=b64(b"%d" % n)) for n in range(5)]
+        started = start(client, "p", ["/bin/cat", f"{tmp}/f"])
+        ended = client.request("process/terminate", {"processId": "gone"})
+        # Processes that run are served, and so are others.
+        assert client.write("running", b"hello") == "accepted"
+        client.wait_output("running", b"hello")
+        assert client.result(ended) == {"running": False}
+        write(other, f"{tmp}/g", b"other")
+        assert other.run(["/bin/cat", f"{tmp}/f"])[0] == b"old"
+        assert content(f"{tmp}/f") == b"old"
+        let_go()
+        outcome(client, change)
+        for ident in later:
+            client.result(ident)
+        client.result(started)
+        client.wait_closed("p")
+        assert client.output("p") == b"4"
+
+
+def test_a_start_held_back_can_be_cancelled(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    with server.connect() as client:
+        change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
+        is_held("stuck")
+        started = start(client, "p", ["/bin/sh", "-c", f": > {tmp}/ran; sleep 60"])
+        assert client.call("process/terminate", {"processId": "p"}) == {"running": True}
+        assert outcome(client, started) == (-32600, "process p start was cancelled")
+        let_go()
+        outcome(client, change)
+        assert client.run(["/bin/echo", "next"], process_id="p")[0] == b"next\n"
+    assert not os.path.exists(f"{tmp}/ran")
+
+
+def test_many_stuck_calls_do_not_stop_the_rest(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    make(f"{tmp}/f", b"x")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(10)]
+        sent = []
+        for n, client in enumerate(clients):
+            for m in range(8):
+                sent.append((client, send(client, "getMetadata", path=f"{mount}/stuck-{n}-{m}")))
+        is_held("stuck-9-0")
+        other = stack.enter_context(server.connect())
+        for n in range(20):
+            write(other, f"{tmp}/{n}", b"y")
+            assert read(other, f"{tmp}/f") == b"x"
+        assert other.run(["/bin/echo", "runs"])[0] == b"runs\n"
+        let_go()
+        for client, ident in sent:
+            assert client.result(ident)["isFile"] is True
+
+
+def test_a_connection_may_go_while_its_calls_are_stuck(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    for n in range(5):
+        with server.connect() as client:
+            send(client, "readFile", path=f"{mount}/stuck{n}")
+            is_held(f"stuck{n}")
+            send(client, "writeFile", path=f"{tmp}/never{n}", dataBase64="")
+            send(client, "open", handleId="h", path=f"{mount}/stuck{n}x")
+            client.flush()
+    with server.connect() as client:
+        write(client, f"{tmp}/f", b"x")
+        let_go()
+        assert len(read(client, f"{mount}/plain", timeout=30)) == 8 * MIB
+        write(client, f"{tmp}/f", b"y")
+    assert content(f"{tmp}/f") == b"y"
+
+
+def test_a_file_that_cannot_be_read(stuck):
+    server, mount, _, _ = stuck
+    with server.connect() as client:
+        assert failure(client, "readFile", path=f"{mount}/eio") == EIO
+        fs(client, "open", handleId="h", path=f"{mount}/half")
+        assert block(fs(client, "readBlock", handleId="h", offset=0, len=MIB)) == (b"x" * MIB, False)
+        assert failure(client, "readBlock", handleId="h", offset=4 * MIB, len=MIB) == EIO
+        assert failure(client, "readBlock", handleId="h", offset=0, len=1) == (-32004, "unknown file handle `h`")
+        assert fs(client, "getMetadata", path=f"{mount}/eio")["size"] == 8 * MIB
+
+
+def test_an_error_in_the_middle_of_an_answer_ends_the_connection(stuck):
+    """Unless the answer had not begun; never is half a file taken for a whole one."""
+    server, mount, _, _ = stuck
+    with server.connect() as client:
+        ident = send(client, "readFile", path=f"{mount}/half")
+        wait_until(lambda: client.closed or client._answers[client._key(ident)], 30,  # pylint: disable=protected-access
+                   "an end of some kind")
+        if client.closed:
+            assert client.closed_code() == 1011
+        else:
+            assert outcome(client, ident) == EIO
+    with server.connect() as client:
+        assert client.call("environment/status") == {"status": "ready"}
+
+
+def test_a_file_that_is_shorter_than_it_says(stuck):
+    server, mount, _, _ = stuck
+    with server.connect() as client:
+        assert read(client, f"{mount}/short", timeout=30) == b"x" * (4 * MIB)
+        assert len(read(client, f"{mount}/plain", timeout=30)) == 8 * MIB
+
+
+def test_the_tree_is_what_was_asked_for(client, tmp):
+    """Forty changes in one go, compared with the same changes made here."""
+    expected = {}
+    sent = []
+    for n in range(40):
+        name = f"f{n % 7}"
+        if n % 3 == 2:
+            sent.append(send(client, "remove", path=f"{tmp}/{name}"))
+            expected.pop(name.encode(), None)
+        else:
+            sent.append(send(client, "writeFile", path=f"{tmp}/{name}", dataBase64=b64(b"%d" % n)))
+            expected[name.encode()] = b"%d" % n
+    for ident in sent:
+        client.result(ident)
+    assert tree(tmp) == expected
