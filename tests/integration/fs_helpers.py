@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import ctypes
 import os
 import random
 import subprocess
@@ -164,11 +163,14 @@ def in_own_mounts(commands):
     return f"exec unshare -m --propagation private sh -ec '{commands}; exec \"$@\"' sh \"$@\""
 
 
-def as_nobody(home, *before):
-    """A line for server_under: the server as a user without any rights, with a home of its own."""
-    words = " ".join(before)
-    return (f"export HOME={home} XDG_STATE_HOME={home}/state; "
-            f'exec {words} setpriv --reuid=65534 --regid=65534 --clear-groups "$@"')
+def as_nobody(home):
+    """A line for server_under: the server as a user without any rights, who gets a directory `home`."""
+    os.mkdir(home)
+    os.chown(home, 65534, 65534)
+    # The binary may stand in a place that only root can enter.
+    binary = make(f"{home}/farhand", content(BIN), 0o755)
+    return (f'shift; set -- {binary} "$@"; export HOME={home} XDG_STATE_HOME={home}/state; '
+            'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"')
 
 
 @contextlib.contextmanager
@@ -182,14 +184,3 @@ def background(argv):
             yield proc
         finally:
             proc.kill()
-
-
-RENAME_EXCHANGE = 2
-
-
-def exchange(one, other):
-    """Swaps two names in one step."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    at_cwd = -100
-    if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), RENAME_EXCHANGE) != 0:
-        raise OSError(ctypes.get_errno(), "renameat2")
