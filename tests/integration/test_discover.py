@@ -56,7 +56,8 @@ def test_a_plugin_with_everything(client, tmp):
     manifest = (".codex-plugin/plugin.json", '{"name":"demo"}')
     assert scan(client, tmp) == (
         {"manifest": manifest, "mcpConfig": (".mcp.json", '{"mcpServers":{}}'), "appsConfig": (".app.json", "{}")},
-        [(("skills/one/SKILL.md", "# one"), ("skills/one/agents/openai.yaml", "a: 1")), (("skills/two/SKILL.md", ""), None)],
+        [(("skills/one/SKILL.md", "# one"), ("skills/one/agents/openai.yaml", "a: 1")),
+         (("skills/two/SKILL.md", ""), None)],
         [manifest], [])
 
 
@@ -115,7 +116,8 @@ def test_a_manifest_names_its_configuration(client, tmp, value, config, warnings
 
 
 def test_a_manifest_names_its_apps(client, tmp):
-    put(tmp, {".codex-plugin/plugin.json": b'{"apps":"./x/apps.json"}', ".app.json": b"default", "x/apps.json": b"named"})
+    put(tmp, {".codex-plugin/plugin.json": b'{"apps":"./x/apps.json"}', ".app.json": b"default",
+              "x/apps.json": b"named"})
     assert scan(client, tmp)[0]["appsConfig"] == ("x/apps.json", "named")
     put(tmp, {".codex-plugin/plugin.json": b"not json"})
     plugin = scan(client, tmp)[0]
@@ -230,7 +232,8 @@ def test_ids_are_given_back_as_they_came(client, tmp):
 
 
 @pytest.mark.parametrize("roots, message", [
-    (..., "missing field `roots`"), ([{"id": "x"}], "missing field `path`"), ([{"path": "file:///x"}], "missing field `id`"),
+    (..., "missing field `roots`"), ([{"id": "x"}], "missing field `path`"),
+    ([{"path": "file:///x"}], "missing field `id`"),
     ([{"id": 5, "path": "file:///x"}], None), ([5], None), (5, None), (None, None), ({}, None),
     ([{"id": "x", "path": "http://x"}], "unsupported path URI scheme `http`"),
     ([{"id": "x", "path": "relative"}], "path is not absolute: relative"),

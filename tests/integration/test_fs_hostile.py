@@ -14,8 +14,8 @@ import pytest
 
 from farhand_client import PATIENCE, Closed, RawSocket, RpcError, Server, wait_until
 from fs_helpers import (EACCES, ENOSPC, EROFS, IS_SANITIZED, KIB, MIB, as_nobody, b64, background, block, content,
-                        failure, fs, in_own_mounts, leftovers, make, needs_root, noise, outcome, read, send, server_under,
-                        sparse, status_kib, tree, uri, write)
+                        failure, fs, in_own_mounts, leftovers, make, needs_root, noise, outcome, read, send,
+                        server_under, sparse, status_kib, tree, uri, write)
 
 EBUSY = (-32603, "Resource busy (os error 16)")
 EFBIG = (-32603, "File too large (os error 27)")
@@ -28,7 +28,7 @@ WALK = {"maxDepth": 64, "maxDirectories": 1000, "maxEntries": 10000, "followDire
 
 @contextlib.contextmanager
 def tiny(tmp, options="size=1m"):
-    """A server that has a small tmpfs of its own, a client of it, and the path of the tmpfs from there and from here."""
+    """A client of a server that has a small tmpfs of its own; the path of that, as the server sees it and from here."""
     there = f"{tmp}/tiny"
     os.mkdir(there)
     with server_under(in_own_mounts(f"mount -t tmpfs -o {options} tiny {there}")) as server, server.connect() as client:
@@ -75,7 +75,8 @@ def test_streams_and_copies_on_a_full_file_system(tmp):
         fs(client, "close", handleId="h")
         os.unlink(f"{here}/f")
         make(f"{tmp}/from", noise(3 * MIB))
-        assert failure(client, "copy", sourcePath=f"{tmp}/from", destinationPath=f"{there}/to", recursive=False) == ENOSPC
+        params = {"sourcePath": f"{tmp}/from", "destinationPath": f"{there}/to", "recursive": False}
+        assert failure(client, "copy", **params) == ENOSPC
         fs(client, "remove", path=f"{there}/to")
         write(client, f"{there}/g", noise(300 * KIB))
         assert content(f"{here}/g") == noise(300 * KIB)
@@ -203,7 +204,8 @@ def test_an_unprivileged_server(tmp):
                 # What may not be written to is not replaced either.
                 ("writeFile", {"path": "mine/readonly", "dataBase64": "eA=="}),
                 ("createDirectory", {"path": "rodir/d"}), ("getMetadata", {"path": "priv/x"}),
-                ("readDirectory", {"path": "priv"}), ("remove", {"path": "rodir/f"}), ("canonicalize", {"path": "priv/x"}),
+                ("readDirectory", {"path": "priv"}), ("remove", {"path": "rodir/f"}),
+                ("canonicalize", {"path": "priv/x"}),
                 ("open", {"path": "secret", "handleId": "h"}), ("remove", {"path": "mine/sub"}),
                 ("open", {"path": "rodir/f", "handleId": "h", "mode": "replace"}),
                 ("rename", {"sourcePath": "rodir/f", "destinationPath": "mine/f"}),

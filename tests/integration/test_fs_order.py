@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from farhand_client import DEFAULT_ENV, wait_until
-from fs_helpers import (EIO, IS_ROOT, MIB, b64, background, block, content, failure, fs, make, noise, outcome, read, send,
-                        server_under, tree, uri, write)
+from fs_helpers import (EIO, IS_ROOT, MIB, b64, background, block, content, failure, fs, make, noise, outcome, read,
+                        send, server_under, tree, uri, write)
 
 
 def start(client, process_id, argv, **more):
@@ -59,11 +59,12 @@ def test_a_chain_of_changes(client, tmp):
 def test_handles_in_one_go(client, tmp):
     data = noise(3 * MIB)
     opened = send(client, "open", handleId="w", path=f"{tmp}/f", mode="replace")
-    writes = [send(client, "writeBlock", handleId="w", offset=o, chunk=b64(data[o:o + MIB])) for o in range(0, 3 * MIB, MIB)]
+    offsets = range(0, 3 * MIB, MIB)
+    writes = [send(client, "writeBlock", handleId="w", offset=o, chunk=b64(data[o:o + MIB])) for o in offsets]
     closed = send(client, "close", handleId="w")
     late = send(client, "writeBlock", handleId="w", offset=0, chunk="eA==")
     again = send(client, "open", handleId="w", path=f"{tmp}/f")
-    blocks = [send(client, "readBlock", handleId="w", offset=o, len=MIB) for o in range(0, 3 * MIB, MIB)]
+    blocks = [send(client, "readBlock", handleId="w", offset=o, len=MIB) for o in offsets]
     last = send(client, "close", handleId="w")
     assert client.result(opened)["handleId"] == "w" and client.result(again)["handleId"] == "w"
     assert [client.result(i) for i in writes] == [{}] * 3 and client.result(closed) == {}
@@ -120,7 +121,7 @@ def test_other_connections_go_on_meanwhile(server, tmp):
 
 @pytest.fixture(name="stuck")
 def stuck_server(tmp):
-    """(server, directory of the stuck file system, a function that lets everything go, one that awaits a stuck call)."""
+    """(server, directory of the stuck file system, what lets all calls go, what awaits a held one)."""
     if not IS_ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("needs root and /dev/fuse")
     mount = f"{tmp}/stuck"

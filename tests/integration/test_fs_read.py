@@ -236,8 +236,8 @@ def test_the_root_is_a_directory(client):
 # fs/canonicalize
 
 
-@pytest.mark.parametrize("name, real", [("file", "file"), ("link", "file"), ("far", "file"), ("dirlink/inner", "dir/inner"),
-                                        ("dirlink", "dir"), ("", "")])
+@pytest.mark.parametrize("name, real", [("file", "file"), ("link", "file"), ("far", "file"), ("dirlink", "dir"),
+                                        ("dirlink/inner", "dir/inner"), ("", "")])
 def test_the_real_path(client, links, name, real):
     wanted = os.path.realpath(links) + ("/" + real if real else "")
     assert fs(client, "canonicalize", path=f"{links}/{name}") == {"path": uri(wanted)}

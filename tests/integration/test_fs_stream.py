@@ -250,7 +250,8 @@ def test_replace_makes_a_new_file(client, tmp):
 def test_blocks_of_the_largest_size(client, tmp):
     data = noise(4 * MIB)
     opened(client, f"{tmp}/f", mode="replace")
-    sent = [send(client, "writeBlock", handleId="h", offset=o, chunk=b64(data[o:o + MIB])) for o in range(0, 4 * MIB, MIB)]
+    sent = [send(client, "writeBlock", handleId="h", offset=o, chunk=b64(data[o:o + MIB]))
+            for o in range(0, 4 * MIB, MIB)]
     assert [client.result(i) for i in sent] == [{}] * 4
     assert content(f"{tmp}/f") == data and leftovers(tmp) == []
 

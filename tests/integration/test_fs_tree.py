@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from fs_helpers import (EEXIST, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, HAS_LINK, MIB, content, failure,
-                        fs, make, noise, sparse, tree, uri)
+from fs_helpers import (EEXIST, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, HAS_LINK, MIB, content,
+                        failure, fs, make, noise, sparse, tree, uri)
 
 COPY_INTO_ITSELF = (-32600, "fs/copy cannot copy a directory to itself or one of its descendants")
 COPY_NEEDS_RECURSIVE = (-32600, "fs/copy requires recursive: true when sourcePath is a directory")
@@ -249,7 +249,8 @@ def test_the_answer_of_a_walk_is_bounded(client, tmp):
 # fs/remove
 
 
-@pytest.mark.parametrize("more", [{}, {"recursive": True}, {"recursive": True, "force": True}, {"force": False}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"recursive": True}, {"recursive": True, "force": True}, {"force": False}],
+                         ids=str)
 def test_a_tree_is_removed_and_nothing_else(client, mixed, more):
     out = os.path.dirname(mixed) + "/out"
     assert fs(client, "remove", path=mixed, **more) == {}

@@ -100,7 +100,8 @@ def test_no_link_anywhere_without_following(client, tmp):
     assert content(f"{tmp}/file") == b"new" and content(f"{tmp}/dir/f") == b"made"
 
 
-@pytest.mark.parametrize("data", ["***", "YQ", "YQ=", "YQ==YQ==", "Y Q==", "YQ==\n", "YR==", "=", "Y", "_-__", "\u00e4"])
+@pytest.mark.parametrize("data", ["***", "YQ", "YQ=", "YQ==YQ==", "Y Q==", "YQ==\n", "YR==", "=", "Y", "_-__",
+                                  "\u00e4"])
 def test_bad_base64_is_refused_and_nothing_is_touched(client, tmp, data):
     make(f"{tmp}/f", b"old")
     for name in ("f", "new"):
@@ -419,8 +420,8 @@ def test_conditions_that_are_none(client, tmp, match):
 def test_of_many_that_create_one_wins(server, tmp):
     clients = [server.connect() for _ in range(4)]
     for round_ in range(10):
-        sent = [(c, n, send(c, "writeFile", path=f"{tmp}/{round_}", dataBase64=b64(b"%d" % n), ifMatch={"absent": True}))
-                for n, c in enumerate(clients)]
+        sent = [(c, n, send(c, "writeFile", path=f"{tmp}/{round_}", dataBase64=b64(b"%d" % n),
+                            ifMatch={"absent": True})) for n, c in enumerate(clients)]
         won = [b"%d" % n for c, n, ident in sent if isinstance(outcome(c, ident), dict)]
         assert won == [content(f"{tmp}/{round_}")]
     for c in clients:
