@@ -301,8 +301,9 @@ def test_only_regular_files_are_replaced(client, tmp):
     assert failure(client, "open", handleId="h", path=f"{tmp}/a/f", mode="replace") == ENOENT
     assert failure(client, "open", handleId="h", path="/dev/null", mode="replace") == (
         -32600, "path `/dev/null` is not a file")
-    assert failure(client, "open", handleId="h", path=f"{tmp}/fifo", mode="replace") == (
-        -32603, "No such device or address (os error 6)")
+    # Without a reader the system may be asked first: what counts is that nothing waits.
+    assert failure(client, "open", handleId="h", path=f"{tmp}/fifo", mode="replace") in (
+        (-32603, "No such device or address (os error 6)"), (-32600, f"path `{tmp}/fifo` is not a file"))
     fd = os.open(f"{tmp}/fifo", os.O_RDONLY | os.O_NONBLOCK)
     assert failure(client, "open", handleId="h", path=f"{tmp}/fifo", mode="replace") == (
         -32600, f"path `{tmp}/fifo` is not a file")
@@ -339,7 +340,7 @@ def test_resume_opens_what_replace_opens(client, tmp):
     assert failure(client, "open", handleId="h", path=tmp, mode="resume") == EISDIR
     assert failure(client, "open", handleId="h", path=f"{tmp}/a/f", mode="resume") == ENOENT
     assert failure(client, "open", handleId="h", path="/dev/null", mode="resume")[0] == -32600
-    assert failure(client, "open", handleId="h", path=f"{tmp}/fifo", mode="resume")[0] == -32603
+    assert failure(client, "open", handleId="h", path=f"{tmp}/fifo", mode="resume")[0] in (-32600, -32603)
 
 
 @pytest.mark.parametrize("sync", [True, False, None, ...], ids=repr)
