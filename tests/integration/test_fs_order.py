@@ -102,20 +102,6 @@ def test_a_new_program_is_run_in_a_new_directory(client, tmp):
         assert client.result(sent) == {}
 
 
-def test_other_connections_go_on_meanwhile(server, tmp):
-    """One connection keeps its lane full of large writes; another is served all the time."""
-    data = b64(noise(4 * MIB))
-    with server.connect() as busy, server.connect() as other:
-        sent = [send(busy, "writeFile", path=f"{tmp}/f", dataBase64=data) for _ in range(20)]
-        rounds = 0
-        while not busy._answers[busy._key(sent[-1])] and rounds < 2000:  # pylint: disable=protected-access
-            fs(other, "getMetadata", path=tmp)
-            rounds += 1
-        assert rounds > 5
-        for ident in sent:
-            busy.result(ident, 30)
-
-
 # With calls that do not come back
 
 
