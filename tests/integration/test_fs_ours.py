@@ -272,10 +272,10 @@ def test_what_has_no_digest(client, tmp):
 
 
 def test_a_digest_does_not_hold_the_reads_behind_it(client, tmp):
-    sparse(f"{tmp}/large", 500 * MIB)
+    sparse(f"{tmp}/large", 150 * MIB)
     slow = send(client, "getMetadata", path=f"{tmp}/large", digest=True)
     quick = send(client, "getMetadata", path=tmp)
-    assert client.result(slow, 30)["size"] == 500 * MIB and client.result(quick)["isDirectory"] is True
+    assert client.result(slow, 30)["size"] == 150 * MIB and client.result(quick)["isDirectory"] is True
     order = [m["id"] for m in client.messages if m.get("id") in (slow, quick)]
     assert order == [quick, slow]
 
