@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define ZERO_BYTES ((size_t)65536)
@@ -38,9 +39,17 @@ static bool has_no_means(int r)
         return r == -EOPNOTSUPP || r == -ENOSYS || r == -EINVAL || r == -ENODEV || r == -EPERM;
 }
 
+/* RLIMIT_FSIZE stops writes, not the room that is kept for them. */
+static bool is_beyond_limit(uint64_t size)
+{
+        struct rlimit limit;
+
+        return size > INT64_MAX || (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur);
+}
+
 int room_secure(int fd, const struct stat *st, uint64_t size)
 {
-        if (size > INT64_MAX)
+        if (is_beyond_limit(size))
                 return -EFBIG;
 
         off_t end = (off_t)size;
