@@ -87,3 +87,21 @@
 /* Ids of expired sessions are remembered so long, and so many. */
 #define LIMIT_EXPIRED_MEMORY_MS 600000
 #define LIMIT_EXPIRED_MEMORY 4096
+
+/* http/request: requests that run at once, of one connection and in all. Beyond: -32021. */
+#define LIMIT_HTTP_CONN_REQUESTS 64
+#define LIMIT_HTTP_REQUESTS 512
+/* Bytes of request bodies, and of response bodies that are collected for one answer, of all requests. Beyond: -32021. */
+#define LIMIT_HTTP_BODIES_BYTES (512ULL * MIB)
+/* Bytes of a response that are under way between farhand-net and a client that does not read: then the transfer pauses. */
+#define LIMIT_HTTP_WINDOW_BYTES (256 * KIB)
+/* One http/request/bodyDelta, before base64. */
+#define LIMIT_HTTP_DELTA_BYTES (1 * MIB)
+/* URL, method and headers of a request, and the headers of a response; and how many. Beyond: -32602, -32603. */
+#define LIMIT_HTTP_HEAD_BYTES (256 * KIB)
+#define LIMIT_HTTP_HEADERS 1024
+#define LIMIT_HTTP_METHOD_BYTES 1024
+/* Redirects that are followed. Beyond: -32603. */
+#define LIMIT_HTTP_REDIRECTS 10
+/* A requestId. Longer: -32602. */
+#define LIMIT_HTTP_REQUEST_ID_BYTES 1024

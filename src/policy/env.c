@@ -186,3 +186,8 @@ void env_scrub(char **environment)
         }
         *kept = NULL;
 }
+
+bool env_is_server_name(struct slice name)
+{
+        return is_listed(name, server_names, ARRAY_LEN(server_names));
+}

@@ -38,3 +38,6 @@ void env_scrub(char **environment);
 
 /* The value of a variable in such a list, or NULL. */
 const char *env_get(const char *const *env, const char *name);
+
+/* A variable that is the server's own secret: never passed on, from any source. */
+NODISCARD bool env_is_server_name(struct slice name);
