@@ -8,6 +8,7 @@
 #include "server/assembly.h"
 #include "server/dispatch.h"
 #include "server/job.h"
+#include "server/m_http.h"
 #include "server/open_file.h"
 #include "server/parked.h"
 #include "server/session.h"
@@ -58,6 +59,7 @@ static void free_conn(struct deferred *d)
 static void let_go(struct conn *c)
 {
         parked_drop_all(c);
+        http_drop_all(c);
         open_file_drop_all(&c->open_files);
         assembly_release(c);
         if (!c->is_dispatching)
@@ -400,6 +402,7 @@ static void on_resume(struct deferred *d)
                 return;
         if (c->session)
                 session_wake_readers(c->session);
+        http_resume(c);
         if (c->in.n > 0 && !c->blocks)
                 consume_in(c);
         if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks &&
@@ -547,6 +550,7 @@ static struct conn *conn_new(struct server *s, enum framing framing, int in_fd, 
         list_init(&c->dirty_link);
         list_init(&c->assembly_link);
         list_init(&c->parked);
+        list_init(&c->http_calls);
         jobs_init(&c->jobs);
         map_init(&c->open_files);
         list_append(&s->conns, &c->link);

@@ -74,6 +74,8 @@ struct conn {
         struct list parked;               /* parked::conn_link */
         size_t parked_count;
         uint64_t parked_bytes;
+        struct list http_calls; /* http_call::conn_link */
+        size_t http_count;
         struct jobs jobs;       /* server/job.h */
         struct map open_files;  /* server/open_file.h */
         unsigned files_opening; /* fs/open on their way */

@@ -24,6 +24,7 @@ static const struct method *const methods[] = {
         &m_session_list,
         &m_environment_info,
         &m_environment_status,
+        &m_http_request,
         &m_fs_read_file,
         &m_fs_write_file,
         &m_fs_get_metadata,

@@ -17,6 +17,7 @@ extern const struct method m_process_list; /* m_list.c */
 extern const struct method m_session_list;
 extern const struct method m_environment_info; /* m_env.c */
 extern const struct method m_environment_status;
+extern const struct method m_http_request;    /* m_http.c */
 extern const struct method m_fs_read_file;    /* m_fs_read.c */
 extern const struct method m_fs_write_file;   /* m_fs_write.c */
 extern const struct method m_fs_get_metadata; /* m_fs.c */

@@ -10,6 +10,7 @@
 #include "server/environment.h"
 #include "server/httpd.h"
 #include "server/listener.h"
+#include "server/net_helper.h"
 #include "server/session.h"
 #include "server/task.h"
 
@@ -255,6 +256,7 @@ static void server_release(struct server *s)
         list_each (c, &s->conns, link) {
                 conn_drop(c);
         }
+        s->net = net_helper_free(s->net);
         if (!pool_free(s->pool, LIMIT_POOL_END_MS))
                 log_warn("file work is stuck", "remedy=look for a dead network file system");
         s->journal = journal_close(s->journal);

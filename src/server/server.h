@@ -18,6 +18,7 @@
 
 struct journal;
 struct listener;
+struct net_helper;
 
 /* Room in the scratch buffer for the rest of the read before: less than a frame head and a control frame. */
 #define SERVER_SCRATCH_REST 512
@@ -29,6 +30,7 @@ struct server {
         struct pool *pool;       /* file work: whatever may block */
         struct journal *journal; /* of temporary files; NULL when none can be kept */
         struct listener *listener;
+        struct net_helper *net; /* NULL until the first http/request */
         char id[UUID_TEXT_BYTES]; /* of this life of the server */
 
         struct list conns;       /* conn::link */
