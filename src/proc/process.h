@@ -96,6 +96,7 @@ struct procs {
         uint64_t stdin_total;    /* bytes queued for all */
         int null_fd;             /* /dev/null, the stdin of commands without one */
         bool is_sweeping;        /* a spawner was lost: there may be children that nobody owns */
+        pid_t spared;            /* a child that is no command, until it is reaped; 0: none */
         char *scratch;           /* chunk_bytes */
 };
 

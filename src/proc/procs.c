@@ -245,7 +245,7 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
 static void end_stranger(void *arg, pid_t pid)
 {
         struct procs *ps = arg;
-        if (ps->spawner && pid == spawn_pid(ps->spawner))
+        if (pid == ps->spared || (ps->spawner && pid == spawn_pid(ps->spawner)))
                 return;
         (void)kill(pid, SIGKILL); /* an unreaped child of ours: nobody else can have its number */
 }
@@ -254,7 +254,9 @@ void procs_reap(struct procs *ps)
 {
         pid_t pid;
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-                if (ps->spawner && pid == spawn_pid(ps->spawner))
+                if (pid == ps->spared)
+                        ps->spared = 0;
+                else if (ps->spawner && pid == spawn_pid(ps->spawner))
                         retire(ps);
         /* Keepers of a retired spawner are children of ours now, and end their trees themselves; only when the last of
          * them is gone is what is left nobody's. Its death brings the next signal, so this goes on until nobody is. */

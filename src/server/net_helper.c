@@ -269,6 +269,7 @@ static int start(struct net_helper *h, struct err *err)
         int r = spawn_program(path, theirs, &pid);
         if (r < 0)
                 return err_set(err, RPC_INTERNAL, r, "http helper cannot be started: %s", errno_text(r));
+        h->server->procs.spared = pid; /* a lost spawner is no reason to end it */
         h->pidfd = pidfd_open(pid, 0); /* before the loop can reap it; -1 where the kernel has none */
         h->fd = TAKE_FD(ours);
         h->watch = watch_new(&h->server->loop, h->fd, on_ready, h);
