@@ -247,6 +247,8 @@ static void set_options(struct transfer *t)
         (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, t);
         (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->error);
         (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+        (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
+                               1L); /* does not wait for a name that nobody wants any more */
         (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
         (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
         (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);

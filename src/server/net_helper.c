@@ -115,13 +115,14 @@ static int spawn_program(const char *path, int fd, pid_t *ret_pid)
 
 /* --- its death ---------------------------------------------------------------------------------------------------- */
 
-static void stop(struct net_helper *h)
+/* The end of its socket is an order to go; one that has broken the rules may not care for orders. */
+static void stop(struct net_helper *h, bool kills)
 {
         if (h->fd < 0)
                 return;
         h->watch = watch_free(h->watch);
         h->fd = fd_close(h->fd);
-        if (h->pidfd >= 0)
+        if (kills && h->pidfd >= 0)
                 (void)syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
         h->pidfd = fd_close(h->pidfd);
         deferred_cancel(&h->flush);
@@ -141,7 +142,7 @@ static struct net_call *release_slot(struct net_helper *h, size_t slot)
 static void lose(struct net_helper *h, int why)
 {
         log_warn_r(why, "http helper lost", "calls=%zu", h->count);
-        stop(h);
+        stop(h, true);
         struct netmsg_end end = { .outcome = NETMSG_FAILED, .text = S("http helper ended") };
         for (size_t slot = 0; slot < ARRAY_LEN(h->calls); slot++) {
                 if (!h->calls[slot])
@@ -296,7 +297,7 @@ struct net_helper *net_helper_free(struct net_helper *h)
         if (!h)
                 return NULL;
         must(h->count == 0);
-        stop(h);
+        stop(h, false);
         free(h);
         return NULL;
 }

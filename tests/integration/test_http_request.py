@@ -8,21 +8,24 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import threading
+import time
 
 import pytest
 
 from farhand_client import BIN, PATIENCE, Client, Server, Stdio, pid_gone, wait_until
 from http_origin import Origin, response
 
-HELPER = os.path.join(os.path.dirname(BIN), "farhand-net")
+HELPERS = [os.path.join(os.path.dirname(BIN), place, "farhand-net") for place in ("../libexec/farhand", ".")]
+HELPER = next((path for path in HELPERS if os.access(path, os.X_OK)), None)
 NO_PROXY = {name: None for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
                                     "no_proxy", "NO_PROXY")}
 VARIABLES = {"HTTP_TEST_FOO": "foo", "HTTP_TEST_EMPTY": "", "OPENAI_API_KEY": "secret", **NO_PROXY}
 
-pytestmark = pytest.mark.skipif(not os.access(HELPER, os.X_OK), reason="farhand-net was not built: no libcurl")
+pytestmark = pytest.mark.skipif(HELPER is None, reason="farhand-net was not built: no libcurl")
 
 
 @pytest.fixture(scope="module")
@@ -674,6 +677,40 @@ def test_a_proxy_of_the_environment_is_used(origin):
     for name in ("http_proxy", "HTTP_PROXY"):
         with Server(env={**VARIABLES, name: origin.url}) as s, s.connect() as c:
             assert said(c, "http://name.invalid/x")["target"] == "http://name.invalid/x"
+
+
+def test_a_name_server_that_is_silent_delays_only_who_asked(tmp, monkeypatch, origin):
+    """In a mount namespace of its own the names are asked of a socket that never answers."""
+    with open(f"{tmp}/resolv.conf", "w", encoding="ascii") as f:
+        f.write("nameserver 127.0.0.3\noptions timeout:10 attempts:2\n")
+    wrapper = f"{tmp}/farhand"
+    with open(wrapper, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\nexec unshare -m sh -c 'mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"' "
+                f"{tmp}/resolv.conf {BIN} \"$@\"\n")
+    os.chmod(wrapper, 0o755)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        try:
+            silent.bind(("127.0.0.3", 53))
+        except OSError as e:
+            pytest.skip(f"cannot be a name server: {e}")
+        if subprocess.run(["unshare", "-m", "mount", "--bind", f"{tmp}/resolv.conf", "/etc/resolv.conf"],
+                          capture_output=True, check=False).returncode:
+            pytest.skip("no mount namespace of our own")
+        monkeypatch.setattr("farhand_client.BIN", wrapper)
+        with Server(env=VARIABLES) as s, s.connect() as c:
+            fetch(c, origin.url)
+            started = time.monotonic()
+            waiting = c.request("http/request", params("http://name.example/", request_id="w"))
+            silent.settimeout(20 * PATIENCE)
+            silent.recv(512)
+            assert fetch(c, origin.url)[0] == 200
+            e = error(c, "http://other.example/", request_id="t", timeoutMs=100)
+            assert e.code == -32603
+            assert fetch(c, origin.url)[0] == 200
+            assert time.monotonic() - started < 8 * PATIENCE
+            with pytest.raises(TimeoutError):
+                c.response(waiting, timeout=0.01)
+            c.abort()
 
 
 @pytest.fixture(scope="module")
