@@ -271,6 +271,8 @@ void conn_unblock(struct conn *c, enum conn_block_reason reason)
         c->blocks &= ~(unsigned)reason;
         if (c->session && reason == BLOCK_OUTPUT)
                 session_pause_output(c->session, false);
+        if (reason == BLOCK_OUTPUT)
+                http_resume(c);
         loop_defer(&c->server->loop, &c->resume);
 }
 
@@ -402,7 +404,6 @@ static void on_resume(struct deferred *d)
                 return;
         if (c->session)
                 session_wake_readers(c->session);
-        http_resume(c);
         if (c->in.n > 0 && !c->blocks)
                 consume_in(c);
         if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks &&

@@ -178,6 +178,10 @@ static void stream(struct http_call *call)
                 at += n;
         }
         net_call_credit(&call->net, at);
+        if (at > 0) { /* the others first, next time */
+                list_remove(&call->conn_link);
+                list_append(&c->http_calls, &call->conn_link);
+        }
         if (at < call->body.n) {
                 buf_consume(&call->body, at);
                 return;

@@ -30,7 +30,7 @@ struct server {
         struct pool *pool;       /* file work: whatever may block */
         struct journal *journal; /* of temporary files; NULL when none can be kept */
         struct listener *listener;
-        struct net_helper *net; /* NULL until the first http/request */
+        struct net_helper *net;   /* NULL until the first http/request */
         char id[UUID_TEXT_BYTES]; /* of this life of the server */
 
         struct list conns;       /* conn::link */

@@ -742,3 +742,32 @@ def test_a_redirect_from_https_takes_no_referer_and_no_credentials_to_http(certi
         secure.on("/", redirect(302, origin.url + "/to"))
         sent = dict(said(c, secure.url, headers=headers(authorization="a"))["headers"])
         assert "referer" not in sent and "authorization" not in sent
+
+
+H2_SERVER = """
+const [cert, key] = process.argv.slice(1).map((name) => require('fs').readFileSync(name));
+const server = require('http2').createSecureServer({ cert, key, allowHTTP1: false }, (request, answer) => {
+  answer.writeHead(200, { 'x-version': request.httpVersion, 'x-method': request.method });
+  request.pipe(answer);
+});
+server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node to be an HTTP/2 server")
+def test_http_2_where_the_server_speaks_it(certificate):
+    cert, _ = certificate
+    key = os.path.join(os.path.dirname(cert), "key.pem")
+    body = os.urandom(1 << 20) * 2
+    with subprocess.Popen(["node", "-e", H2_SERVER, cert, key], stdout=subprocess.PIPE, text=True) as node:
+        try:
+            url = f"https://127.0.0.1:{int(node.stdout.readline())}/"
+            with Server(env={**VARIABLES, "SSL_CERT_FILE": cert}) as s, s.connect() as c:
+                got = fetch(c, url, method="POST", bodyBase64=base64.b64encode(body).decode())
+                assert got[0] == 200 and got[2] == body
+                assert ("x-version", "2.0") in got[1] and ("x-method", "POST") in got[1]
+                c.call("http/request", params(url, "PUT", "s", streamResponse=True,
+                                              bodyBase64=base64.b64encode(body).decode()))
+                assert finished(c, "s") == (body, None)
+        finally:
+            node.kill()
