@@ -164,7 +164,7 @@ static bool begin_some(struct conn *c)
                                 replay(job);
                                 return true;
                         }
-                        if (c->jobs.running < LIMIT_POOL_PER_CONNECTION) {
+                        if (c->jobs.running < LIMIT_POOL_PER_CONNECTION && conn_wants_output(c)) {
                                 start(job);
                                 return true;
                         }
@@ -235,6 +235,7 @@ void jobs_on_room(struct conn *c)
         struct job *job = list_first(&c->jobs.streams, struct job, stream_link);
         if (job && !job->is_in_pool && c->out.bytes < LIMIT_OUT_HIGH_BYTES)
                 submit(job);
+        pump(c);
 }
 
 static void job_done(struct work *work)

@@ -78,7 +78,8 @@ NODISCARD int job_hold(struct req *req, struct slice text, struct slice method, 
 /* process/terminate waits for nothing: a start that was held back never happens. False when there is none. */
 bool job_cancel_start(struct conn *c, struct slice process_id);
 
-/* There is room in the outgoing queue: the next piece, if there is one. */
+/* There is room in the outgoing queue: the next piece, if there is one; and the next jobs, because a client that does not
+ * read its answers gets no more of them. */
 void jobs_on_room(struct conn *c);
 
 /* A failure as the client sees it: PROTOCOL.md 9.2. */
