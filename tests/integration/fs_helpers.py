@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import functools
 import os
 import random
 import subprocess
@@ -113,6 +114,7 @@ def sparse(path, size):
     return path
 
 
+@functools.lru_cache(maxsize=8)
 def noise(size, seed=1):
     return random.Random(seed).randbytes(size)
 

@@ -480,15 +480,17 @@ def test_a_link_inside_that_is_already_there(client, tmp):
     assert copy_failure(client, f"{tmp}/from", f"{tmp}/to", True) == EEXIST
 
 
-def test_a_tree_that_is_copied_never_goes_through_a_link(client, tmp):
-    """Ours: a link below the destination may have been planted a moment ago."""
-    os.makedirs(f"{tmp}/from/sub")
+@pytest.mark.parametrize("name, target", [("sub", "../other"), ("f", "../other/f"), ("f", "../other/new")])
+def test_no_link_below_the_destination_is_followed(client, tmp, name, target):
+    """It could have been planted: nothing outside the destination is touched."""
+    for top in ("from/sub", "other", "to"):
+        os.makedirs(f"{tmp}/{top}")
+    make(f"{tmp}/other/f", b"old")
     make(f"{tmp}/from/sub/f", b"new")
-    os.mkdir(f"{tmp}/other")
-    os.mkdir(f"{tmp}/to")
-    os.symlink("../other", f"{tmp}/to/sub")
+    make(f"{tmp}/from/f", b"new")
+    os.symlink(target, f"{tmp}/to/{name}")
     assert copy_failure(client, f"{tmp}/from", f"{tmp}/to", True) == EEXIST
-    assert os.listdir(f"{tmp}/other") == [] and os.readlink(f"{tmp}/to/sub") == "../other"
+    assert tree(f"{tmp}/other") == {b"f": b"old"} and os.readlink(f"{tmp}/to/{name}") == target
 
 
 def test_recursive_is_required_of_a_copy(client, tmp):
