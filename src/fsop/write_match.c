@@ -49,6 +49,9 @@ int writer_match_again(const struct writer *w, const struct current *c)
         int flags = w->o.match == MATCH_DIGEST ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_PATH;
         _close_ int fd = openat(w->at.dirfd, w->at.name, flags | O_NOFOLLOW | O_CLOEXEC);
         struct stat st = { 0 };
+        /* A link in its place is another file than the one that was compared. */
+        if (fd < 0 && errno == ELOOP && fstatat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return write_conflict(c, &st, true);
         if (fd < 0 && errno != ENOENT)
                 return fsop_fail(c->err, errno);
         if (fd >= 0 && fstat(fd, &st) < 0)

@@ -391,6 +391,17 @@ TEST(change_between_begin_and_commit_is_a_mismatch)
         eq_int(fsop_write_commit(w, NULL, &current, &exists, &err), -ESTALE);
         ok(exists);
         ok(holds(&rig, "g", S("theirs")));
+
+        /* The very content, but through a link that was not there. */
+        o = matching(&rig, "f");
+        o.is_atomic = o.follow = true;
+        eq_int(fsop_write_begin(rig_path(&rig, "f"), &o, &w, NULL, NULL, &err), 0);
+        eq_int(fsop_write_data(w, S("mine"), &err), 0);
+        eq_int(rename(rig_path(&rig, "f"), rig_path(&rig, "moved")), 0);
+        rig_link(&rig, "f", "moved");
+        eq_int(fsop_write_commit(w, NULL, &current, &exists, &err), -ESTALE);
+        ok(exists && current.is_symlink);
+        ok(holds(&rig, "moved", S("theirs")));
         eq_int(count_temps(&rig, ""), 0);
 }
 
