@@ -1,5 +1,5 @@
 /* fuzz_dispatch: hostile clients and a hostile order of events against the real server code, with a spawner that starts
- * nothing.
+ * nothing and file operations that touch nothing (no_files.h).
  *
  * The first byte of the input chooses the configuration; the rest is lines. A line that begins with one of the letters
  * below is an event, every other one is a message of the current client. N is the n-th start, as one digit.
@@ -7,20 +7,24 @@
  *     sN started   fN failed   xN exited (text: status)   iN signal answered   gN gone   l the spawner is lost
  *     oN eN text to stdout, stderr   ON KiB of it (text: how many)   cN CN the child closes stdout, stderr
  *     rN the child reads stdin (text: KiB)   kN the child closes stdin   z the server drains
+ *     jN JN the N-th of the file works that wait is done; only runs   aN the N-th that ran is done   A all are done
  *     nN client N is the current one, connected anew when it is not   d drops it   w W it stops, goes on reading
  *     R T it initializes with the last session's id, T with takeover   *N sends the rest of the line N times
  *     ~ the rest of the line as two fragments   # the rest of the line as bytes, not as a frame
  *
  * Checked: every frame is one good message; no request is answered twice, and in the end each is answered, unless its
  * connection was closed; what a client hears of a process has rising numbers without holes and nothing behind `closed`;
- * nothing is left, and nothing leaks.
+ * file requests begin in the order that was promised; nothing is left, and nothing leaks, descriptors neither.
  */
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "no_files.h"
 #include "server/conn.h"
 #include "server/environment.h"
+#include "server/job.h"
+#include "server/open_file.h"
 #include "server/session.h"
 
 #include <errno.h>
@@ -39,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SENT_MAX (128 * KIB)   /* bytes that one client may have waiting */
 #define RECEIVED_MAX (2 * MIB) /* then it is enough: others want to run */
 #define TURNS 2                /* one to read what came, one to send the answer */
+#define FDS_MAX 160            /* numbers of descriptors that are looked at */
 
 /* --- a spawner that starts nothing -------------------------------------------------------------------------------- */
 
@@ -202,6 +207,7 @@ static void server_open(void)
         loop_on_turn_end(&server.loop, flush_all, NULL);
         must(procs_init(&server.procs, &server.loop, config.output_chunk_bytes,
                         config.retained_output_bytes_per_process, &err) == 0);
+        must(pool_new(&server.loop, LIMIT_POOL_THREADS, &server.pool, &err) == 0);
 }
 
 static void server_close(void)
@@ -211,6 +217,7 @@ static void server_close(void)
                 conn_drop(c);
         }
         must(server.connection_count == 0 && server.assembly_used == 0 && server.parked_bytes == 0);
+        must(pool_free(server.pool, 0));
         procs_release(&server.procs);
         sessions_release(&server);
         server.assembly_timer = timer_free(server.assembly_timer);
@@ -219,6 +226,59 @@ static void server_close(void)
         must(server.procs.retained_total == 0);
         map_release(&server.sessions);
         free(server.scratch);
+}
+
+/* --- file work ---------------------------------------------------------------------------------------------------- */
+
+/* Is there one before it on the same handle that it must not overtake? */
+static bool must_wait_for_key(struct conn *c, const struct job *job)
+{
+        struct job *before;
+        list_each (before, &c->jobs.all, link) {
+                if (before == job)
+                        return false;
+                if (before->class && before->key.p && job->key.p && slice_eq(before->key, job->key) &&
+                    (before->is_exclusive || job->is_exclusive))
+                        return true;
+        }
+        return false;
+}
+
+/* A change runs alone, behind all before it; what is behind it waits. */
+static void check_order(struct conn *c)
+{
+        unsigned count = 0, running = 0, held = 0;
+        bool must_wait = false;
+        struct job *job;
+        list_each (job, &c->jobs.all, link) {
+                must_wait = must_wait || (job->is_change && count > 0);
+                if (job->has_begun || job->is_in_pool)
+                        must(job->class && !must_wait && !must_wait_for_key(c, job));
+                must_wait = must_wait || job->is_change;
+                count++;
+                running += job->has_begun;
+                held += !job->class;
+        }
+        must(count == c->jobs.count && running == c->jobs.running && held == c->jobs.held);
+        must(running <= LIMIT_POOL_PER_CONNECTION);
+        must(map_count(&c->open_files) + c->files_opening <= OPEN_FILES_MAX);
+}
+
+static void on_pool(char op, size_t n)
+{
+        struct pool *p = server.pool;
+        if (op == 'j' || op == 'J')
+                (void)!pool_run(p, n);
+        if (op == 'a')
+                (void)!pool_tell(p, n);
+        if (op == 'j' && !list_is_empty(&p->finished)) {
+                struct work *w = list_entry(p->finished.prev, struct work, link);
+                list_remove(&w->link);
+                w->done(w);
+        }
+        for (; op == 'A' && n < 64; n++)
+                if (!pool_tell(p, 0) && !pool_run(p, 0))
+                        break;
 }
 
 /* --- what clients must see ---------------------------------------------------------------------------------------- */
@@ -493,6 +553,10 @@ static void turn(void)
                         if (clients[k].fd >= 0)
                                 client_push(&clients[k]);
                 (void)uv_run(&server.loop.uv, UV_RUN_NOWAIT);
+                struct conn *c;
+                list_each (c, &server.conns, link) {
+                        check_order(c);
+                }
                 for (size_t k = 0; k < CLIENTS_MAX; k++)
                         if (clients[k].fd >= 0 && !clients[k].is_lazy)
                                 client_read(&clients[k]);
@@ -624,6 +688,8 @@ static void on_line(struct slice line, size_t *current)
         if (op && strchr("sfxigoeOcCkr", op)) {
                 if (n < STARTS_MAX && starts[n].is_used)
                         on_child(op, &starts[n], text);
+        } else if (op && strchr("jJaA", op)) {
+                on_pool(op, n);
         } else if (op == 'l') {
                 lose_spawner();
         } else if (op == 'z') {
@@ -641,7 +707,7 @@ static void on_line(struct slice line, size_t *current)
         }
 }
 
-/* All children end and all clients read: then everybody has an answer. */
+/* All children end, all file work is done and all clients read: then everybody has an answer. */
 static void settle(void)
 {
         for (size_t i = 0; i < CLIENTS_MAX; i++)
@@ -651,6 +717,8 @@ static void settle(void)
                 size_t before = received;
                 turn();
                 is_quiet = received == before;
+                while (pool_run(server.pool, 0) || pool_tell(server.pool, 0))
+                        is_quiet = false;
                 for (size_t i = 0; i < STARTS_MAX; i++) {
                         if (!starts[i].is_used)
                                 continue;
@@ -676,11 +744,23 @@ int LLVMFuzzerInitialize(UNUSED int *argc, UNUSED char ***argv)
         signal(SIGPIPE, SIG_IGN);
         config_init(&config);
         environment_init();
+        configure(0);
+        server_open(); /* what libuv keeps for ever is there from now on */
+        server_close();
         return 0;
+}
+
+static unsigned count_fds(void)
+{
+        unsigned n = 0;
+        for (int fd = 0; fd < FDS_MAX; fd++)
+                n += fcntl(fd, F_GETFD) >= 0;
+        return n;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+        unsigned fds_before = count_fds();
         if (size == 0)
                 return 0;
         configure(data[0]);
@@ -706,5 +786,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         turn();
         server_close();
         map_clear(&heard);
+        must(count_fds() == fds_before);
         return 0;
 }

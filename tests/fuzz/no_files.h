@@ -1,0 +1,381 @@
+/* no_files: a pool without threads and file operations without files, for harnesses that drive the real server with
+ * hostile requests, maybe as root.
+ *
+ * Everything that src/loop/pool.c and src/fsop/ offer to the server is defined here, so that the linker takes none of
+ * those objects. A path says what happens, so that the input decides: a part of it that is a letter and a number,
+ *
+ *     /eN fails with errno N   /c is not what ifMatch says   /fN is a file of N KiB   /gN says that it is empty, and has
+ *     N KiB   /nN has N entries below it
+ *
+ * and everything else works. Descriptors are memory. Should a part of the real code find its way in, the calls that
+ * would change something are here too, and end the run.
+ */
+#pragma once
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "fsop/discover.h"
+#include "fsop/edit.h"
+#include "fsop/journal.h"
+#include "fsop/meta.h"
+#include "fsop/walk.h"
+#include "fsop/write.h"
+#include "loop/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FILE_KIB_MAX 2048
+#define ENTRIES_MAX 512
+
+/* --- nothing real ------------------------------------------------------------------------------------------------- */
+
+/* libFuzzer and the sanitizers use none of these; the file operations of the server have no others to change a tree. */
+#define NEVER(call)                                                            \
+        int call                                                               \
+        {                                                                      \
+                fprintf(stderr, "a harness without files called " #call "\n"); \
+                abort();                                                       \
+        }
+
+/* clang-format off */
+NEVER(openat(UNUSED int dirfd, UNUSED const char *path, UNUSED int flags, ...))
+NEVER(mkdirat(UNUSED int dirfd, UNUSED const char *path, UNUSED mode_t mode))
+NEVER(unlinkat(UNUSED int dirfd, UNUSED const char *path, UNUSED int flags))
+NEVER(renameat(UNUSED int from, UNUSED const char *path, UNUSED int to, UNUSED const char *new))
+NEVER(renameat2(UNUSED int from, UNUSED const char *path, UNUSED int to, UNUSED const char *new, UNUSED unsigned flags))
+NEVER(linkat(UNUSED int from, UNUSED const char *path, UNUSED int to, UNUSED const char *new, UNUSED int flags))
+NEVER(symlinkat(UNUSED const char *target, UNUSED int to, UNUSED const char *path))
+NEVER(utimensat(UNUSED int dirfd, UNUSED const char *path, UNUSED const struct timespec times[2], UNUSED int flags))
+NEVER(chmod(UNUSED const char *path, UNUSED mode_t mode))
+/* clang-format on */
+
+/* --- a pool without threads --------------------------------------------------------------------------------------- */
+
+struct pool {
+        struct list waiting;  /* work::link */
+        struct list finished; /* work::link: has run, and nobody was told */
+        bool is_ending;
+};
+
+int pool_new(UNUSED struct loop *l, UNUSED unsigned max_threads, struct pool **ret, UNUSED struct err *err)
+{
+        struct pool *p = mem_new(struct pool);
+        list_init(&p->waiting);
+        list_init(&p->finished);
+        *ret = p;
+        return 0;
+}
+
+void pool_submit(struct pool *p, struct work *w)
+{
+        must(p && w->run && w->done);
+        w->is_cancelled = false;
+        list_append(&p->waiting, &w->link);
+}
+
+static struct work *work_take(struct list *of, size_t n)
+{
+        struct work *w;
+        list_each (w, of, link) {
+                if (n-- > 0)
+                        continue;
+                list_remove(&w->link);
+                return w;
+        }
+        return NULL;
+}
+
+/* The n-th of those that wait runs. False when there is none. */
+static bool pool_run(struct pool *p, size_t n)
+{
+        struct work *w = work_take(&p->waiting, n);
+        if (!w)
+                return false;
+        w->run(w);
+        list_append(&p->finished, &w->link);
+        return true;
+}
+
+/* The owner of the n-th of those that have run is told. */
+static bool pool_tell(struct pool *p, size_t n)
+{
+        struct work *w = work_take(&p->finished, n);
+        if (w)
+                w->done(w);
+        return w != NULL;
+}
+
+/* What has not run never will; everybody is told. */
+bool pool_free(struct pool *p, UNUSED uint64_t wait_ms)
+{
+        struct work *w;
+        do {
+                while ((w = work_take(&p->waiting, 0))) {
+                        w->is_cancelled = true;
+                        list_append(&p->finished, &w->link);
+                }
+        } while (pool_tell(p, 0));
+        free(p);
+        return true;
+}
+
+/* --- what a path says --------------------------------------------------------------------------------------------- */
+
+static bool path_says(const char *path, char letter, uint64_t max, uint64_t *ret)
+{
+        struct slice rest = slice_from_str(path);
+        must(path[0] == '/');
+        while (rest.p) {
+                struct slice part = slice_split(&rest, '/');
+                if (part.n == 0 || part.p[0] != letter)
+                        continue;
+                *ret = 0;
+                if (part.n == 1 || slice_to_u64(slice_from(part.p + 1, part.n - 1), max, ret) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static uint64_t path_number(const char *path, char letter, uint64_t max)
+{
+        uint64_t n = 0;
+        return path_says(path, letter, max, &n) ? n : 0;
+}
+
+int fsop_fail(struct err *err, int e)
+{
+        err->os_errno = abs(e);
+        return err_set(err, 0, -abs(e), "%s (os error %d)", errno_text(e), abs(e));
+}
+
+int fsop_refuse(struct err *err, const char *fmt, ...)
+{
+        char text[ERR_TEXT_BYTES];
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(text, sizeof(text), fmt, ap);
+        va_end(ap);
+        err->os_errno = 0;
+        return err_set(err, 0, -EINVAL, "%s", text);
+}
+
+static int outcome(const char *path, struct err *err)
+{
+        uint64_t e = path_number(path, 'e', 133);
+        return e > 0 ? fsop_fail(err, (int)e) : 0;
+}
+
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
+
+static int memory_file(const char *path)
+{
+        uint64_t kib = path_number(path, 'f', FILE_KIB_MAX) + path_number(path, 'g', FILE_KIB_MAX);
+        int fd = memfd_create("fuzz", MFD_CLOEXEC);
+        must(fd >= 0 && ftruncate(fd, (off_t)(kib * KIB)) == 0);
+        return fd;
+}
+
+int fsop_open_at(UNUSED int dirfd, const char *path, UNUSED int flags, UNUSED mode_t mode, UNUSED bool follow)
+{
+        struct err ignored = ERR_INIT;
+        int r = outcome(path, &ignored);
+        return r < 0 ? r : memory_file(path);
+}
+
+int fsop_open(const char *path, int flags, mode_t mode, bool follow)
+{
+        return fsop_open_at(AT_FDCWD, path, flags, mode, follow);
+}
+
+int fsop_open_parent(UNUSED const char *path, UNUSED bool follow, UNUSED struct slice *ret_name)
+{
+        return -ENOENT;
+}
+
+int fsop_open_regular(const char *path, UNUSED bool follow, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+        uint64_t ignored;
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        *ret_fd = memory_file(path);
+        must(fstat(*ret_fd, ret_st) == 0);
+        if (path_says(path, 'g', FILE_KIB_MAX, &ignored))
+                ret_st->st_size = 0;
+        return 0;
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+static const struct fs_meta some_meta = { .is_file = true, .size = 3, .modified_ms = -1, .mode = 0644 };
+
+int fsop_metadata(const char *path, bool follow, struct fs_meta *ret, uint8_t *ret_digest, struct err *err)
+{
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        *ret = some_meta;
+        ret->is_symlink = follow;
+        ret->has_digest = ret_digest != NULL;
+        if (ret_digest)
+                memset(ret_digest, 0xa5, FS_DIGEST_BYTES);
+        return 0;
+}
+
+int fsop_canonicalize(const char *path, struct buf *ret, struct err *err)
+{
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        return buf_append(ret, slice_from_str(path)) < 0 ? fsop_fail(err, ENAMETOOLONG) : 0;
+}
+
+/* Not always UTF-8. */
+int fsop_read_link(const char *path, struct buf *ret, struct err *err)
+{
+        return fsop_canonicalize(path, ret, err);
+}
+
+int fsop_list(struct arena *a, const char *path, struct fs_entry **ret, size_t *ret_count, struct err *err)
+{
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        *ret_count = path_number(path, 'n', ENTRIES_MAX);
+        *ret = arena_alloc(a, *ret_count * sizeof(**ret));
+        for (size_t i = 0; i < *ret_count; i++)
+                (*ret)[i] = (struct fs_entry){ .name = i % 2 ? S("plain") : S("\xff\"\\"), .is_file = i % 3 };
+        return 0;
+}
+
+int fsop_walk(struct arena *a, const char *path, const struct walk_options *o, struct walk_result *ret,
+              struct err *err)
+{
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        size_t n = MIN(path_number(path, 'n', ENTRIES_MAX), o->max_entries);
+        *ret = (struct walk_result){ .count = n, .error_count = n / 8, .is_truncated = n == o->max_entries };
+        ret->items = arena_alloc(a, n * sizeof(*ret->items));
+        ret->errors = arena_alloc(a, n * sizeof(*ret->errors));
+        for (size_t i = 0; i < n; i++) {
+                ret->items[i] = (struct walk_item){ slice_from_str(path), i % 2 };
+                ret->errors[i] = (struct walk_error){ slice_from_str(path), "no \xe2\x82\xac" };
+        }
+        return 0;
+}
+
+void fsop_discover(struct arena *a, const char *root, manifest_read read_manifest, struct discovery *ret)
+{
+        static const char text[16 + BUF_PADDING] = "{\"a\":\"b\"}";
+        struct slice said = S("");
+        struct found_file manifest = { slice_from_str(root), slice_from_str(text) };
+        struct err err = ERR_INIT;
+        if (outcome(root, &err) < 0) {
+                ret->error = arena_printf(a, "%s", err.text);
+                return;
+        }
+        must(read_manifest(a, manifest.contents, S("a"), &said) == MANIFEST_STRING && slice_eq(said, S("b")));
+        ret->has_plugin = true;
+        ret->manifest = manifest;
+        ret->skill_count = path_number(root, 'n', ENTRIES_MAX);
+        ret->skills = arena_zalloc(a, ret->skill_count * sizeof(*ret->skills));
+        for (size_t i = 0; i < ret->skill_count; i++)
+                ret->skills[i] = (struct found_skill){ manifest, i % 2, manifest };
+}
+
+/* --- changing ----------------------------------------------------------------------------------------------------- */
+
+int fsop_create_directory(const char *path, UNUSED bool recursive, UNUSED bool follow, struct err *err)
+{
+        return outcome(path, err);
+}
+
+int fsop_remove(const char *path, UNUSED bool recursive, UNUSED bool force, UNUSED bool follow,
+                struct err *err)
+{
+        return outcome(path, err);
+}
+
+int fsop_copy(const char *from, const char *to, UNUSED bool recursive, UNUSED struct journal *journal,
+              struct err *err)
+{
+        int r = outcome(from, err);
+        return r < 0 ? r : outcome(to, err);
+}
+
+int fsop_rename(const char *from, const char *to, UNUSED bool replace, struct err *err)
+{
+        int r = outcome(from, err);
+        return r < 0 ? r : outcome(to, err);
+}
+
+int fsop_symlink(const char *path, const char *target, struct err *err)
+{
+        must(target);
+        return outcome(path, err);
+}
+
+int fsop_set_metadata(const char *path, const struct fs_changes *c, UNUSED bool follow, struct err *err)
+{
+        must(c->mode <= 07777);
+        return outcome(path, err);
+}
+
+struct writer {
+        uint64_t size, written;
+};
+
+int fsop_write_begin(const char *path, const struct write_options *o, struct writer **ret,
+                     struct fs_meta *ret_current, bool *ret_exists, struct err *err)
+{
+        uint64_t ignored;
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        if (o->match != MATCH_ANY && path_says(path, 'c', 0, &ignored)) {
+                *ret_exists = o->match == MATCH_ABSENT;
+                *ret_current = some_meta;
+                return err_set(err, 0, -ESTALE, "conflict: so says the path");
+        }
+        *ret = mem_new(struct writer);
+        (*ret)->size = o->size;
+        return 0;
+}
+
+int fsop_write_data(struct writer *w, struct slice bytes, UNUSED struct err *err)
+{
+        w->written += bytes.n;
+        return 0;
+}
+
+int fsop_write_commit(struct writer *w, struct fs_meta *ret, UNUSED struct fs_meta *ret_current,
+                      UNUSED bool *ret_exists, UNUSED struct err *err)
+{
+        must(w->written == w->size);
+        *ret = some_meta;
+        ret->size = w->written;
+        (void)fsop_write_abort(w);
+        return 0;
+}
+
+struct writer *fsop_write_abort(struct writer *w)
+{
+        free(w);
+        return NULL;
+}
+
+int journal_open(UNUSED const char *state_dir, UNUSED struct journal **ret, UNUSED struct err *err)
+{
+        return -EROFS;
+}
+
+struct journal *journal_close(UNUSED struct journal *j)
+{
+        return NULL;
+}
