@@ -70,7 +70,8 @@ static bool is_listed(const char *list, const char *name)
 
 static size_t rows_choose(const char *list, struct results *ret)
 {
-        static const struct row *const groups[] = { rows_process, rows_wire, rows_output, rows_system };
+        static const struct row *const groups[] = { rows_process, rows_wire,  rows_output,
+                                                    rows_files,   rows_trees, rows_system };
         size_t n = 0;
         for (size_t i = 0; i < ARRAY_LEN(groups); i++)
                 for (const struct row *row = groups[i]; row->name; row++) {
@@ -89,10 +90,12 @@ struct run {
         const struct options *options;
         struct contender servers[2]; /* by enum who */
         bool has_reference;
+        const char *work; /* where rows have their files */
+        char *dir;        /* those of the row under way; or NULL */
 };
 
-static int take_turn(struct run *run, const struct row *row, enum who who, enum ack ack, struct round *round,
-                     struct err *err)
+static int take_turn(struct run *run, const struct row *row, enum who who, enum ack ack, bool is_first,
+                     struct round *round, struct err *err)
 {
         if (is_interrupted())
                 return err_set(err, 0, -EINTR, "interrupted");
@@ -100,6 +103,9 @@ static int take_turn(struct run *run, const struct row *row, enum who who, enum 
                 .server = who == WHO_MACHINE ? NULL : &run->servers[who],
                 .ack = ack,
                 .is_quick = run->options->is_quick,
+                .is_first = is_first,
+                .dir = run->dir,
+                .bytes = row->bytes,
                 .started_ns = now_ns(),
                 .budget_ns = row->budget_ms * UINT64_C(1000000) / (run->options->is_quick ? 3 : 1),
                 .into = round->turns[who][ack],
@@ -131,7 +137,7 @@ static int run_round(struct run *run, const struct row *row, unsigned number, st
         }
         for (size_t i = 0; i < n; i++) {
                 size_t k = (i + number) % n;
-                int r = take_turn(run, row, turns[k].who, turns[k].ack, round, err);
+                int r = take_turn(run, row, turns[k].who, turns[k].ack, number == 0, round, err);
                 if (r < 0)
                         return r;
         }
@@ -159,13 +165,29 @@ static int run_rounds(struct run *run, struct results *results, struct err *err)
         return 0;
 }
 
+static int row_prepare(struct run *run, const struct row *row, struct err *err)
+{
+        if (!row->prepare)
+                return 0;
+        run->dir = dir_make(run->work, err);
+        return run->dir ? row->prepare(run->dir, row->bytes, err) : err->code;
+}
+
+static void row_clean(struct run *run)
+{
+        if (run->dir)
+                dir_remove(run->dir);
+        free(run->dir);
+        run->dir = NULL;
+}
+
 static int run_row(struct run *run, struct results *results)
 {
         struct err err = ERR_INIT;
         const size_t servers = run->has_reference ? 2 : 1;
         uint64_t start = now_ns();
         fprintf(stderr, "%-16s", results->row->name);
-        int r = 0;
+        int r = row_prepare(run, results->row, &err);
         for (size_t i = 0; r == 0 && i < servers && !results->row->is_solitary; i++)
                 r = contender_start(&run->servers[i], &err);
         if (r == 0)
@@ -173,6 +195,7 @@ static int run_row(struct run *run, struct results *results)
         results_finish(results);
         for (size_t i = 0; i < servers; i++)
                 contender_stop(&run->servers[i]);
+        row_clean(run);
         if (r < 0)
                 snprintf(results->failure, sizeof(results->failure), "%.500s", err.text);
         fprintf(stderr, " %5.1f s%s%s\n", us_since(start) / 1e6, r < 0 ? "  " : "", r < 0 ? err.text : "");
@@ -209,10 +232,10 @@ static int write_reports(const struct options *o, const struct report *report)
         return r;
 }
 
-static int run_all(const struct options *o, const char *home)
+static int run_all(const struct options *o, const char *home, const char *work)
 {
         static struct results results[ROWS_MAX];
-        struct run run = { .options = o, .has_reference = o->reference != NULL };
+        struct run run = { .options = o, .has_reference = o->reference != NULL, .work = work };
         contender_init(&run.servers[WHO_OURS], WHO_OURS, o->server, home);
         contender_init(&run.servers[WHO_REFERENCE], WHO_REFERENCE, o->reference, home);
 
@@ -268,14 +291,16 @@ int main(int argc, char **argv)
                 o.rounds = o.is_quick ? ROUNDS_QUICK : ROUNDS;
 
         struct err err = ERR_INIT;
-        _free_ char *home = home_make(&err);
+        /* Not /tmp: the reference refuses to keep its files there. */
+        _free_ char *home = dir_make("/var/tmp", &err);
         if (!home) {
                 fprintf(stderr, "bench: %s\n", err.text);
                 return 1;
         }
         raise_file_limit();
         interrupts_catch();
-        int code = run_all(&o, home);
-        home_remove(home);
+        const char *work = getenv("TMPDIR");
+        int code = run_all(&o, home, work && *work ? work : home);
+        dir_remove(home);
         return code;
 }

@@ -11,7 +11,7 @@
 #include "contender.h"
 #include "samples.h"
 
-#define METRICS_MAX 3
+#define METRICS_MAX 4
 #define GOALS_MAX 2
 
 /* With and without TCP_QUICKACK at the client: without it a server that leaves Nagle's algorithm on waits for us. */
@@ -44,7 +44,10 @@ struct metric {
 struct turn {
         struct contender *server; /* NULL for the machine; runs, unless the row starts its own */
         enum ack ack;
-        bool is_quick; /* --quick: smaller amounts */
+        bool is_quick;   /* --quick: smaller amounts */
+        bool is_first;   /* round: what is checked once is checked now */
+        const char *dir; /* what prepare filled */
+        size_t bytes;    /* of the row */
         uint64_t started_ns, budget_ns;
         struct samples *into; /* one per metric */
 };
@@ -55,6 +58,9 @@ struct row {
         bool is_solitary;   /* starts its own servers */
         unsigned rounds;    /* fewer than asked for; 0 = as many */
         unsigned budget_ms; /* of one turn */
+        size_t bytes;       /* of the file that it is about */
+        /* Fills a fresh directory, which is removed after the row; or NULL. */
+        int (*prepare)(const char *dir, size_t bytes, struct err *err);
         /* Either may be NULL. -errno with words on failure. */
         int (*server)(struct turn *t, struct err *err);
         int (*machine)(struct turn *t, struct err *err);
@@ -70,4 +76,4 @@ static inline bool turn_goes_on(const struct turn *t, size_t samples)
 }
 
 /* One of each file of rows; each ends with name == NULL. */
-extern const struct row rows_process[], rows_wire[], rows_output[], rows_system[];
+extern const struct row rows_process[], rows_wire[], rows_output[], rows_files[], rows_trees[], rows_system[];

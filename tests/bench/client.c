@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -58,6 +59,20 @@ static int send_frame(struct client *c, enum ws_opcode opcode, struct slice payl
         must(buf_append(&c->out, slice_from(head, n)) == 0 && buf_append(&c->out, payload) == 0);
         ws_mask(c->out.p + n, payload.n, key, &key_at);
         return send_all(c, buf_slice(&c->out), err);
+}
+
+void client_prepare(struct buf *to, struct slice message)
+{
+        char head[WS_HEAD_MAX + 4];
+        size_t n = ws_head_write_masked(head, WS_TEXT, true, message.n, key), at = to->n + n;
+        unsigned key_at = 0;
+        must(buf_append(to, slice_from(head, n)) == 0 && buf_append(to, message) == 0);
+        ws_mask(to->p + at, message.n, key, &key_at);
+}
+
+int client_send_prepared(struct client *c, struct slice frames, struct err *err)
+{
+        return send_all(c, frames, err);
 }
 
 int client_send(struct client *c, struct err *err, const char *fmt, ...)
@@ -185,6 +200,61 @@ int client_next(struct client *c, struct slice *ret, struct err *err)
         }
 }
 
+/* The payload that has arrived, up to the end of its frame. */
+static size_t gist_add(struct gist *g, struct client *c, size_t left)
+{
+        size_t n = MIN(left, c->end - c->at), front = MIN(n, sizeof(g->front) - g->front_n);
+        memcpy(g->front + g->front_n, c->in + c->at, front);
+        g->front_n += front;
+        g->n += n;
+        c->at += n;
+        return left - n;
+}
+
+/* The next head of a data frame; control frames before it are dealt with. */
+static int next_data_head(struct client *c, struct frame *ret, struct err *err)
+{
+        for (;;) {
+                int r;
+                if (!frame_parse(c, ret)) {
+                        r = client_fill(c, err);
+                } else if (ret->opcode < WS_CLOSE) {
+                        c->at += ret->head;
+                        return 0;
+                } else if (ret->opcode == WS_CLOSE) {
+                        r = lost(err, -ECONNRESET);
+                } else if (c->end - c->at < ret->head + ret->n) {
+                        r = client_fill(c, err);
+                } else {
+                        struct slice payload = slice_from(c->in + c->at + ret->head, ret->n);
+                        c->at += ret->head + ret->n;
+                        r = ret->opcode == WS_PING ? send_frame(c, WS_PONG, payload, err) : 0;
+                }
+                if (r < 0)
+                        return r;
+        }
+}
+
+int client_count(struct client *c, struct gist *ret, struct err *err)
+{
+        struct frame f;
+        *ret = (struct gist){ 0 };
+        do {
+                int r = next_data_head(c, &f, err);
+                if (r < 0)
+                        return r;
+                for (size_t left = gist_add(ret, c, f.n); left > 0; left = gist_add(ret, c, left)) {
+                        r = client_fill(c, err);
+                        if (r < 0)
+                                return r;
+                }
+        } while (!f.fin);
+        struct slice front = slice_from(ret->front, ret->front_n);
+        return message_has(front, S("\"error\":{"))
+                       ? err_set(err, 0, -EPROTO, "the server answered %.*s", SLICE(front))
+                       : 0;
+}
+
 bool message_has(struct slice message, struct slice name)
 {
         return memmem(message.p, message.n, name.p, name.n) != NULL;
@@ -275,9 +345,11 @@ int client_open(struct client *c, const struct turn *t, size_t room, struct err 
 int client_open_session(struct client *c, const struct turn *t, size_t room, struct err *err)
 {
         struct slice answer;
+        char params[96]; /* who does not know maxMessageBytes ignores it */
+        snprintf(params, sizeof(params), "{\"clientName\":\"bench\",\"maxMessageBytes\":%zu}", ROOM_MAX);
         int r = client_open(c, t, room, err);
         if (r == 0)
-                r = client_request(c, "initialize", "{\"clientName\":\"bench\"}", err);
+                r = client_request(c, "initialize", params, err);
         if (r == 0)
                 r = client_await(c, NAME_RESULT, &answer, err);
         if (r == 0)

@@ -1,5 +1,8 @@
 /* client: one WebSocket connection to a server under measurement, as cheap as it can be.
  *
+ * A message of many megabytes need not be kept: it can be counted as it arrives, in room that stays in the cache; and
+ * what is sent often or is large is masked beforehand.
+ *
  * Blocking, bounded in time. Messages are not parsed: base64 and our own ids hold no quotes, so looking for a quoted
  * name in the text is exact and costs next to nothing. Only what a server sends is understood: unmasked frames.
  */
@@ -42,6 +45,10 @@ NODISCARD int client_request(struct client *c, const char *method, const char *p
 NODISCARD int client_start(struct client *c, const char *process_id, const char *argv, bool tty,
                            struct err *err);
 
+/* A frame as it goes over the wire, masked, appended to `to`: sent as often as wanted for the price of the sending. */
+void client_prepare(struct buf *to, struct slice message);
+NODISCARD int client_send_prepared(struct client *c, struct slice frames, struct err *err);
+
 /* The next message out of what was received: 1, or 0 when none is complete, or a failure. Valid until the next call. */
 NODISCARD int client_take(struct client *c, struct slice *ret, struct err *err);
 /* One recv, after everything was taken. */
@@ -50,6 +57,15 @@ NODISCARD int client_fill(struct client *c, struct err *err);
 NODISCARD int client_next(struct client *c, struct slice *ret, struct err *err);
 /* Messages up to the one that has `name` in it. An error answer on the way is a failure. */
 NODISCARD int client_await(struct client *c, struct slice name, struct slice *ret, struct err *err);
+
+/* A message that was counted, not kept. */
+struct gist {
+        size_t n; /* bytes of it */
+        size_t front_n;
+        char front[128];
+};
+/* The next message, waiting for it; not while client_take is in the middle of one. An error answer is a failure. */
+NODISCARD int client_count(struct client *c, struct gist *ret, struct err *err);
 
 bool message_has(struct slice message, struct slice name);
 /* Bytes in the chunk of a process/output; -1 when it has none. */

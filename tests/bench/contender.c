@@ -42,15 +42,14 @@ void interrupts_catch(void)
 
 /* --- the directory ------------------------------------------------------------------------------------------------ */
 
-char *home_make(struct err *err)
+char *dir_make(const char *parent, struct err *err)
 {
-        /* Not /tmp: the reference refuses to keep its files there. */
-        _free_ char *home = mem_strdup("/var/tmp/farhand-bench.XXXXXX");
-        if (!mkdtemp(home)) {
-                err_set(err, 0, -errno, "%s: %s", home, errno_text(errno));
+        _free_ char *dir = mem_printf("%s/farhand-bench.XXXXXX", parent);
+        if (!mkdtemp(dir)) {
+                err_set(err, 0, -errno, "%s: %s", dir, errno_text(errno));
                 return NULL;
         }
-        return TAKE(home);
+        return TAKE(dir);
 }
 
 static int remove_one(const char *path, UNUSED const struct stat *st, UNUSED int kind, UNUSED struct FTW *at)
@@ -59,10 +58,10 @@ static int remove_one(const char *path, UNUSED const struct stat *st, UNUSED int
         return 0;
 }
 
-void home_remove(const char *home)
+void dir_remove(const char *dir)
 {
-        if (nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 || access(home, F_OK) == 0)
-                fprintf(stderr, "bench: %s could not be removed\n", home);
+        if (nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 || access(dir, F_OK) == 0)
+                fprintf(stderr, "bench: %s could not be removed\n", dir);
 }
 
 /* --- servers ------------------------------------------------------------------------------------------------------ */

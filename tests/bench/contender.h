@@ -32,6 +32,6 @@ void contender_stop(struct contender *c); /* kills; fine when it does not run */
 bool is_interrupted(void);
 void interrupts_catch(void);
 
-/* A fresh directory under /var/tmp, and its end. NULL with words on failure. */
-NODISCARD char *home_make(struct err *err);
-void home_remove(const char *home);
+/* A fresh directory under `parent`, and its end. NULL with words on failure. */
+NODISCARD char *dir_make(const char *parent, struct err *err);
+void dir_remove(const char *dir);

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,33 @@ int family_pss_bytes(const struct family *f, double *ret, struct err *err)
                 if (r < 0)
                         return err_set(err, 0, r, "/proc/%d/smaps_rollup: %s", (int)f->pids[i],
                                        errno_text(r));
+                sum += (double)kib * 1024;
+        }
+        *ret = sum;
+        return 0;
+}
+
+int family_peak_reset(const struct family *f, struct err *err)
+{
+        for (size_t i = 0; i < f->n; i++) {
+                char path[64];
+                snprintf(path, sizeof(path), "/proc/%d/clear_refs", (int)f->pids[i]);
+                _close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+                int r = fd < 0 ? -errno : fd_write_all(fd, S("5"));
+                if (r < 0)
+                        return err_set(err, 0, r, "%s: %s", path, errno_text(r));
+        }
+        return 0;
+}
+
+int family_peak_bytes(const struct family *f, double *ret, struct err *err)
+{
+        double sum = 0;
+        for (size_t i = 0; i < f->n; i++) {
+                uint64_t kib;
+                int r = read_kib(f->pids[i], "status", "VmHWM:", &kib);
+                if (r < 0)
+                        return err_set(err, 0, r, "/proc/%d/status: %s", (int)f->pids[i], errno_text(r));
                 sum += (double)kib * 1024;
         }
         *ret = sum;

@@ -26,3 +26,8 @@ double own_cpu_s(void);
 /* Proportional set size. Processes that share one memory (CLONE_VM) are counted once: asked of kcmp(2), or where that is
  * refused taken from equal mappings and equal resident size. */
 NODISCARD int family_pss_bytes(const struct family *f, double *ret, struct err *err);
+
+/* The highest resident size since the last reset, of all together (each one's own highest, added up). Reset sets it to
+ * what is resident now. */
+NODISCARD int family_peak_reset(const struct family *f, struct err *err);
+NODISCARD int family_peak_bytes(const struct family *f, double *ret, struct err *err);

@@ -1,0 +1,19 @@
+/* machine_files: the file rows' yardstick: the same files with plain system calls, in this process. */
+#pragma once
+
+#include "bench.h"
+#include "files.h"
+
+/* By the names that the rows agree on. */
+#define FILE_IN "in"     /* is read */
+#define FILE_OUT "out"   /* is written */
+#define TREE_IN "tree"   /* is listed, walked, copied */
+#define TREE_COPY "copy" /* and removed again */
+
+extern const struct tree tree_flat, tree_walked, tree_copied;
+
+NODISCARD int machine_read(struct turn *t, struct err *err);  /* open, read in pieces, close */
+NODISCARD int machine_write(struct turn *t, struct err *err); /* open and truncate, write, close */
+NODISCARD int machine_list(struct turn *t, struct err *err);  /* getdents of the first directory */
+NODISCARD int machine_walk(struct turn *t, struct err *err);  /* getdents of all of them */
+NODISCARD int machine_tree(struct turn *t, struct err *err);  /* copy_file_range and unlink, file by file */
