@@ -3,7 +3,6 @@
  * Handles belong to the connection. Requests on one handle keep their order where it matters: what is sent behind an open
  * finds the handle, what is sent behind a close does not.
  */
-#include "base/base64.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "fsop/fsop.h"
@@ -154,35 +153,19 @@ static int begin_read(struct job *job, struct err *err)
         return borrow_handle(job, in->handle_id, err);
 }
 
-/* Up to `n` bytes: fewer only at the end of the file. */
-static ssize_t read_at(int fd, char *to, size_t n, uint64_t offset)
-{
-        size_t done = 0;
-        while (done < n) {
-                if (offset + done > INT64_MAX)
-                        return done > 0 ? (ssize_t)done : -EINVAL;
-                ssize_t r = pread(fd, to + done, n - done, (off_t)(offset + done));
-                if (r < 0 && errno == EINTR)
-                        continue;
-                if (r < 0)
-                        return -errno;
-                if (r == 0)
-                        break;
-                done += (size_t)r;
-        }
-        return (ssize_t)done;
-}
-
 static int run_read(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_read_block *in = job->params;
-        _free_ char *bytes = mem_alloc(in->len);
-        ssize_t n = read_at(open_file_fd(job->own), bytes, in->len, in->offset);
-        if (n < 0)
-                return fsop_fail(err, (int)n);
         jsonw_object(w);
         jsonw_key(w, "chunk");
-        jsonw_base64(w, slice_from(bytes, (size_t)n));
+        jsonw_raw(w, S("\""));
+        ssize_t n = fs_encode(w->out, open_file_fd(job->own), in->offset, in->len);
+        if (n == -EMSGSIZE)
+                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+        if (n < 0)
+                return fsop_fail(err, (int)n);
+        if (buf_append_char(w->out, '"') < 0)
+                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
         jsonw_member_bool(w, "eof", (size_t)n < in->len);
         jsonw_object_end(w);
         return 0;

@@ -19,7 +19,6 @@
 struct reading {
         int fd;
         uint64_t done;
-        char *piece;
 };
 
 static void release_reading(struct job *job)
@@ -28,7 +27,6 @@ static void release_reading(struct job *job)
         if (!reading)
                 return;
         fd_close(reading->fd);
-        free(reading->piece);
         free(reading);
 }
 
@@ -49,23 +47,6 @@ static int begin_reading(struct job *job, const struct fs_path *in, struct stat 
         return 0;
 }
 
-/* Up to `room` bytes: fewer only at the end of the file. */
-static ssize_t read_full(struct reading *reading, char *to, size_t room)
-{
-        size_t n = 0;
-        while (n < room) {
-                ssize_t r = pread(reading->fd, to + n, room - n, (off_t)(reading->done + n));
-                if (r < 0 && errno == EINTR)
-                        continue;
-                if (r < 0)
-                        return -errno;
-                if (r == 0)
-                        break;
-                n += (size_t)r;
-        }
-        return (ssize_t)n;
-}
-
 static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_path *in = job->params;
@@ -84,9 +65,9 @@ static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
                 jsonw_key(w, "dataBase64");
                 jsonw_raw(w, S("\""));
         }
-        if (!reading->piece)
-                reading->piece = mem_alloc(room);
-        ssize_t n = read_full(reading, reading->piece, room);
+        ssize_t n = fs_encode(w->out, reading->fd, reading->done, room);
+        if (n == -EMSGSIZE)
+                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
         if (n < 0)
                 return fsop_fail(err, (int)n);
         reading->done += (size_t)n;
@@ -94,16 +75,8 @@ static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
         if (reading->done > (uint64_t)LIMIT_READ_FILE_BYTES ||
             base64_encoded_size(reading->done) + 1024 > job->max_message)
                 return err_set(err, 0, -EFBIG, "file has grown while it was read");
-        char *to;
-        if (buf_reserve(w->out, base64_encoded_size((size_t)n) + 2, &to) < 0)
+        if (!has_more && buf_append(w->out, S("\"}")) < 0)
                 return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
-        buf_commit(w->out, base64_encode(to, reading->piece, (size_t)n));
-        if (has_more && room < PIECE_BYTES) {
-                free(TAKE(reading->piece)); /* it grew: whole pieces from now on */
-        } else if (!has_more) {
-                if (buf_append(w->out, S("\"}")) < 0)
-                        return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
-        }
         return has_more ? 1 : 0;
 }
 
