@@ -56,6 +56,8 @@
 /* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
 #define LIMIT_POOL_THREADS 64
 #define LIMIT_POOL_PER_CONNECTION 4
+/* Large buffers are kept for the next answer while there is one within this time. Then: given back. */
+#define LIMIT_SPARES_MS 500
 /* A file that fs/readFile answers with. Larger: -32600. */
 #define LIMIT_READ_FILE_BYTES (512LL * MIB)
 /* File requests of one connection that wait or run. Beyond: it is not read until half of them are done. */

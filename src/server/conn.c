@@ -560,6 +560,7 @@ static struct conn *conn_new(struct server *s, enum framing framing, int in_fd, 
                                                : s->config->max_message_bytes + 2 * LIMIT_READ_BYTES);
         buf_init(&c->message, s->config->max_message_bytes);
         outq_init(&c->out, framing, LIMIT_MESSAGE_OUT_BYTES);
+        c->out.spares = &s->spares;
         deferred_init(&c->resume, on_resume);
         deferred_init(&c->reap, free_conn);
         c->timer = timer_new(&s->loop, on_timer, c);

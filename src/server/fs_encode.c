@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#define SLACK_BYTES 256
 #define WINDOW_BYTES (96 * 1024) /* a multiple of three: only the last piece may have padding */
 
 /* Up to `n` bytes: fewer only at the end of the file. */
@@ -34,7 +35,8 @@ ssize_t fs_encode(struct buf *out, int fd, uint64_t offset, size_t n)
 {
         char window[WINDOW_BYTES], *to;
         size_t done = 0;
-        if (buf_reserve(out, base64_encoded_size(n), &to) < 0)
+        /* With room for what follows, so that the buffer does not grow once more for a few bytes. */
+        if (buf_reserve(out, base64_encoded_size(n) + SLACK_BYTES, &to) < 0)
                 return -EMSGSIZE;
         while (done < n) {
                 size_t want = MIN(n - done, sizeof(window));

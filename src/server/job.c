@@ -19,7 +19,7 @@ static void job_free(struct job *job)
         if (job->class && job->class->release)
                 job->class->release(job);
         buf_release(&job->text);
-        buf_release(&job->answer);
+        spares_put(&job->server->spares, &job->answer);
         struct arena arena = job->arena;
         arena_release(&arena);
         free(job);
@@ -54,7 +54,7 @@ static void job_run(struct work *work)
         struct err err = ERR_INIT;
         struct jsonw w;
         char *room;
-        buf_init(&job->answer, job->max_message + OUTQ_ROOM);
+        job->answer.cap = job->max_message + OUTQ_ROOM;
         must(buf_reserve(&job->answer, OUTQ_ROOM, &room) == 0);
         buf_commit(&job->answer, OUTQ_ROOM);
         if (job->is_stream)
@@ -122,6 +122,8 @@ static bool waits_for_key(struct conn *c, const struct job *job)
 static void submit(struct job *job)
 {
         job->is_in_pool = true;
+        if (job->class->has_large_answer)
+                spares_take(&job->server->spares, &job->answer);
         pool_submit(job->server->pool, &job->work);
 }
 

@@ -23,6 +23,7 @@ struct job;
 
 struct job_class {
         bool is_change;
+        bool has_large_answer; /* often: it gets a spare buffer to write into */
         /* On the loop, before it is queued. May refuse, or set key, is_exclusive and is_change. NULL: nothing to do. */
         int (*prepare)(struct job *job, struct err *err);
         /* On the loop, when its turn has come. May refuse. NULL: nothing to do. */

@@ -180,6 +180,7 @@ static void settle_read(struct job *job)
 }
 
 static const struct job_class read_class = {
+        .has_large_answer = true,
         .prepare = prepare_read,
         .begin = begin_read,
         .run = run_read,

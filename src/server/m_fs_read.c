@@ -80,6 +80,8 @@ static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
         return has_more ? 1 : 0;
 }
 
-static const struct job_class read_file = { .run = run_read_file, .release = release_reading };
+static const struct job_class read_file = { .has_large_answer = true,
+                                            .run = run_read_file,
+                                            .release = release_reading };
 
 const struct method m_fs_read_file = { FS_METHOD("fs/readFile", fs_path), .job = &read_file };

@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "server/spares.h"
 
 #include <errno.h>
 #include <sys/uio.h>
@@ -23,10 +24,10 @@ void outq_init(struct outq *q, enum framing framing, size_t max_message)
         list_init(&q->held);
 }
 
-static void block_free(struct block *b)
+static void block_free(struct outq *q, struct block *b)
 {
         list_remove(&b->link);
-        buf_release(&b->buf);
+        spares_put(q->spares, &b->buf);
         free(b);
 }
 
@@ -34,10 +35,10 @@ void outq_release(struct outq *q)
 {
         struct block *b;
         list_each (b, &q->blocks, link) {
-                block_free(b);
+                block_free(q, b);
         }
         list_each (b, &q->held, link) {
-                block_free(b);
+                block_free(q, b);
         }
         q->bytes = q->held_bytes = 0;
 }
@@ -91,7 +92,7 @@ void outq_cancel(struct outq *q)
         b->buf.cap = SIZE_MAX / 2;
         buf_truncate(&b->buf, q->head_at);
         if (b->buf.n == 0)
-                block_free(b);
+                block_free(q, b);
 }
 
 /* Makes the room in front of the payload exactly as large as its head, and writes it. */
@@ -270,7 +271,7 @@ static void forget_sent(struct outq *q, size_t n)
                 n -= part;
                 if (b->done < b->buf.n)
                         return;
-                block_free(b);
+                block_free(q, b);
         }
 }
 

@@ -17,6 +17,8 @@
 #include "base/slice.h"
 #include "wire/ws.h"
 
+struct spares;
+
 enum framing { FRAMING_WS, FRAMING_LINES, FRAMING_RAW };
 
 struct outq {
@@ -29,6 +31,7 @@ struct outq {
         size_t held_bytes;
         /* the message under construction: where its head stands in the last block, and the room left for it */
         size_t head_at, head_room;
+        struct spares *spares; /* where large buffers go that were sent; may be NULL */
 };
 
 void outq_init(struct outq *q, enum framing framing, size_t max_message);

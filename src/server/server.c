@@ -237,6 +237,7 @@ static int server_init(struct server *s, const struct config *config, struct err
         struct err why = ERR_INIT;
         if (journal_open(NULL, &s->journal, &why) < 0)
                 log_warn("temporary files are not recorded", "why=%s", log_quote(slice_from_str(why.text)));
+        spares_init(&s->spares, &s->loop);
         r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
         if (r < 0)
                 return r;
@@ -264,6 +265,7 @@ static void server_release(struct server *s)
         sessions_release(s);
         s->assembly_timer = timer_free(s->assembly_timer);
         s->drain_timer = timer_free(s->drain_timer);
+        spares_release(&s->spares);
         uv_close((uv_handle_t *)&s->sigterm, NULL);
         uv_close((uv_handle_t *)&s->sigint, NULL);
         uv_close((uv_handle_t *)&s->sighup, NULL);

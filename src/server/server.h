@@ -15,6 +15,7 @@
 #include "loop/pool.h"
 #include "proc/process.h"
 #include "server/config.h"
+#include "server/spares.h"
 
 struct journal;
 struct listener;
@@ -32,6 +33,8 @@ struct server {
         struct listener *listener;
         struct net_helper *net;   /* NULL until the first http/request */
         char id[UUID_TEXT_BYTES]; /* of this life of the server */
+
+        struct spares spares; /* large buffers for answers */
 
         struct list conns;       /* conn::link */
         struct list dirty;       /* conn::dirty_link: have something to send */

@@ -1,0 +1,59 @@
+#include "server/spares.h"
+
+#include "base/limits.h"
+
+/* Smaller ones come from the heap without page faults; larger ones would keep too much. */
+#define SPARE_MIN_BYTES (128 * KIB)
+#define SPARE_MAX_BYTES (2 * MIB)
+
+static void drop_all(struct spares *s)
+{
+        while (s->count > 0)
+                buf_release(&s->bufs[--s->count]);
+}
+
+static void on_timer(void *arg)
+{
+        struct spares *s = arg;
+        if (!s->is_used) {
+                drop_all(s);
+                return;
+        }
+        s->is_used = false;
+        timer_start(s->timer, LIMIT_SPARES_MS);
+}
+
+void spares_init(struct spares *s, struct loop *l)
+{
+        *s = (struct spares){ .timer = timer_new(l, on_timer, s) };
+}
+
+void spares_release(struct spares *s)
+{
+        drop_all(s);
+        s->timer = timer_free(s->timer);
+}
+
+void spares_take(struct spares *s, struct buf *ret)
+{
+        buf_init(ret, SIZE_MAX / 2);
+        if (s->count == 0)
+                return;
+        *ret = s->bufs[--s->count];
+        buf_truncate(ret, 0);
+        s->is_used = true;
+}
+
+void spares_put(struct spares *s, struct buf *b)
+{
+        if (!s || !s->timer || s->count == SPARES_COUNT || b->allocated < SPARE_MIN_BYTES ||
+            b->allocated > SPARE_MAX_BYTES) {
+                buf_release(b);
+                return;
+        }
+        if (s->count == 0 && !s->is_used)
+                timer_start(s->timer, LIMIT_SPARES_MS);
+        s->is_used = true;
+        s->bufs[s->count++] = *b;
+        buf_init(b, b->cap);
+}

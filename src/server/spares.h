@@ -1,0 +1,27 @@
+/* spares: large buffers whose bytes were sent, kept for a moment for the next answer.
+ *
+ * Fresh memory costs a page fault for every 4 KiB: for a block of a file more than reading, encoding and sending it. So
+ * a few buffers go round while there is work, and are given back when there was none for LIMIT_SPARES_MS. The loop's
+ * alone: a thread gets a buffer with its work.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "loop/loop.h"
+
+#define SPARES_COUNT 4
+
+struct spares {
+        struct timer *timer;
+        struct buf bufs[SPARES_COUNT];
+        size_t count;
+        bool is_used; /* since the timer was started */
+};
+
+void spares_init(struct spares *s, struct loop *l);
+void spares_release(struct spares *s);
+
+/* An empty buf with whatever room there is; its ceiling is the caller's to set. */
+void spares_take(struct spares *s, struct buf *ret);
+/* Frees it, or keeps it: `b` is empty afterwards. NULL for s is fine. */
+void spares_put(struct spares *s, struct buf *b);
