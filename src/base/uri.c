@@ -354,7 +354,11 @@ enum uri_result uri_to_path(struct arena *a, struct slice text, struct slice *re
 /* Printable ASCII but for these, byte for byte as other servers of the protocol write it. */
 static bool stays_plain(char c)
 {
-        return c > ' ' && c < 0x7f && !strchr("\"#%<>?\\`{}", c);
+        static const bool is_escaped[128] = {
+                ['"'] = true, ['#'] = true, ['%'] = true,  ['<'] = true, ['>'] = true,
+                ['?'] = true, ['`'] = true, ['\\'] = true, ['{'] = true, ['}'] = true,
+        };
+        return c > ' ' && c < 0x7f && !is_escaped[(unsigned char)c];
 }
 
 static int append_opaque(struct buf *out, struct slice path)
