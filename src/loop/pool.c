@@ -1,22 +1,27 @@
 /* pool: see pool.h.
  *
- * One mutex guards both queues; it is held for a few instructions. The first thread is made with the pool and stays, so
+ * One mutex guards both queues; it is held for a few instructions. The loop is told of finished work with an eventfd of
+ * our own and not with uv_async_t: there the loop spins until the thread that woke it has come back from doing so, and a
+ * thread that the loop has pushed off its core does not come back for a while. The first thread is made with the pool and stays, so
  * that there is always somebody; the others come when all are busy and go after a while without work.
  */
 #include "loop/pool.h"
 
+#include "base/fd.h"
 #include "base/mem.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 #define STACK_BYTES (512 * 1024)
 #define IDLE_SECONDS 10
 
 struct pool {
-        uv_async_t finished_signal;
+        int finished_signal; /* an eventfd */
+        struct watch *finished_watch;
         unsigned max_threads;
 
         pthread_mutex_t lock;
@@ -64,8 +69,11 @@ static void *thread_main(void *arg)
                 pthread_mutex_lock(&p->lock);
                 bool is_first = list_is_empty(&p->finished);
                 list_append(&p->finished, &w->link);
-                if (is_first && !p->is_ending)
-                        uv_async_send(&p->finished_signal);
+                if (is_first && !p->is_ending) {
+                        pthread_mutex_unlock(&p->lock); /* the first thing that the loop wants is the lock */
+                        must(eventfd_write(p->finished_signal, 1) == 0);
+                        pthread_mutex_lock(&p->lock);
+                }
         }
         p->threads--;
         pthread_cond_signal(&p->thread_ended);
@@ -92,9 +100,8 @@ static int add_thread(struct pool *p)
         return -r;
 }
 
-static void on_finished(uv_async_t *async)
+static void hand_over(struct pool *p)
 {
-        struct pool *p = container_of(async, struct pool, finished_signal);
         struct work *w;
         for (;;) {
                 pthread_mutex_lock(&p->lock);
@@ -106,6 +113,24 @@ static void on_finished(uv_async_t *async)
                         return;
                 w->done(w);
         }
+}
+
+static void on_finished(void *arg, UNUSED unsigned events)
+{
+        struct pool *p = arg;
+        eventfd_t count;
+        (void)eventfd_read(p->finished_signal, &count); /* before the queue is looked at */
+        hand_over(p);
+}
+
+static int make_signal(struct pool *p, struct loop *l)
+{
+        p->finished_signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (p->finished_signal < 0)
+                return -errno;
+        p->finished_watch = watch_new(l, p->finished_signal, on_finished, p);
+        watch_set(p->finished_watch, WATCH_READ);
+        return 0;
 }
 
 int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err *err)
@@ -121,9 +146,10 @@ int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err
         pthread_cond_init(&p->has_work, &attr);
         pthread_cond_init(&p->thread_ended, &attr);
         pthread_condattr_destroy(&attr);
-        must(uv_async_init(&l->uv, &p->finished_signal, on_finished) == 0);
+        int r = make_signal(p, l);
         pthread_mutex_lock(&p->lock);
-        int r = add_thread(p);
+        if (r == 0)
+                r = add_thread(p);
         pthread_mutex_unlock(&p->lock);
         if (r < 0) {
                 err_set(err, 0, r, "thread for file work: %s", errno_text(r));
@@ -148,9 +174,9 @@ void pool_submit(struct pool *p, struct work *w)
         pthread_cond_signal(&p->has_work);
 }
 
-static void free_pool(uv_handle_t *handle)
+static void free_pool(struct pool *p)
 {
-        struct pool *p = container_of(handle, struct pool, finished_signal);
+        fd_close(p->finished_signal);
         pthread_mutex_destroy(&p->lock);
         pthread_cond_destroy(&p->has_work);
         pthread_cond_destroy(&p->thread_ended);
@@ -191,7 +217,9 @@ bool pool_free(struct pool *p, uint64_t wait_ms)
         bool is_over = p->threads == 0; /* else somebody is stuck in it, and it ends with the process */
         pthread_mutex_unlock(&p->lock);
         while (cancel_waiting(p)) /* what is done may have more to do */
-                on_finished(&p->finished_signal);
-        uv_close((uv_handle_t *)&p->finished_signal, is_over ? free_pool : NULL);
+                hand_over(p);
+        p->finished_watch = watch_free(p->finished_watch);
+        if (is_over)
+                free_pool(p);
         return is_over;
 }
