@@ -30,6 +30,8 @@
 
 /* What one turn reads of a connection. */
 #define LIMIT_READ_BYTES (64 * KIB)
+/* The same in the middle of a large frame, which is read straight to where its message is assembled. */
+#define LIMIT_READ_LARGE_BYTES (256 * KIB)
 
 /* The default of output_chunk_bytes: the most that one turn reads of one stream. */
 #define LIMIT_CHUNK_BYTES (64 * KIB)

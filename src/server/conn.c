@@ -298,7 +298,16 @@ static void on_control(struct conn *c, const struct ws_piece *piece)
 /* A piece of a message that did not come as a whole. Returns false when there is no memory for the rest yet. */
 static bool assemble(struct conn *c, const struct ws_piece *piece)
 {
-        must(buf_append(&c->message, piece->payload) == 0); /* the decoder keeps to max_message */
+        if (c->message.allocated == 0 && piece->frame_left >= LIMIT_READ_BYTES) {
+                size_t cap = c->message.cap;
+                spares_take(&c->server->spares, &c->message);
+                c->message.cap = cap;
+        }
+        /* The decoder keeps to max_message. */
+        if (piece->payload.p == c->message.p + c->message.n)
+                buf_commit(&c->message, piece->payload.n); /* it was read there */
+        else
+                must(buf_append(&c->message, piece->payload) == 0);
         c->assembly_seen += piece->payload.n;
         if (piece->message_end)
                 return true;
@@ -323,7 +332,7 @@ static void on_data(struct conn *c, const struct ws_piece *piece)
         c->is_dispatching = true;
         dispatch_message(c, buf_slice(&c->message));
         c->is_dispatching = false;
-        buf_release(&c->message);
+        spares_put(&c->server->spares, &c->message);
         if (c->state == CONN_OPEN)
                 assembly_release(c);
 }
@@ -422,9 +431,36 @@ static void consume_ws_scratch(struct conn *c, size_t n)
                 must(buf_append(&c->in, slice_from(scratch + used, n - used)) == 0);
 }
 
+/* In the middle of a large frame, of a message whose beginning is already assembled. */
+static bool is_in_large_frame(const struct conn *c)
+{
+        return c->framing == FRAMING_WS && c->state == CONN_OPEN && c->in.n == 0 && c->message.n > 0 &&
+               c->ws.in_frame && c->ws.left >= LIMIT_READ_BYTES;
+}
+
+/* Straight to its place, and more at once: what is read belongs to the frame. */
+static ssize_t read_frame(struct conn *c)
+{
+        uint64_t granted = MAX(c->assembly_bytes, (uint64_t)LIMIT_ASSEMBLY_FREE_BYTES);
+        uint64_t room = granted > c->message.n ? granted - c->message.n : 0;
+        size_t want = (size_t)MIN(MAX(room, (uint64_t)LIMIT_READ_BYTES), (uint64_t)LIMIT_READ_LARGE_BYTES);
+        char *to;
+        want = (size_t)MIN((uint64_t)want, c->ws.left);
+        must(buf_reserve(&c->message, want, &to) == 0);
+        ssize_t r = recv(c->in_fd, to, want, 0);
+        if (r > 0) {
+                heard(c);
+                size_t used = consume_ws(c, to, (size_t)r);
+                must(used == (size_t)r);
+        }
+        return r;
+}
+
 static ssize_t read_some(struct conn *c)
 {
         ssize_t r;
+        if (is_in_large_frame(c))
+                return read_frame(c);
         if (c->framing == FRAMING_WS) {
                 /* The rest of the read before is less than one frame head or control frame. */
                 size_t rest = c->in.n;

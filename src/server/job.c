@@ -18,7 +18,7 @@ static void job_free(struct job *job)
 {
         if (job->class && job->class->release)
                 job->class->release(job);
-        buf_release(&job->text);
+        spares_put(&job->server->spares, &job->text);
         spares_put(&job->server->spares, &job->answer);
         struct arena arena = job->arena;
         arena_release(&arena);
