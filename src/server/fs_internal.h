@@ -14,4 +14,4 @@ void fs_write_meta(struct jsonw *w, const struct fs_meta *m); /* members */
 /* Appends `n` bytes of a file from `offset` on, as base64; fewer only at its end. Returns how many; -EMSGSIZE when the
  * buffer's ceiling is met, other -errno. */
 NODISCARD ssize_t fs_encode(struct buf *out, int fd, uint64_t offset, size_t n);
-void fs_write_nothing(struct jsonw *w);                       /* {} */
+void fs_write_nothing(struct jsonw *w); /* {} */
