@@ -43,7 +43,7 @@
 #define RETRY_FIRST_MS 1 /* between two looks at something that does not want to die */
 #define RETRY_LAST_MS 100
 #define KEEPERS_END_MS 2000 /* after the server has gone: then keepers are killed … */
-#define ALL_END_MS 10000    /* … and then we go: what is left has its SIGKILL, or is not ours to kill */
+#define ALL_END_MS 10000    /* … and when nobody has ended for so long, we go: the rest had its SIGKILL long ago */
 
 struct state {
         struct spawner_setup setup;
@@ -56,6 +56,7 @@ struct state {
         bool is_tidying;    /* a cgroup could not be removed yet */
         int retry_ms;
         uint64_t closing_since_ms;
+        uint64_t last_end_ms; /* of a child, once the server has gone */
         struct slots slots;
         struct request *next; /* the one to receive into */
         bool has_looked;      /* whether there are cgroups */
@@ -288,6 +289,8 @@ static bool reap(struct state *s)
                 pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
                 if (pid <= 0)
                         return pid == 0 || errno != ECHILD;
+                if (s->is_closing)
+                        s->last_end_ms = clock_mono_ms();
                 struct slot *slot = slots_find_pid(&s->slots, pid);
                 if (slot && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
                         slot_end(s, slot);
@@ -309,7 +312,7 @@ static void close_down(struct state *s)
         if (s->is_closing)
                 return;
         s->is_closing = true;
-        s->closing_since_ms = clock_mono_ms();
+        s->closing_since_ms = s->last_end_ms = clock_mono_ms();
         s->retry_ms = RETRY_FIRST_MS;
         struct slot *slot;
         list_each (slot, &s->slots.live, link)
@@ -319,12 +322,13 @@ static void close_down(struct state *s)
 /* Called again and again once the server has gone. */
 static void close_on_tick(struct state *s, bool has_children)
 {
-        uint64_t waited_ms = clock_mono_ms() - s->closing_since_ms;
-        if (!has_children || waited_ms > ALL_END_MS) {
+        uint64_t now_ms = clock_mono_ms();
+        /* A machine that is slow to kill is not one that cannot: what counts is that nobody dies any more. */
+        if (!has_children || now_ms - s->last_end_ms > ALL_END_MS) {
                 cgroup_close(&s->cgroup);
                 _exit(0);
         }
-        if (waited_ms < KEEPERS_END_MS)
+        if (now_ms - s->closing_since_ms < KEEPERS_END_MS)
                 return;
         struct slot *slot;
         list_each (slot, &s->slots.live, link)
