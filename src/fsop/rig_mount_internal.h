@@ -8,6 +8,25 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
+static inline bool rig_put(const char *path, const char *text)
+{
+        _close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+        return fd >= 0 && fd_write_all(fd, slice_from_str(text)) == 0;
+}
+
+/* Own mounts; without privileges as root of a user namespace of one user. */
+static inline bool rig_unshare(void)
+{
+        char users[32], groups[32];
+
+        if (geteuid() == 0)
+                return unshare(CLONE_NEWNS) == 0;
+        snprintf(users, sizeof(users), "0 %u 1", geteuid());
+        snprintf(groups, sizeof(groups), "0 %u 1", getegid());
+        return unshare(CLONE_NEWNS | CLONE_NEWUSER) == 0 && rig_put("/proc/self/uid_map", users) &&
+               rig_put("/proc/self/setgroups", "deny") && rig_put("/proc/self/gid_map", groups);
+}
+
 /* Runs `fn` in a child whose mounts nobody else sees; must() is its way to fail. Skips where that is not allowed. */
 static inline void rig_in_namespace(const struct rig *rig, void (*fn)(const struct rig *rig))
 {
@@ -15,8 +34,7 @@ static inline void rig_in_namespace(const struct rig *rig, void (*fn)(const stru
 
         ok(pid >= 0);
         if (pid == 0) {
-                int flags = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER;
-                if (unshare(flags) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                if (!rig_unshare() || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                         _exit(77);
                 fn(rig);
                 _exit(0);
@@ -29,7 +47,7 @@ static inline void rig_in_namespace(const struct rig *rig, void (*fn)(const stru
         eq_int(status, 0);
 }
 
-/* A tmpfs of `size` bytes at `name`, which is made. */
+/* A tmpfs at `name`, which is made. */
 static inline void rig_tmpfs(const struct rig *rig, const char *name, const char *options)
 {
         rig_directory(rig, name);
