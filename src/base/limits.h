@@ -58,7 +58,9 @@
 /* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
 #define LIMIT_POOL_THREADS 64
 #define LIMIT_POOL_PER_CONNECTION 4
-/* Large buffers are kept for the next answer while there is one within this time. Then: given back. */
+/* Large buffers of messages that are done with, kept for the next ones, so many bytes in all; and for so long after the
+ * last one. Beyond: given back. */
+#define LIMIT_SPARES_BYTES (16 * MIB)
 #define LIMIT_SPARES_MS 500
 /* A file that fs/readFile answers with. Larger: -32600. */
 #define LIMIT_READ_FILE_BYTES (512LL * MIB)

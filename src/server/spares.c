@@ -2,14 +2,14 @@
 
 #include "base/limits.h"
 
-/* Smaller ones come from the heap without page faults; larger ones would keep too much. */
+/* Smaller ones come from the heap without page faults. */
 #define SPARE_MIN_BYTES (128 * KIB)
-#define SPARE_MAX_BYTES (2 * MIB)
 
 static void drop_all(struct spares *s)
 {
         while (s->count > 0)
                 buf_release(&s->bufs[--s->count]);
+        s->bytes = 0;
 }
 
 static void on_timer(void *arg)
@@ -40,6 +40,7 @@ void spares_take(struct spares *s, struct buf *ret)
         if (s->count == 0)
                 return;
         *ret = s->bufs[--s->count];
+        s->bytes -= ret->allocated;
         buf_truncate(ret, 0);
         s->is_used = true;
 }
@@ -47,7 +48,7 @@ void spares_take(struct spares *s, struct buf *ret)
 void spares_put(struct spares *s, struct buf *b)
 {
         if (!s || !s->timer || s->count == SPARES_COUNT || b->allocated < SPARE_MIN_BYTES ||
-            b->allocated > SPARE_MAX_BYTES) {
+            s->bytes + b->allocated > LIMIT_SPARES_BYTES) {
                 buf_release(b);
                 return;
         }
@@ -55,5 +56,6 @@ void spares_put(struct spares *s, struct buf *b)
                 timer_start(s->timer, LIMIT_SPARES_MS);
         s->is_used = true;
         s->bufs[s->count++] = *b;
+        s->bytes += b->allocated;
         buf_init(b, b->cap);
 }

@@ -14,7 +14,7 @@
 struct spares {
         struct timer *timer;
         struct buf bufs[SPARES_COUNT];
-        size_t count;
+        size_t count, bytes;
         bool is_used; /* since the timer was started */
 };
 
