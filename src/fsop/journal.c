@@ -105,9 +105,9 @@ static void sweep_journal(int dirfd, const char *name)
                 (void)unlinkat(dirfd, name, 0);
 }
 
-static void sweep(int dirfd)
+void journal_sweep(const struct journal *j)
 {
-        int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int fd = openat(j->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
         if (!dir) {
                 fd_close(fd);
@@ -117,7 +117,7 @@ static void sweep(int dirfd)
         const struct dirent *entry;
         for (size_t n = 0; n < JOURNAL_SWEEP_MAX && (entry = readdir(dir)); n++)
                 if (strncmp(entry->d_name, FILE_PREFIX, sizeof(FILE_PREFIX) - 1) == 0)
-                        sweep_journal(dirfd, entry->d_name);
+                        sweep_journal(j->dirfd, entry->d_name);
         closedir(dir);
 }
 
@@ -209,8 +209,6 @@ int journal_open(const char *state_dir, struct journal **ret, struct err *err)
         _close_ int dirfd = open_directory(state_dir, err);
         if (dirfd < 0)
                 return dirfd;
-        sweep(dirfd);
-
         struct journal *j = mem_new(struct journal);
         j->dirfd = TAKE_FD(dirfd);
         j->fd = -1;

@@ -25,11 +25,13 @@ struct journal;
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
 
-/* `state_dir` NULL: the place above. Sweeps what dead servers left, then opens an own one. When no journal can be kept
- * *ret is NULL and the return value says why: writes then go on without. Blocks as long as the file systems do on which
- * something was left. */
+/* `state_dir` NULL: the place above. When no journal can be kept *ret is NULL and the return value says why: writes then go
+ * on without. */
 NODISCARD int journal_open(const char *state_dir, struct journal **ret, struct err *err);
 struct journal *journal_close(struct journal *j); /* removes the file when nothing is pending; NULL is fine */
+
+/* Removes what dead servers left. Blocks as long as the file systems do on which that is; from any thread, once. */
+void journal_sweep(const struct journal *j);
 
 /* From any thread. `directory`: absolute and without links, or a sweep will not find it. A slot number, or -errno (the
  * caller goes on without). */

@@ -26,6 +26,7 @@ static struct journal *journal_in(const struct rig *rig)
         struct journal *j;
 
         eq_int(journal_open(rig_path(rig, "state"), &j, &err), 0);
+        journal_sweep(j);
         ok(j);
         return j;
 }

@@ -209,6 +209,34 @@ static int open_listener(struct server *s, struct err *err)
         return r < 0 ? err_set(err, 0, r, "stdout: %s", errno_text(r)) : 0;
 }
 
+struct sweep {
+        struct work work;
+        struct journal *journal;
+};
+
+static void sweep_run(struct work *w)
+{
+        journal_sweep(container_of(w, struct sweep, work)->journal);
+}
+
+static void sweep_done(struct work *w)
+{
+        free(container_of(w, struct sweep, work));
+}
+
+/* What a dead server left is removed by a thread: it may be on a file system that does not answer. */
+static void open_journal(struct server *s)
+{
+        struct err err = ERR_INIT;
+        if (journal_open(NULL, &s->journal, &err) < 0) {
+                log_warn("temporary files are not recorded", "why=%s", log_quote(slice_from_str(err.text)));
+                return;
+        }
+        struct sweep *sweep = mem_new(struct sweep);
+        *sweep = (struct sweep){ .work = { .run = sweep_run, .done = sweep_done }, .journal = s->journal };
+        pool_submit(s->pool, &sweep->work);
+}
+
 static int server_init(struct server *s, const struct config *config, struct err *err)
 {
         *s = (struct server){ .config = config };
@@ -234,13 +262,11 @@ static int server_init(struct server *s, const struct config *config, struct err
                        config->retained_output_bytes_per_process, err);
         if (r < 0)
                 return r;
-        struct err why = ERR_INIT;
-        if (journal_open(NULL, &s->journal, &why) < 0)
-                log_warn("temporary files are not recorded", "why=%s", log_quote(slice_from_str(why.text)));
         spares_init(&s->spares, &s->loop);
         r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
         if (r < 0)
                 return r;
+        open_journal(s);
         raise_file_limit(); /* after the spawner began: commands get the limit that it has */
         watch_signal(s, &s->sigterm, on_stop_signal, SIGTERM);
         watch_signal(s, &s->sigint, on_stop_signal, SIGINT);
@@ -258,9 +284,10 @@ static void server_release(struct server *s)
                 conn_drop(c);
         }
         s->net = net_helper_free(s->net);
-        if (!pool_free(s->pool, LIMIT_POOL_END_MS))
+        if (pool_free(s->pool, LIMIT_POOL_END_MS))
+                s->journal = journal_close(s->journal);
+        else /* which goes on using the journal, and leaves it to the next start */
                 log_warn("file work is stuck", "remedy=look for a dead network file system");
-        s->journal = journal_close(s->journal);
         procs_release(&s->procs);
         sessions_release(s);
         s->assembly_timer = timer_free(s->assembly_timer);
