@@ -125,6 +125,7 @@ def test_missing_members_are_named(client, tmp):
     assert os.listdir(tmp) == []
 
 
+@needs_root
 def test_a_file_that_takes_no_bytes(client):
     assert refusal(client, "/proc/version") == EIO
 
@@ -321,7 +322,9 @@ def test_parents_that_cannot_be_made(client, tmp):
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o400, 0o777, 0])
 def test_a_new_file_gets_the_mode_asked_for(client, tmp, mode, atomic):
     write(client, f"{tmp}/f", b"x", mode=mode, atomic=atomic)
-    assert mode_of(f"{tmp}/f") == mode and content(f"{tmp}/f") == b"x"
+    assert mode_of(f"{tmp}/f") == mode
+    os.chmod(f"{tmp}/f", 0o600)
+    assert content(f"{tmp}/f") == b"x"
 
 
 def test_an_existing_file_keeps_its_mode(client, tmp):
