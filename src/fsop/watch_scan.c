@@ -1,0 +1,191 @@
+#include "fsop/watch_scan.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "fsop/fsop.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void watch_scan_init(struct watch_scan *s, int inotify_fd)
+{
+        *s = (struct watch_scan){ .inotify_fd = inotify_fd, .arena = ARENA_INIT };
+}
+
+void watch_scan_release(struct watch_scan *s)
+{
+        arena_release(&s->arena);
+        free(s->dirs);
+        free(s->entries);
+        s->dirs = NULL;
+        s->entries = NULL;
+        s->dir_count = s->entry_count = 0;
+}
+
+/* --- the queue ---------------------------------------------------------------------------------------------------- */
+
+static struct watch_scan_dir *append_dir(struct watch_scan *s)
+{
+        if (s->dir_count == s->dir_room) {
+                s->dir_room = MAX(2 * s->dir_room, (size_t)64);
+                s->dirs = mem_realloc(s->dirs, s->dir_room * sizeof(*s->dirs));
+        }
+        s->dirs[s->dir_count] = (struct watch_scan_dir){ .parent = WATCH_SCAN_NO_PARENT, .wd = -1 };
+        return &s->dirs[s->dir_count++];
+}
+
+void watch_scan_add(struct watch_scan *s, const char *path, bool reports)
+{
+        struct watch_scan_dir *dir = append_dir(s);
+        dir->name = arena_dup(&s->arena, slice_from_str(path));
+        dir->reports = reports;
+}
+
+static void add_entry(struct watch_scan *s, uint32_t dir, const char *name)
+{
+        if (s->entry_count >= s->max_entries) {
+                s->is_cut = true;
+                return;
+        }
+        if (s->entry_count == s->entry_room) {
+                s->entry_room = MAX(2 * s->entry_room, (size_t)64);
+                s->entries = mem_realloc(s->entries, s->entry_room * sizeof(*s->entries));
+        }
+        s->entries[s->entry_count++] = (struct watch_scan_entry){ .dir = dir, .name = name };
+}
+
+/* Writes the absolute path of a directory into `path`; -ENAMETOOLONG when the system would not take it either. */
+static int dir_path(const struct watch_scan *s, uint32_t index, char path[PATH_MAX], const char **ret)
+{
+        char *at = path + PATH_MAX - 1;
+        *at = 0;
+        for (;;) {
+                const struct watch_scan_dir *dir = &s->dirs[index];
+                struct slice name = slice_from_str(dir->name);
+                bool is_top = dir->parent == WATCH_SCAN_NO_PARENT;
+                if (is_top && *at && name.n > 0 && name.p[name.n - 1] == '/')
+                        name.n--; /* "/" and what is in it */
+                if ((size_t)(at - path) < name.n + 1)
+                        return -ENAMETOOLONG;
+                at -= name.n;
+                memcpy(at, name.p, name.n);
+                if (is_top)
+                        break;
+                *--at = '/';
+                index = dir->parent;
+        }
+        *ret = at;
+        return 0;
+}
+
+/* --- one directory ------------------------------------------------------------------------------------------------ */
+
+static bool is_directory(int dir_fd, const struct dirent *e)
+{
+        struct stat st;
+        if (e->d_type != DT_UNKNOWN)
+                return e->d_type == DT_DIR;
+        return fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void on_name(struct watch_scan *s, uint32_t index, int dir_fd, const struct dirent *e)
+{
+        bool reports = s->dirs[index].reports;
+        bool descends = s->is_recursive && is_directory(dir_fd, e);
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || (!reports && !descends))
+                return;
+        const char *name = arena_dup(&s->arena, slice_from_str(e->d_name));
+        if (reports)
+                add_entry(s, index, name);
+        if (!descends)
+                return;
+        if (s->dir_count >= s->max_queue) {
+                s->is_cut = true;
+                return;
+        }
+        struct watch_scan_dir *dir = append_dir(s);
+        dir->parent = index;
+        dir->name = name;
+        dir->reports = reports;
+}
+
+static int list(struct watch_scan *s, uint32_t index, const char *path)
+{
+        int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (s->dirs[index].follows ? 0 : O_NOFOLLOW);
+        _close_ int fd = open(path, flags);
+        if (fd < 0)
+                return -errno;
+        DIR *d = fdopendir(fd);
+        if (!d)
+                return -errno;
+        fd = -1; /* closedir has it now */
+        const struct dirent *e;
+        while ((errno = 0, e = readdir(d)))
+                on_name(s, index, dirfd(d), e);
+        int r = -errno;
+        closedir(d);
+        return r;
+}
+
+/* Watches, then lists. */
+static int scan_dir(struct watch_scan *s, uint32_t index)
+{
+        char room[PATH_MAX];
+        const char *path;
+        int r = dir_path(s, index, room, &path);
+        if (r < 0)
+                return r;
+        uint32_t mask = WATCH_SCAN_MASK | IN_MASK_ADD | IN_ONLYDIR;
+        if (!s->dirs[index].follows)
+                mask |= IN_DONT_FOLLOW;
+        int wd = inotify_add_watch(s->inotify_fd, path, mask);
+        if (wd < 0)
+                return -errno;
+        s->dirs[index].wd = wd;
+        return s->is_recursive || s->dirs[index].reports ? list(s, index, path) : 0;
+}
+
+void watch_scan_run(struct watch_scan *s)
+{
+        size_t end = s->max_dirs;
+        for (size_t i = 0; i < s->dir_count && i < end && !s->is_full; i++) {
+                int r = scan_dir(s, (uint32_t)i);
+                s->dirs[i].error = r;
+                s->dirs[i].is_done = true;
+                s->is_full = s->dirs[i].wd < 0 && (r == -ENOSPC || r == -ENOMEM);
+        }
+}
+
+/* --- what a client named ------------------------------------------------------------------------------------------ */
+
+static int root_file(struct watch_scan *s, const char *path)
+{
+        char real[PATH_MAX];
+        if (!realpath(path, real))
+                return -errno;
+        char *slash = strrchr(real, '/');
+        s->file_name = arena_dup(&s->arena, slice_from_str(slash + 1));
+        slash[slash == real ? 1 : 0] = 0;
+        s->is_recursive = false;
+        watch_scan_add(s, real, false);
+        return 0;
+}
+
+int watch_scan_root(struct watch_scan *s, const char *path, struct err *err)
+{
+        struct stat st;
+        int r = stat(path, &st) < 0 ? -errno : 0;
+        if (r == 0 && S_ISDIR(st.st_mode))
+                watch_scan_add(s, path, false);
+        else if (r == 0)
+                r = root_file(s, path);
+        if (r < 0)
+                return fsop_fail(err, r);
+        s->dirs[0].follows = true;
+        watch_scan_run(s);
+        return s->dirs[0].error < 0 && !s->is_full ? fsop_fail(err, s->dirs[0].error) : 0;
+}
