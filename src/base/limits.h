@@ -69,6 +69,18 @@
 /* At the end of the server, this long for file work that has begun. Then: left to the kernel and the journal. */
 #define LIMIT_POOL_END_MS 2000
 
+/* fs/watch of a connection. More: -32021. */
+#define LIMIT_WATCHES 64
+/* Directories watched for all connections, each counted once, and with each watch that it belongs to. Beyond: -32021, or
+ * overflow when the watch is there already. */
+#define LIMIT_WATCH_DIRECTORIES 65536
+#define LIMIT_WATCH_LISTENERS 262144
+/* What waits to be told of one watch. Beyond: forgotten, and overflow. */
+#define LIMIT_WATCH_EVENTS 16384
+#define LIMIT_WATCH_EVENT_BYTES (4 * MIB)
+/* Events kept while new directories are being added to a watch. Beyond: overflow. */
+#define LIMIT_WATCH_KEPT_BYTES (8 * MIB)
+
 /* The longest grace that process/terminate gives. More: -32602. */
 #define LIMIT_GRACE_MS 60000
 
