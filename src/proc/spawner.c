@@ -43,7 +43,8 @@
 #define RETRY_FIRST_MS 1 /* between two looks at something that does not want to die */
 #define RETRY_LAST_MS 100
 #define KEEPERS_END_MS 2000 /* after the server has gone: then keepers are killed … */
-#define ALL_END_MS 10000    /* … and when nobody has ended for so long, we go: the rest had its SIGKILL long ago */
+#define ALL_END_MS \
+        10000 /* … and when nobody has ended for so long, we go: the rest had its SIGKILL long ago */
 
 struct state {
         struct spawner_setup setup;

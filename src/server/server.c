@@ -13,6 +13,7 @@
 #include "server/net_helper.h"
 #include "server/session.h"
 #include "server/task.h"
+#include "server/watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -284,10 +285,13 @@ static void server_release(struct server *s)
                 conn_drop(c);
         }
         s->net = net_helper_free(s->net);
-        if (pool_free(s->pool, LIMIT_POOL_END_MS))
+        bool is_quiet = pool_free(s->pool, LIMIT_POOL_END_MS);
+        if (is_quiet) {
+                s->watcher = watcher_free(s->watcher);
                 s->journal = journal_close(s->journal);
-        else /* which goes on using the journal, and leaves it to the next start */
+        } else {
                 log_warn("file work is stuck", "remedy=look for a dead network file system");
+        }
         procs_release(&s->procs);
         sessions_release(s);
         s->assembly_timer = timer_free(s->assembly_timer);
@@ -297,6 +301,8 @@ static void server_release(struct server *s)
         uv_close((uv_handle_t *)&s->sigint, NULL);
         uv_close((uv_handle_t *)&s->sighup, NULL);
         uv_close((uv_handle_t *)&s->sigchld, NULL);
+        if (!is_quiet)
+                return; /* what the stuck thread uses, the journal among it, is left to the end of the process */
         loop_release(&s->loop);
         map_release(&s->sessions);
         free(s->scratch);

@@ -20,6 +20,7 @@
 struct journal;
 struct listener;
 struct net_helper;
+struct watcher;
 
 /* Room in the scratch buffer for the rest of the read before: less than a frame head and a control frame. */
 #define SERVER_SCRATCH_REST 512
@@ -30,6 +31,7 @@ struct server {
         struct procs procs;
         struct pool *pool;       /* file work: whatever may block */
         struct journal *journal; /* of temporary files; NULL when none can be kept */
+        struct watcher *watcher; /* made by the first request that watches */
         struct listener *listener;
         struct net_helper *net;   /* NULL until the first http/request */
         char id[UUID_TEXT_BYTES]; /* of this life of the server */

@@ -1,0 +1,476 @@
+#include "server/watcher.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/server.h"
+#include "wire/rpc.h"
+
+#include <errno.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define READ_BYTES (64 * KIB)
+/* Events of one turn go together; a little earlier than promised, so that a late turn keeps the promise. */
+#define FLUSH_MS 40
+#define RETRY_MS 8 /* for those who ask for a little more time */
+/* Passes of our own that run at once: a few hang on a dead file system without taking the whole pool. */
+#define WORK_MAX 16
+#define WORK_PER_OWNER 4
+/* Watches that are ended in one turn; a pass under way delays that, but not for ever. */
+#define IDLE_AT_ONCE 256
+#define IDLE_RETRY_MS 20
+#define IDLE_GRACE_MS 5000
+
+struct watch_wd {
+        int wd;
+        struct list listeners; /* watch_listener::link */
+        struct list idle_link; /* watcher::idle: nobody listens any more */
+};
+
+/* An event kept while a pass is under way. */
+struct kept {
+        struct list link; /* watcher::kept, oldest first */
+        uint64_t seq;
+        int wd;
+        uint32_t mask, cookie;
+        size_t name_n;
+        char name[];
+};
+
+struct watcher {
+        struct server *server;
+        int fd;
+        struct watch *watch;
+        struct timer *timer;
+        char *room;     /* READ_BYTES */
+        struct map wds; /* by number */
+        size_t listener_count;
+        struct watch_listener *next; /* the one that hears the event after the present one */
+
+        uint64_t seq;      /* of the last event */
+        uint64_t lost_seq; /* of the last one that was dropped though a pass was under way */
+        struct list kept;  /* kept::link */
+        size_t kept_bytes;
+        struct list passes; /* watch_pass::link */
+
+        struct list sinks; /* watch_sink::link */
+        struct list dirty; /* watch_sink::dirty_link */
+        bool is_timer_on;
+
+        struct list idle; /* watch_wd::idle_link */
+        struct timer *idle_timer;
+        bool is_idle_timer_on;
+        uint64_t idle_since_ms; /* when no pass was under way, the last time we looked */
+
+        struct list waiting, running; /* watch_work::link */
+};
+
+static struct slice wd_key(const int *wd)
+{
+        return slice_from(wd, sizeof(*wd));
+}
+
+/* --- who listens -------------------------------------------------------------------------------------------------- */
+
+static void drop_wd(struct watcher *w, struct watch_wd *entry)
+{
+        (void)inotify_rm_watch(w->fd, entry->wd); /* fails when the kernel has ended it already */
+        (void)map_remove(&w->wds, wd_key(&entry->wd));
+        list_remove(&entry->idle_link);
+        free(entry);
+}
+
+static void start_idle_timer(struct watcher *w, uint64_t ms)
+{
+        w->is_idle_timer_on = true;
+        timer_start(w->idle_timer, ms);
+}
+
+/* Ends watches that nobody needs, some at a time. A pass may be about to join one of them: it has the time to do so. */
+static void on_idle_timer(void *arg)
+{
+        struct watcher *w = arg;
+        struct watch_wd *entry;
+        w->is_idle_timer_on = false;
+        if (list_is_empty(&w->passes))
+                w->idle_since_ms = clock_mono_ms();
+        if (clock_mono_ms() - w->idle_since_ms < IDLE_GRACE_MS && !list_is_empty(&w->passes)) {
+                start_idle_timer(w, IDLE_RETRY_MS);
+                return;
+        }
+        for (int i = 0; i < IDLE_AT_ONCE && (entry = list_first(&w->idle, struct watch_wd, idle_link)); i++)
+                drop_wd(w, entry);
+        if (!list_is_empty(&w->idle))
+                start_idle_timer(w, 1);
+}
+
+int watcher_join(struct watcher *w, struct watch_listener *l, int wd, struct watch_pass *pass)
+{
+        must(!l->wd);
+        struct watch_wd *entry = map_find(&w->wds, wd_key(&wd));
+        struct watch_wd *idle;
+        while (!entry && map_count(&w->wds) >= LIMIT_WATCH_DIRECTORIES &&
+               (idle = list_first(&w->idle, struct watch_wd, idle_link)))
+                drop_wd(w, idle);
+        bool is_full = !entry && map_count(&w->wds) >= LIMIT_WATCH_DIRECTORIES;
+        if (is_full || w->listener_count >= LIMIT_WATCH_LISTENERS) {
+                watcher_give_back(w, wd);
+                return -ENOSPC;
+        }
+        if (!entry) {
+                entry = mem_new(struct watch_wd);
+                entry->wd = wd;
+                list_init(&entry->listeners);
+                list_init(&entry->idle_link);
+                map_put(&w->wds, wd_key(&entry->wd), entry);
+        }
+        l->wd = entry;
+        list_remove(&entry->idle_link);
+        list_append(&entry->listeners, &l->link);
+        list_append(&pass->fresh, &l->fresh_link);
+        l->pass = pass;
+        w->listener_count++;
+        return 0;
+}
+
+void watcher_leave(struct watcher *w, struct watch_listener *l)
+{
+        struct watch_wd *entry = l->wd;
+        if (!entry)
+                return;
+        if (w->next == l)
+                w->next = l->link.next == &entry->listeners
+                                  ? NULL
+                                  : list_entry(l->link.next, struct watch_listener, link);
+        list_remove(&l->link);
+        list_remove(&l->fresh_link);
+        l->pass = NULL;
+        l->wd = NULL;
+        w->listener_count--;
+        if (!list_is_empty(&entry->listeners))
+                return;
+        list_append(&w->idle, &entry->idle_link);
+        if (!w->is_idle_timer_on)
+                start_idle_timer(w, 0);
+}
+
+void watcher_give_back(struct watcher *w, int wd)
+{
+        if (wd >= 0 && !map_find(&w->wds, wd_key(&wd)))
+                (void)inotify_rm_watch(w->fd, wd);
+}
+
+bool watcher_has_room(const struct watcher *w, size_t count)
+{
+        return map_count(&w->wds) + count <= LIMIT_WATCH_DIRECTORIES &&
+               w->listener_count + count <= LIMIT_WATCH_LISTENERS;
+}
+
+int watch_listener_wd(const struct watch_listener *l)
+{
+        return l->wd ? l->wd->wd : -1;
+}
+
+int watcher_fd(const struct watcher *w)
+{
+        return w->fd;
+}
+
+/* Those who have joined by `pass`, or by passes that have ended when it is NULL. A listener may leave, and make others
+ * leave, while it is told. */
+static void tell(struct watcher *w, int wd, const struct watch_event *ev, const struct watch_pass *pass)
+{
+        struct watch_wd *entry = map_find(&w->wds, wd_key(&wd));
+        struct watch_listener *l = entry ? list_first(&entry->listeners, struct watch_listener, link) : NULL;
+        for (; l; l = w->next) {
+                w->next = l->link.next == &entry->listeners
+                                  ? NULL
+                                  : list_entry(l->link.next, struct watch_listener, link);
+                if (l->pass == pass)
+                        l->on_event(l, ev);
+        }
+}
+
+/* --- what is kept ------------------------------------------------------------------------------------------------- */
+
+static void drop_kept(struct watcher *w, struct kept *k)
+{
+        list_remove(&k->link);
+        w->kept_bytes -= sizeof(*k) + k->name_n;
+        free(k);
+}
+
+static void keep(struct watcher *w, int wd, const struct watch_event *ev)
+{
+        struct kept *k = mem_alloc(sizeof(*k) + ev->name.n);
+        *k = (struct kept){
+                .seq = w->seq, .wd = wd, .mask = ev->mask, .cookie = ev->cookie, .name_n = ev->name.n
+        };
+        if (ev->name.n > 0)
+                memcpy(k->name, ev->name.p, ev->name.n);
+        list_append(&w->kept, &k->link);
+        w->kept_bytes += sizeof(*k) + k->name_n;
+        while (w->kept_bytes > LIMIT_WATCH_KEPT_BYTES) {
+                struct kept *oldest = list_first(&w->kept, struct kept, link);
+                w->lost_seq = oldest->seq;
+                drop_kept(w, oldest);
+        }
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+static void on_lost(struct watcher *w)
+{
+        log_debug("inotify queue overflowed", "wds=%zu", map_count(&w->wds));
+        w->lost_seq = w->seq;
+        struct watch_sink *sink;
+        list_each (sink, &w->sinks, link) {
+                sink->on_lost(sink);
+        }
+}
+
+static void on_event(struct watcher *w, const struct inotify_event *raw)
+{
+        w->seq++;
+        if (raw->mask & IN_Q_OVERFLOW) {
+                on_lost(w);
+                return;
+        }
+        struct watch_event ev = { .mask = raw->mask,
+                                  .cookie = raw->cookie,
+                                  .name = slice_from(raw->name,
+                                                     raw->len ? strnlen(raw->name, raw->len) : 0) };
+        if (!list_is_empty(&w->passes))
+                keep(w, raw->wd, &ev);
+        tell(w, raw->wd, &ev, NULL);
+        struct watch_wd *entry = raw->mask & IN_IGNORED ? map_find(&w->wds, wd_key(&raw->wd)) : NULL;
+        if (entry && list_is_empty(&entry->listeners))
+                drop_wd(w, entry);
+}
+
+/* What is queued now; not what comes while we read, which might never end. */
+static void read_queued(struct watcher *w)
+{
+        int queued = 0;
+        if (ioctl(w->fd, FIONREAD, &queued) < 0)
+                return;
+        while (queued > 0) {
+                ssize_t n = read(w->fd, w->room, READ_BYTES);
+                if (n <= 0)
+                        return; /* EAGAIN */
+                queued -= (int)n;
+                for (ssize_t at = 0; at < n;) {
+                        const struct inotify_event *raw = (const void *)(w->room + at);
+                        at += (ssize_t)(sizeof(*raw) + raw->len);
+                        on_event(w, raw);
+                }
+        }
+}
+
+static void on_readable(void *arg, UNUSED unsigned events)
+{
+        read_queued(arg);
+}
+
+/* --- passes ------------------------------------------------------------------------------------------------------- */
+
+void watcher_pass_begin(struct watcher *w, struct watch_pass *pass)
+{
+        pass->since = w->seq;
+        list_init(&pass->fresh);
+        list_append(&w->passes, &pass->link);
+}
+
+void watcher_catch_up(struct watcher *w)
+{
+        read_queued(w);
+}
+
+bool watcher_pass_end(struct watcher *w, struct watch_pass *pass)
+{
+        uint64_t since = pass->since;
+        struct kept *k;
+        list_each (k, &w->kept, link) {
+                struct watch_event ev = { .mask = k->mask,
+                                          .cookie = k->cookie,
+                                          .name = { k->name, k->name_n } };
+                if (k->seq > since)
+                        tell(w, k->wd, &ev, pass);
+        }
+        struct watch_listener *l;
+        list_each (l, &pass->fresh, fresh_link) {
+                list_remove(&l->fresh_link);
+                l->pass = NULL;
+        }
+        list_remove(&pass->link);
+        struct watch_pass *oldest = list_first(&w->passes, struct watch_pass, link);
+        list_each (k, &w->kept, link) {
+                if (oldest && k->seq > oldest->since)
+                        break;
+                drop_kept(w, k);
+        }
+        return w->lost_seq <= since;
+}
+
+static void work_run(struct work *work)
+{
+        struct watch_work *ww = container_of(work, struct watch_work, work);
+        ww->run(ww);
+}
+
+static bool may_run(const struct watcher *w, const struct watch_work *ww)
+{
+        const struct watch_work *other;
+        unsigned count = 0, own = 0;
+        list_each (other, &w->running, link) {
+                count++;
+                own += other->owner == ww->owner;
+        }
+        return count < WORK_MAX && own < WORK_PER_OWNER;
+}
+
+static void pump_work(struct watcher *w)
+{
+        struct watch_work *ww;
+        list_each (ww, &w->waiting, link) {
+                if (!may_run(w, ww))
+                        continue;
+                list_remove(&ww->link);
+                list_append(&w->running, &ww->link);
+                pool_submit(w->server->pool, &ww->work);
+        }
+}
+
+static void work_done(struct work *work)
+{
+        struct watch_work *ww = container_of(work, struct watch_work, work);
+        struct watcher *w = ww->watcher;
+        list_remove(&ww->link);
+        ww->done(ww); /* frees it */
+        pump_work(w);
+}
+
+void watcher_submit(struct watcher *w, struct watch_work *ww)
+{
+        ww->watcher = w;
+        ww->work = (struct work){ .run = work_run, .done = work_done };
+        list_init(&ww->work.link);
+        list_append(&w->waiting, &ww->link);
+        pump_work(w);
+}
+
+/* --- telling clients ---------------------------------------------------------------------------------------------- */
+
+static void start_timer(struct watcher *w, uint64_t ms)
+{
+        if (w->is_timer_on)
+                return;
+        w->is_timer_on = true;
+        timer_start(w->timer, ms);
+}
+
+/* To tell a client may end its connection, and with it other sinks. */
+static void on_timer(void *arg)
+{
+        struct watcher *w = arg;
+        struct watch_sink *sink;
+        struct list round = LIST_INIT(round);
+        read_queued(w); /* the other half of a rename */
+        w->is_timer_on = false;
+        while ((sink = list_first(&w->dirty, struct watch_sink, dirty_link))) {
+                list_remove(&sink->dirty_link);
+                list_append(&round, &sink->dirty_link);
+        }
+        while ((sink = list_first(&round, struct watch_sink, dirty_link))) {
+                list_remove(&sink->dirty_link);
+                if (!sink->on_flush(sink))
+                        list_append(&w->dirty, &sink->dirty_link);
+        }
+        if (!list_is_empty(&w->dirty))
+                start_timer(w, RETRY_MS);
+}
+
+void watcher_add_sink(struct watcher *w, struct watch_sink *sink)
+{
+        list_append(&w->sinks, &sink->link);
+        list_init(&sink->dirty_link);
+}
+
+void watcher_remove_sink(UNUSED struct watcher *w, struct watch_sink *sink)
+{
+        list_remove(&sink->link);
+        list_remove(&sink->dirty_link);
+}
+
+void watcher_mark_dirty(struct watcher *w, struct watch_sink *sink)
+{
+        if (!list_is_linked(&sink->dirty_link))
+                list_append(&w->dirty, &sink->dirty_link);
+        start_timer(w, FLUSH_MS);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+struct watcher *watcher_get(struct server *s, struct err *err)
+{
+        if (s->watcher)
+                return s->watcher;
+        int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        if (fd < 0) {
+                err->os_errno = errno;
+                err->step = "inotify";
+                err->remedy = "Raise fs.inotify.max_user_instances or the limit on open files.";
+                err_set(err, RPC_INTERNAL, -errno, "%s (os error %d)", errno_text(errno), errno);
+                return NULL;
+        }
+        struct watcher *w = mem_new(struct watcher);
+        w->server = s;
+        w->fd = fd;
+        w->room = mem_alloc(READ_BYTES);
+        map_init(&w->wds);
+        list_init(&w->kept);
+        list_init(&w->passes);
+        list_init(&w->sinks);
+        list_init(&w->dirty);
+        list_init(&w->idle);
+        list_init(&w->waiting);
+        list_init(&w->running);
+        w->timer = timer_new(&s->loop, on_timer, w);
+        w->idle_timer = timer_new(&s->loop, on_idle_timer, w);
+        w->watch = watch_new(&s->loop, fd, on_readable, w);
+        watch_set(w->watch, WATCH_READ);
+        s->watcher = w;
+        return w;
+}
+
+struct watcher *watcher_free(struct watcher *w)
+{
+        if (!w)
+                return NULL;
+        struct watch_work *ww;
+        while ((ww = list_first(&w->waiting, struct watch_work, link)) ||
+               (ww = list_first(&w->running, struct watch_work, link))) {
+                list_remove(&ww->link);
+                ww->done(ww);
+        }
+        struct kept *k;
+        list_each (k, &w->kept, link) {
+                drop_kept(w, k);
+        }
+        struct watch_wd *entry;
+        while ((entry = list_first(&w->idle, struct watch_wd, idle_link)))
+                drop_wd(w, entry);
+        w->timer = timer_free(w->timer);
+        w->idle_timer = timer_free(w->idle_timer);
+        w->watch = watch_free(w->watch);
+        fd_close(w->fd);
+        must(map_count(&w->wds) == 0);
+        map_release(&w->wds);
+        free(w->room);
+        free(w);
+        return NULL;
+}
