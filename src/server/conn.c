@@ -12,6 +12,7 @@
 #include "server/open_file.h"
 #include "server/parked.h"
 #include "server/session.h"
+#include "server/watches.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +62,7 @@ static void let_go(struct conn *c)
         parked_drop_all(c);
         http_drop_all(c);
         open_file_drop_all(&c->open_files);
+        watches_drop_all(c);
         assembly_release(c);
         if (!c->is_dispatching)
                 buf_release(&c->message);
@@ -413,6 +415,7 @@ static void on_resume(struct deferred *d)
                 return;
         if (c->session)
                 session_wake_readers(c->session);
+        watches_on_room(c);
         if (c->in.n > 0 && !c->blocks)
                 consume_in(c);
         if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks &&

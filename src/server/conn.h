@@ -79,6 +79,8 @@ struct conn {
         struct jobs jobs;       /* server/job.h */
         struct map open_files;  /* server/open_file.h */
         unsigned files_opening; /* fs/open on their way */
+
+        struct watches *watches; /* server/watches.h; NULL: watches nothing */
 };
 
 /* Takes the descriptors. `pending`: bytes that came behind the upgrade request. */

@@ -1,0 +1,130 @@
+/* watch_join: makes nodes of what a pass found, and listens to them.
+ *
+ * A pass gives a list of directories, parents before children; each has a slot for its node. Nodes may go while the
+ * list is being worked off, or while the pass still runs: their slots forget them.
+ */
+#include "base/limits.h"
+#include "base/mem.h"
+#include "server/watch_tree_internal.h"
+
+#include <errno.h>
+
+void watch_join_begin(struct watch_join *j, struct watch_tree *t, const struct watch_scan *scan,
+                      struct watch_pass *pass)
+{
+        *j = (struct watch_join){ .tree = t, .scan = scan, .pass = pass };
+        must(!t->join);
+        t->join = j;
+}
+
+static void put_slot(struct watch_join *j, size_t i, struct watch_node *n)
+{
+        j->slots[i] = n;
+        n->slot = (uint32_t)i + 1;
+}
+
+static void make_slots(struct watch_join *j, size_t count)
+{
+        if (count <= j->slot_count)
+                return;
+        j->slots = mem_realloc(j->slots, count * sizeof(*j->slots));
+        memset(j->slots + j->slot_count, 0, (count - j->slot_count) * sizeof(*j->slots));
+        j->slot_count = count;
+}
+
+void watch_join_input(struct watch_join *j, struct watch_node *n)
+{
+        if (j->input_count == j->slot_count)
+                make_slots(j, MAX(2 * j->slot_count, (size_t)16));
+        put_slot(j, j->input_count++, n);
+}
+
+void watch_join_forget(struct watch_node *n)
+{
+        if (n->slot)
+                n->tree->join->slots[n->slot - 1] = NULL;
+}
+
+void watch_join_end(struct watch_join *j)
+{
+        for (size_t i = 0; i < j->slot_count; i++)
+                if (j->slots[i])
+                        j->slots[i]->slot = 0;
+        free(TAKE(j->slots));
+        j->tree->join = NULL;
+}
+
+void watch_join_discard(struct watcher *w, const struct watch_scan *scan, size_t from)
+{
+        for (size_t i = from; i < scan->dir_count; i++)
+                watcher_give_back(w, scan->dirs[i].wd);
+}
+
+/* Gives a directory that was found in another one its node; none when that other one has gone. 0, or -ENOSPC. */
+static int find_node(struct watch_join *j, size_t i)
+{
+        struct watch_tree *t = j->tree;
+        const struct watch_scan_dir *dir = &j->scan->dirs[i];
+        struct watch_node *parent = j->slots[dir->parent];
+        struct slice name = slice_from_str(dir->name);
+        if (!parent)
+                return 0;
+        struct watch_node *n = watch_node_find(t, parent, name);
+        if (!n && t->node_count >= LIMIT_WATCH_DIRECTORIES)
+                return -ENOSPC;
+        if (!n)
+                n = watch_node_new(t, parent, name);
+        if (n->slot == 0)
+                put_slot(j, i, n);
+        return 0;
+}
+
+/* 0, or -ENOSPC. */
+static int join_dir(struct watch_join *j, struct watch_node *n, const struct watch_scan_dir *dir)
+{
+        struct watch_tree *t = j->tree;
+        if (dir->wd >= 0 && watch_listener_wd(&n->listener) == dir->wd)
+                return 0;
+        watcher_leave(t->watcher, &n->listener);
+        int r = dir->wd < 0 ? dir->error : watcher_join(t->watcher, &n->listener, dir->wd, j->pass);
+        if (r == 0)
+                return 0;
+        if (n == t->root)
+                watch_tree_root_gone(t);
+        else
+                watch_node_free(n);
+        return r == -ENOSPC || r == -ENOMEM ? -ENOSPC : 0;
+}
+
+static int join_next(struct watch_join *j)
+{
+        size_t i = j->next++;
+        const struct watch_scan_dir *dir = &j->scan->dirs[i];
+        int r = i >= j->input_count ? find_node(j, i) : 0;
+        struct watch_node *n = j->slots[i];
+        if (!n)
+                watcher_give_back(j->tree->watcher, dir->wd);
+        else if (!dir->is_done)
+                watch_node_look(n, dir->reports);
+        else
+                r = join_dir(j, n, dir);
+        return r;
+}
+
+int watch_join_some(struct watch_join *j, size_t count)
+{
+        const struct watch_scan *scan = j->scan;
+        int r = scan->is_cut || scan->is_full ? -ENOSPC : 0;
+        make_slots(j, scan->dir_count);
+        for (; j->next < scan->dir_count && count > 0; count--)
+                if (join_next(j) < 0)
+                        r = -ENOSPC;
+        if (j->next < scan->dir_count)
+                return r < 0 ? r : 1;
+        for (size_t i = 0; i < scan->entry_count; i++) {
+                struct watch_node *n = j->slots[scan->entries[i].dir];
+                if (n)
+                        watch_node_add_change(n, WATCH_CREATED, slice_from_str(scan->entries[i].name));
+        }
+        return r;
+}

@@ -1,0 +1,288 @@
+#include "server/watch_tree.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/conn.h"
+#include "server/watch_tree_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* A half of a rename waits so long for the other. */
+#define HALF_MS 8
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
+
+void watch_tree_changed(struct watch_tree *t)
+{
+        if (t->is_live && !watch_batch_is_empty(&t->batch))
+                watcher_mark_dirty(t->watcher, &t->sink);
+}
+
+void watch_node_add_change(struct watch_node *n, enum watch_kind kind, struct slice name)
+{
+        _buf_ struct buf path = BUF_INIT(SIZE_MAX / 4);
+        watch_node_path(n, n->tree->path, name, &path);
+        watch_batch_add(&n->tree->batch, kind, buf_slice(&path));
+}
+
+/* Everything must be looked at again, and so must the client. */
+void watch_tree_lost(struct watch_tree *t)
+{
+        struct watch_node *n;
+        watch_batch_overflow(&t->batch);
+        if (t->is_recursive)
+                for (size_t pos = 0; (n = map_next(&t->children, &pos));)
+                        watch_node_look(n, false);
+        watch_tree_changed(t);
+        watch_slice_pump(t);
+}
+
+/* Some of it cannot be watched; looking again would not help. */
+void watch_tree_overflow(struct watch_tree *t)
+{
+        watch_batch_overflow(&t->batch);
+        watch_tree_changed(t);
+}
+
+static void on_lost(struct watch_sink *sink)
+{
+        watch_tree_lost(container_of(sink, struct watch_tree, sink));
+}
+
+/* What is watched has itself gone, or is not where it was: nothing more can be said of it. */
+void watch_tree_root_gone(struct watch_tree *t)
+{
+        struct slice path = slice_from_str(t->path[0] ? t->path : "/");
+        watch_batch_add(&t->batch, WATCH_REMOVED, path);
+        watch_node_free(t->root);
+}
+
+static void on_self(struct watch_node *n, uint32_t mask)
+{
+        struct watch_tree *t = n->tree;
+        bool is_root = n == t->root;
+        if (mask & (IN_DELETE_SELF | IN_UNMOUNT))
+                n->is_gone = true;
+        if (is_root && (n->is_gone || (mask & IN_MOVE_SELF))) {
+                watch_tree_root_gone(t);
+                return;
+        }
+        if (is_root && (mask & IN_ATTRIB) && !t->file_name)
+                watch_node_add_change(n, WATCH_MODIFIED, S(""));
+        if (!(mask & IN_IGNORED))
+                return;
+        watcher_leave(t->watcher, &n->listener);
+        if (n->is_gone) {
+                watch_node_free(n);
+                return;
+        }
+        /* The watch was ended when a pass had got it and we had not joined it yet: it is asked for again. */
+        if (n->tries++ < WATCH_TRIES_MAX)
+                watch_node_look(n, false);
+        watch_tree_overflow(t);
+}
+
+static void on_file(struct watch_node *n, const struct watch_event *ev)
+{
+        struct watch_tree *t = n->tree;
+        struct slice path = slice_from_str(t->path);
+        if (!slice_eq(ev->name, slice_from_str(t->file_name)))
+                return;
+        if (ev->mask & (IN_CREATE | IN_MOVED_TO))
+                watch_batch_add(&t->batch, WATCH_CREATED, path);
+        else if (ev->mask & (IN_DELETE | IN_MOVED_FROM))
+                watch_batch_add(&t->batch, WATCH_REMOVED, path);
+        else if (ev->mask & (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB))
+                watch_batch_add(&t->batch, WATCH_MODIFIED, path);
+}
+
+static bool is_below(const struct watch_node *n, const struct watch_node *top)
+{
+        for (; n; n = n->parent)
+                if (n == top)
+                        return true;
+        return false;
+}
+
+static struct watch_node *find_moving(const struct watch_tree *t, uint32_t cookie)
+{
+        struct watch_node *n;
+        list_each (n, &t->moving, moving_link)
+                if (n->cookie == cookie)
+                        return n;
+        return NULL;
+}
+
+static void add_dir(struct watch_node *parent, struct slice name)
+{
+        struct watch_tree *t = parent->tree;
+        if (t->node_count < LIMIT_WATCH_DIRECTORIES)
+                watch_node_look(watch_node_new(t, parent, name), true);
+        else
+                watch_tree_overflow(t);
+}
+
+/* A directory that went away keeps its watches until it is clear that it does not come back under another name. */
+static void dir_moved_from(struct watch_node *parent, const struct watch_event *ev)
+{
+        struct watch_tree *t = parent->tree;
+        struct watch_node *n = watch_node_find(t, parent, ev->name);
+        t->renames++;
+        if (!n)
+                return;
+        watch_node_unmap(n);
+        n->cookie = ev->cookie;
+        list_remove(&n->moving_link);
+        list_append(&t->moving, &n->moving_link);
+        watcher_mark_dirty(t->watcher, &t->sink);
+}
+
+static void dir_moved_to(struct watch_node *parent, const struct watch_event *ev)
+{
+        struct watch_tree *t = parent->tree;
+        struct watch_node *there = watch_node_find(t, parent, ev->name);
+        if (there)
+                watch_node_free(there); /* an empty directory that was replaced */
+        struct watch_node *n = find_moving(t, ev->cookie);
+        t->renames++;
+        if (n && is_below(parent, n)) {
+                watch_node_free(n); /* cannot be; and parent with it */
+                watch_tree_lost(t);
+                return;
+        }
+        if (!n) {
+                add_dir(parent, ev->name);
+                return;
+        }
+        list_remove(&n->moving_link);
+        watch_node_move(n, parent, ev->name);
+}
+
+static void on_dir(struct watch_node *parent, const struct watch_event *ev)
+{
+        struct watch_node *n = watch_node_find(parent->tree, parent, ev->name);
+        if (ev->mask & IN_MOVED_FROM)
+                dir_moved_from(parent, ev);
+        else if (ev->mask & IN_MOVED_TO)
+                dir_moved_to(parent, ev);
+        else if ((ev->mask & IN_DELETE) && n)
+                watch_node_free(n);
+        else if ((ev->mask & IN_CREATE) && !n)
+                add_dir(parent, ev->name);
+}
+
+static void on_name(struct watch_node *n, const struct watch_event *ev)
+{
+        _buf_ struct buf path = BUF_INIT(SIZE_MAX / 4);
+        struct watch_batch *b = &n->tree->batch;
+        watch_node_path(n, n->tree->path, ev->name, &path);
+        struct slice p = buf_slice(&path);
+        bool is_dir = (ev->mask & IN_ISDIR) && n->tree->is_recursive;
+        if (is_dir && (ev->mask & (IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)))
+                watch_batch_stop_merging(b); /* the paths below it may mean something else afterwards */
+        if (ev->mask & IN_CREATE)
+                watch_batch_add(b, WATCH_CREATED, p);
+        else if (ev->mask & IN_DELETE)
+                watch_batch_add(b, WATCH_REMOVED, p);
+        else if (ev->mask & IN_MOVED_FROM)
+                watch_batch_moved_from(b, p, ev->cookie, clock_mono_ms());
+        else if ((ev->mask & IN_MOVED_TO) && is_dir && !find_moving(n->tree, ev->cookie))
+                watch_batch_add(b, WATCH_CREATED, p); /* we did not know what was in it: it will be told */
+        else if (ev->mask & IN_MOVED_TO)
+                watch_batch_moved_to(b, p, ev->cookie);
+        else if (ev->mask & (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB))
+                watch_batch_add(b, WATCH_MODIFIED, p);
+        if (is_dir)
+                on_dir(n, ev);
+}
+
+void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev)
+{
+        struct watch_node *n = container_of(l, struct watch_node, listener);
+        struct watch_tree *t = n->tree;
+        if (ev->name.n == 0)
+                on_self(n, ev->mask);
+        else if (t->file_name)
+                on_file(n, ev);
+        else
+                on_name(n, ev);
+        watch_tree_changed(t);
+        watch_slice_pump(t);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+/* What went away by a rename and did not come back has gone. */
+static void end_moves(struct watch_tree *t)
+{
+        struct watch_node *n;
+        while ((n = list_first(&t->moving, struct watch_node, moving_link)))
+                watch_node_free(n);
+}
+
+static bool on_flush(struct watch_sink *sink)
+{
+        struct watch_tree *t = container_of(sink, struct watch_tree, sink);
+        if (watch_batch_has_young_half(&t->batch, clock_mono_ms(), HALF_MS))
+                return false;
+        end_moves(t);
+        /* A client that does not read is told when it does: watch_tree_on_room. Until then the batch is its bound. */
+        if (t->is_live && conn_wants_output(t->conn))
+                watch_batch_send(&t->batch, t->conn, t->id);
+        return true;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+struct watch_tree *watch_tree_new(struct watcher *w, struct conn *c, struct slice id, struct slice path,
+                                  bool is_recursive)
+{
+        struct watch_tree *t = mem_new(struct watch_tree);
+        while (path.n > 0 && path.p[path.n - 1] == '/')
+                path.n--;
+        t->watcher = w;
+        t->conn = c;
+        t->id = slice_dup(id);
+        t->path = slice_dup(path);
+        t->is_recursive = is_recursive;
+        t->sink.on_lost = on_lost;
+        t->sink.on_flush = on_flush;
+        list_init(&t->link);
+        list_init(&t->pending);
+        list_init(&t->moving);
+        map_init(&t->children);
+        watch_batch_init(&t->batch);
+        watcher_add_sink(w, &t->sink);
+        return t;
+}
+
+struct watch_tree *watch_tree_free(struct watch_tree *t)
+{
+        if (!t)
+                return NULL;
+        if (t->slice)
+                watch_slice_abandon(t);
+        end_moves(t);
+        if (t->root)
+                watch_node_free(t->root);
+        t->first = watch_first_free(t->first);
+        list_remove(&t->link);
+        watcher_remove_sink(t->watcher, &t->sink);
+        watch_batch_release(&t->batch);
+        map_release(&t->children);
+        free(t->id);
+        free(t->path);
+        free(t->root_path);
+        free(t->file_name);
+        free(t);
+        return NULL;
+}
+
+void watch_tree_on_room(struct watch_tree *t)
+{
+        watch_tree_changed(t);
+}
