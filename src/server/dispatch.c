@@ -43,6 +43,9 @@ static const struct method *const methods[] = {
         &m_fs_write_block,
         &m_fs_close,
         &m_discover,
+        &m_fs_watch,
+        &m_fs_unwatch,
+        &m_fs_watch_missing,
 };
 /* clang-format on */
 

@@ -136,7 +136,7 @@ void environment_info_write(struct jsonw *w)
         jsonw_member_bool(w, "networkProxyLaunch", false);
         jsonw_member_bool(w, "shellSnapshotV2", false);
         jsonw_member_bool(w, "environmentConfigRead", false);
-        jsonw_member_bool(w, "fsWatchMissing", false);
+        jsonw_member_bool(w, "fsWatchMissing", true);
         jsonw_object_end(w);
         jsonw_object_end(w);
 }

@@ -36,3 +36,6 @@ extern const struct method m_fs_read_block;
 extern const struct method m_fs_write_block;
 extern const struct method m_fs_close;
 extern const struct method m_discover; /* m_discover.c */
+extern const struct method m_fs_watch; /* m_watch.c */
+extern const struct method m_fs_unwatch;
+extern const struct method m_fs_watch_missing;
