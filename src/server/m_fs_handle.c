@@ -108,7 +108,7 @@ static void release_open(struct job *job)
 {
         struct opening *opening = job->own;
         if (opening)
-                fd_close(opening->fd);
+                open_file_close(job->server, opening->fd);
         free(opening);
 }
 

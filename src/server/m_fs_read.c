@@ -9,6 +9,7 @@
 #include "server/fs_internal.h"
 #include "server/job.h"
 #include "server/methods.h"
+#include "server/open_file.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ static void release_reading(struct job *job)
         struct reading *reading = job->own;
         if (!reading)
                 return;
-        fd_close(reading->fd);
+        open_file_close(job->server, reading->fd); /* was not read to its end */
         free(reading);
 }
 
@@ -47,7 +48,7 @@ static int begin_reading(struct job *job, const struct fs_path *in, struct stat 
         return 0;
 }
 
-static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
+static int read_piece(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_path *in = job->params;
         struct reading *reading = job->own;
@@ -78,6 +79,15 @@ static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
         if (!has_more && buf_append(w->out, S("\"}")) < 0)
                 return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
         return has_more ? 1 : 0;
+}
+
+static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
+{
+        int r = read_piece(job, w, err);
+        struct reading *reading = job->own;
+        if (r <= 0)
+                reading->fd = fd_close(reading->fd);
+        return r;
 }
 
 static const struct job_class read_file = { .has_large_answer = true,

@@ -54,6 +54,12 @@ struct open_file *open_file_unref(struct open_file *h)
         return NULL;
 }
 
+void open_file_close(struct server *s, int fd)
+{
+        if (fd >= 0)
+                (void)open_file_unref(open_file_new(s, S(""), fd));
+}
+
 int open_file_fd(const struct open_file *h)
 {
         return h->fd;

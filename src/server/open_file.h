@@ -20,6 +20,8 @@ struct open_file;
 NODISCARD struct open_file *open_file_new(struct server *s, struct slice id, int fd);
 struct open_file *open_file_ref(struct open_file *h);
 struct open_file *open_file_unref(struct open_file *h); /* NULL is fine; returns NULL */
+/* Closes a descriptor on the pool: on a network file system that can block. -1 is fine. */
+void open_file_close(struct server *s, int fd);
 int open_file_fd(const struct open_file *h);
 
 /* The table of a connection: map_init when it is born, drop_all when it goes. */
