@@ -10,7 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/ioctl.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,9 +20,10 @@
 
 #define TTY_RETRY_MS 100
 #define DRAIN_TRIES 1000
-#define TTY_BULK_BYTES 2048 /* of one read: somebody writes in bulk */
-#define TTY_REFILL_US 50    /* waited for one refill, and … */
-#define TTY_REFILLS_US 400  /* … for all of one chunk */
+#define TTY_KEY_BYTES 64    /* of the first read, at most: a key, an echo, a prompt */
+#define TTY_BULK_BYTES 2048 /* in one chunk: somebody writes in bulk */
+#define TTY_YIELDS 16       /* for one refill of his, and … */
+#define TTY_YIELD_US 400    /* … for all of one chunk; a busy machine may take a slice of the CPU instead */
 
 enum event { EV_STARTED, EV_EXIT, EV_EOF, EV_KILL, EVENTS };
 
@@ -140,53 +141,69 @@ enum read_stop {
         STOP_TROUBLE, /* the kernel has no memory just now: there may be more */
 };
 
-/* A terminal hands out 4 KiB at a time, and a kernel worker refills it. A read that finds it empty sleeps until the worker
- * has run: two wake-ups for 4 KiB. Who writes in bulk is therefore waited for awake, for a moment; measured, that is three
- * times as fast and takes half the CPU time. */
-static bool is_refilled(int terminal, uint64_t *left_us)
+/* Lets others run, among them who writes to the terminal. False when that has taken long enough. */
+static bool yield_cpu(uint64_t *left_us)
 {
         uint64_t began_us = clock_mono_us();
-        for (;;) {
-                int available = 0;
-                if (ioctl(terminal, FIONREAD, &available) < 0 || available > 0)
-                        return true;
-                uint64_t waited_us = clock_mono_us() - began_us;
-                if (waited_us >= MIN(*left_us, (uint64_t)TTY_REFILL_US)) {
-                        *left_us -= MIN(*left_us, waited_us);
-                        return false;
-                }
-        }
+        (void)sched_yield();
+        *left_us -= MIN(*left_us, clock_mono_us() - began_us);
+        return *left_us > 0;
+}
+
+static enum read_stop stop_of(const struct process_stream *s, ssize_t r, int os_errno)
+{
+        if (r == 0)
+                return STOP_ENDED;
+        if (os_errno == EAGAIN)
+                return STOP_EMPTY;
+        if (os_errno == ENOMEM)
+                return STOP_TROUBLE;
+        if (os_errno != EIO) /* which is how a terminal says that nobody holds the other side */
+                log_warn_r(-os_errno, "output lost", "proc=%u stream=%s", s->process->number,
+                           stream_name(s->stream));
+        return STOP_ENDED;
+}
+
+/* Whether there is no point in asking for more after `n` bytes that one read gave. A pipe gave all. So, nearly always, did
+ * a terminal that gave a key's worth, and asking it again means waiting for the kernel's worker before the key is shown. */
+static bool is_all(const struct process *p, size_t n)
+{
+        return !p->is_tty || (n <= TTY_KEY_BYTES && !p->is_ending);
 }
 
 /* Reads up to `max` bytes into the scratch buffer: all that is there, so that a terminal's small pieces become one
- * chunk. Returns how many. */
+ * chunk. Returns how many.
+ *
+ * A terminal hands out 4 KiB at a time and holds 12; a kernel worker refills it. A read that finds it empty sleeps until the
+ * worker has run, and says EAGAIN only when the writer is behind. Who writes in bulk is not far behind: giving way to him is
+ * cheaper than sleeping until he has written, and than spinning, which on a busy machine keeps the CPU from him. */
 static size_t read_stream(struct process_stream *s, size_t max, enum read_stop *ret_stop)
 {
         struct process *p = s->process;
         size_t n = 0;
-        uint64_t left_us = TTY_REFILLS_US;
+        uint64_t left_us = TTY_YIELD_US;
+        unsigned yields = 0;
         *ret_stop = STOP_FULL;
         while (n < max) {
                 ssize_t r = read(s->fd, p->procs->scratch + n, max - n);
                 if (r > 0) {
+                        bool is_first = n == 0;
                         n += (size_t)r;
-                        bool is_bulk = p->is_tty && r >= TTY_BULK_BYTES && !p->is_ending;
-                        if ((!p->is_tty && n < max) || (is_bulk && !is_refilled(s->fd, &left_us))) {
-                                *ret_stop = STOP_EMPTY; /* it gave all: asking again would only say EAGAIN */
+                        yields = 0;
+                        if (is_first && n < max && is_all(p, n)) {
+                                *ret_stop = STOP_EMPTY;
                                 break;
                         }
                         continue;
                 }
                 if (r < 0 && errno == EINTR)
                         continue;
-                if (r < 0 && errno != EIO && errno != EAGAIN && errno != ENOMEM)
-                        log_warn_r(-errno, "output lost", "proc=%u stream=%s", p->number,
-                                   stream_name(s->stream));
-                /* EIO is how a terminal says that nobody holds the other side. */
-                *ret_stop = r == 0            ? STOP_ENDED
-                            : errno == EAGAIN ? STOP_EMPTY
-                            : errno == ENOMEM ? STOP_TROUBLE
-                                              : STOP_ENDED;
+                *ret_stop = stop_of(s, r, errno);
+                bool is_bulk = p->is_tty && n >= TTY_BULK_BYTES && !p->is_ending;
+                if (*ret_stop == STOP_EMPTY && is_bulk && yields++ < TTY_YIELDS && yield_cpu(&left_us)) {
+                        *ret_stop = STOP_FULL;
+                        continue;
+                }
                 break;
         }
         return n;
