@@ -16,16 +16,14 @@
  * connection was closed; what a client hears of a process has rising numbers without holes and nothing behind `closed`;
  * file requests begin in the order that was promised; nothing is left, and nothing leaks, descriptors neither.
  */
+#include "bare_server.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "no_files.h"
-#include "server/conn.h"
-#include "server/environment.h"
 #include "server/job.h"
 #include "server/open_file.h"
-#include "server/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SENT_MAX (128 * KIB)   /* bytes that one client may have waiting */
 #define RECEIVED_MAX (2 * MIB) /* then it is enough: others want to run */
 #define TURNS 2                /* one to read what came, one to send the answer */
-#define FDS_MAX 160            /* numbers of descriptors that are looked at */
 
 /* --- a spawner that starts nothing -------------------------------------------------------------------------------- */
 
@@ -157,16 +154,6 @@ void spawn_kill(struct spawner *s, UNUSED uint32_t number)
 
 /* --- the server --------------------------------------------------------------------------------------------------- */
 
-static struct config config;
-static struct server server;
-
-static void flush_all(UNUSED void *arg)
-{
-        struct conn *c;
-        while ((c = list_first(&server.dirty, struct conn, dirty_link)))
-                conn_flush(c);
-}
-
 /* Small limits, so that they are met; times of nothing, or longer than a run. */
 static void configure(unsigned choice)
 {
@@ -182,50 +169,20 @@ static void configure(unsigned choice)
         config.ping_interval_ms = 0;
 }
 
-/* As server.c does it, without signals and listener. */
 static void server_open(void)
 {
         struct err err = ERR_INIT;
-        server = (struct server){ .config = &config };
-        struct list *lists[] = { &server.conns,
-                                 &server.dirty,
-                                 &server.https,
-                                 &server.expired,
-                                 &server.tasks,
-                                 &server.ended_sessions,
-                                 &server.assembly_waiting,
-                                 &server.assembly_holding,
-                                 &server.retained[0],
-                                 &server.retained[1],
-                                 &server.retained[2] };
-        for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-                list_init(lists[i]);
-        map_init(&server.sessions);
-        random_uuid(server.id);
-        server.scratch = mem_alloc(SERVER_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING);
-        must(loop_init(&server.loop, &err) == 0);
-        loop_on_turn_end(&server.loop, flush_all, NULL);
+        bare_server_open();
         must(procs_init(&server.procs, &server.loop, config.output_chunk_bytes,
                         config.retained_output_bytes_per_process, &err) == 0);
-        must(pool_new(&server.loop, LIMIT_POOL_THREADS, &server.pool, &err) == 0);
 }
 
 static void server_close(void)
 {
-        struct conn *c;
-        list_each (c, &server.conns, link) {
-                conn_drop(c);
-        }
-        must(server.connection_count == 0 && server.assembly_used == 0 && server.parked_bytes == 0);
-        must(pool_free(server.pool, 0));
+        bare_server_drop();
         procs_release(&server.procs);
-        sessions_release(&server);
-        server.assembly_timer = timer_free(server.assembly_timer);
-        server.drain_timer = timer_free(server.drain_timer);
-        loop_release(&server.loop);
+        bare_server_close();
         must(server.procs.retained_total == 0);
-        map_release(&server.sessions);
-        free(server.scratch);
 }
 
 /* --- file work ---------------------------------------------------------------------------------------------------- */
@@ -748,14 +705,6 @@ int LLVMFuzzerInitialize(UNUSED int *argc, UNUSED char ***argv)
         server_open(); /* what libuv keeps for ever is there from now on */
         server_close();
         return 0;
-}
-
-static unsigned count_fds(void)
-{
-        unsigned n = 0;
-        for (int fd = 0; fd < FDS_MAX; fd++)
-                n += fcntl(fd, F_GETFD) >= 0;
-        return n;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
