@@ -34,13 +34,12 @@ struct pool {
         bool is_ending;
 };
 
-/* The next work, or NULL when this thread has to go. The lock is held. */
+/* The next work, or NULL when this thread has to go. The lock is held; the thread counts as idle. */
 static struct work *next_work(struct pool *p)
 {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += IDLE_SECONDS;
-        p->idle++;
         while (list_is_empty(&p->waiting) && !p->is_ending) {
                 int r = pthread_cond_timedwait(&p->has_work, &p->lock, &until);
                 if (r == ETIMEDOUT && list_is_empty(&p->waiting)) {
@@ -63,10 +62,12 @@ static void *thread_main(void *arg)
         struct pool *p = arg;
         struct work *w;
         pthread_mutex_lock(&p->lock);
+        p->idle++;
         while ((w = next_work(p))) {
                 pthread_mutex_unlock(&p->lock);
                 w->run(w);
                 pthread_mutex_lock(&p->lock);
+                p->idle++; /* before the loop hears of it: its next work needs no other thread */
                 bool is_first = list_is_empty(&p->finished);
                 list_append(&p->finished, &w->link);
                 if (is_first && !p->is_ending) {
