@@ -5,7 +5,9 @@
 #include "base/mem.h"
 #include "server/conn.h"
 #include "server/environment.h"
+#include "server/net_helper.h"
 #include "server/session.h"
+#include "server/watcher.h"
 
 #include <fcntl.h>
 
@@ -43,6 +45,7 @@ static void bare_server_open(void)
         server.scratch = mem_alloc(SERVER_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING);
         must(loop_init(&server.loop, &err) == 0);
         loop_on_turn_end(&server.loop, flush_all, NULL);
+        spares_init(&server.spares, &server.loop);
         must(pool_new(&server.loop, LIMIT_POOL_THREADS, &server.pool, &err) == 0);
 }
 
@@ -54,7 +57,9 @@ static void bare_server_drop(void)
                 conn_drop(c);
         }
         must(server.connection_count == 0 && server.assembly_used == 0 && server.parked_bytes == 0);
+        server.net = net_helper_free(server.net);
         must(pool_free(server.pool, 0));
+        server.watcher = watcher_free(server.watcher);
 }
 
 /* The rest, after _drop and the end of what the harness has added. */
@@ -63,6 +68,7 @@ static void bare_server_close(void)
         sessions_release(&server);
         server.assembly_timer = timer_free(server.assembly_timer);
         server.drain_timer = timer_free(server.drain_timer);
+        spares_release(&server.spares);
         loop_release(&server.loop);
         map_release(&server.sessions);
         free(server.scratch);

@@ -1,5 +1,5 @@
 /* fuzz_dispatch: hostile clients and a hostile order of events against the real server code, with a spawner that starts
- * nothing and file operations that touch nothing (no_files.h).
+ * nothing, file operations that touch nothing (no_files.h, no_watches.h) and an HTTP helper that sends nothing (no_net.h).
  *
  * The first byte of the input chooses the configuration; the rest is lines. A line that begins with one of the letters
  * below is an event, every other one is a message of the current client. N is the n-th start, as one digit.
@@ -7,6 +7,8 @@
  *     sN started   fN failed   xN exited (text: status)   iN signal answered   gN gone   l the spawner is lost
  *     oN eN text to stdout, stderr   ON KiB of it (text: how many)   cN CN the child closes stdout, stderr
  *     rN the child reads stdin (text: KiB)   kN the child closes stdin   z the server drains
+ *     vN something happens in the N-th watched directory (text: letter, cookie, name)   t 50 ms pass, once in an input
+ *     hN the N-th HTTP call gets its head (text: value of a header)   bN BN a piece of body, KiB of it   qN it ends
  *     jN JN the N-th of the file works that wait is done; only runs   aN the N-th that ran is done   A all are done
  *     nN client N is the current one, connected anew when it is not   d drops it   w W it stops, goes on reading
  *     R T it initializes with the last session's id, T with takeover   *N sends the rest of the line N times
@@ -22,6 +24,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "no_files.h"
+#include "no_net.h"
+#include "no_watches.h"
 #include "server/job.h"
 #include "server/open_file.h"
 
@@ -182,6 +186,7 @@ static void server_close(void)
         bare_server_drop();
         procs_release(&server.procs);
         bare_server_close();
+        events_close();
         must(server.procs.retained_total == 0);
 }
 
@@ -236,6 +241,23 @@ static void on_pool(char op, size_t n)
         for (; op == 'A' && n < 64; n++)
                 if (!pool_tell(p, 0) && !pool_run(p, 0))
                         break;
+}
+
+/* --- HTTP --------------------------------------------------------------------------------------------------------- */
+
+static void on_http(char op, struct net_call *call, struct slice text)
+{
+        static const char bytes[64 * KIB];
+        uint64_t kib = 0;
+        (void)!slice_to_u64(text, 64, &kib);
+        if (op == 'h')
+                net_call_head(call, 200, text);
+        else if (op == 'b')
+                net_call_data(call, text);
+        else if (op == 'B')
+                net_call_data(call, slice_from(bytes, kib * KIB));
+        else
+                net_call_end(call, text);
 }
 
 /* --- what clients must see ---------------------------------------------------------------------------------------- */
@@ -316,6 +338,19 @@ static struct heard *heard_get(const struct client *cl, struct slice process_id)
         return h;
 }
 
+/* Numbered from one; a number that begins anew is another request of the same id. */
+static void check_delta(struct client *cl, struct arena *a, const struct rpc_message *m)
+{
+        struct slice id = member(a, m, m->params, S("requestId"));
+        struct heard *h = heard_get(cl, slice_from_str(arena_printf(a, "http %.*s", SLICE(id))));
+        const struct json *v = json_get(&m->doc, m->params, S("seq"));
+        uint64_t seq;
+        must(v && json_u64(&m->doc, v, &seq) == 0);
+        must(seq == 1 || (seq == h->seq + 1 && h->attachment == cl->attachment));
+        h->seq = seq;
+        h->attachment = cl->attachment;
+}
+
 static void check_notification(struct client *cl, struct arena *a, const struct rpc_message *m)
 {
         if (slice_eq(m->method, S("session/takenOver"))) {
@@ -324,6 +359,14 @@ static void check_notification(struct client *cl, struct arena *a, const struct 
         }
         if (slice_eq(m->method, S("process/started")) || slice_eq(m->method, S("process/failed"))) {
                 must(!json_get(&m->doc, m->params, S("seq"))); /* they must not disturb the row */
+                return;
+        }
+        if (slice_eq(m->method, S("fs/changed")) || slice_eq(m->method, S("fs/missingChanged"))) {
+                must(json_get(&m->doc, m->params, S("watchId")));
+                return;
+        }
+        if (slice_eq(m->method, S("http/request/bodyDelta"))) {
+                check_delta(cl, a, m);
                 return;
         }
         bool is_output = slice_eq(m->method, S("process/output"));
@@ -637,6 +680,8 @@ static void lose_spawner(void)
         s->events->lost(s->arg); /* frees it, and has a new one made */
 }
 
+static bool has_slept; /* in this input */
+
 static void on_line(struct slice line, size_t *current)
 {
         char op = line.n > 0 ? line.p[0] : 0;
@@ -645,6 +690,15 @@ static void on_line(struct slice line, size_t *current)
         if (op && strchr("sfxigoeOcCkr", op)) {
                 if (n < STARTS_MAX && starts[n].is_used)
                         on_child(op, &starts[n], text);
+        } else if (op && strchr("hbBq", op)) {
+                if (net_call_at(&server, n))
+                        on_http(op, net_call_at(&server, n), text);
+        } else if (op == 'v') {
+                event_happens(n, text);
+        } else if (op == 't') {
+                if (!has_slept)
+                        usleep(50000);
+                has_slept = true;
         } else if (op && strchr("jJaA", op)) {
                 on_pool(op, n);
         } else if (op == 'l') {
@@ -676,6 +730,12 @@ static void settle(void)
                 is_quiet = received == before;
                 while (pool_run(server.pool, 0) || pool_tell(server.pool, 0))
                         is_quiet = false;
+                for (size_t i = 0; i < CALLS_MAX; i++) {
+                        if (!net_call_at(&server, i))
+                                continue;
+                        net_call_end(net_call_at(&server, i), S("over"));
+                        is_quiet = false;
+                }
                 for (size_t i = 0; i < STARTS_MAX; i++) {
                         if (!starts[i].is_used)
                                 continue;
@@ -714,6 +774,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         configure(data[0]);
         received = 0;
+        has_slept = false;
         server_open();
         map_init(&heard);
         memset(last_session, '0', sizeof(last_session) - 1);

@@ -379,3 +379,7 @@ struct journal *journal_close(UNUSED struct journal *j)
 {
         return NULL;
 }
+
+void journal_sweep(UNUSED const struct journal *j)
+{
+}
