@@ -7,7 +7,7 @@
  *     sN started   fN failed   xN exited (text: status)   iN signal answered   gN gone   l the spawner is lost
  *     oN eN text to stdout, stderr   ON KiB of it (text: how many)   cN CN the child closes stdout, stderr
  *     rN the child reads stdin (text: KiB)   kN the child closes stdin   z the server drains
- *     vN something happens in the N-th watched directory (text: letter, cookie, name)   t 50 ms pass, once in an input
+ *     vN something happens in the N-th watched directory (text: letter, cookie, name)   tN time passes, the more the higher N is
  *     hN the N-th HTTP call gets its head (text: value of a header)   bN BN a piece of body, KiB of it   qN it ends
  *     jN JN the N-th of the file works that wait is done; only runs   aN the N-th that ran is done   A all are done
  *     nN client N is the current one, connected anew when it is not   d drops it   w W it stops, goes on reading
@@ -34,6 +34,8 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -154,6 +156,22 @@ void spawn_signal(struct spawner *s, uint32_t number, int signo, UNUSED enum spa
 void spawn_kill(struct spawner *s, UNUSED uint32_t number)
 {
         must(s);
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t time_passed_ms; /* since the beginning, as inputs have it; it never goes back */
+
+/* libuv and the server ask this one; the clock that libFuzzer goes by is another. */
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+        int r = (int)syscall(SYS_clock_gettime, clock, ret);
+        if (r == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE)) {
+                ret->tv_nsec += (long)(time_passed_ms % 1000 * 1000000);
+                ret->tv_sec += (time_t)(time_passed_ms / 1000) + ret->tv_nsec / 1000000000;
+                ret->tv_nsec %= 1000000000;
+        }
+        return r;
 }
 
 /* --- the server --------------------------------------------------------------------------------------------------- */
@@ -680,8 +698,6 @@ static void lose_spawner(void)
         s->events->lost(s->arg); /* frees it, and has a new one made */
 }
 
-static bool has_slept; /* in this input */
-
 static void on_line(struct slice line, size_t *current)
 {
         char op = line.n > 0 ? line.p[0] : 0;
@@ -696,9 +712,8 @@ static void on_line(struct slice line, size_t *current)
         } else if (op == 'v') {
                 event_happens(n, text);
         } else if (op == 't') {
-                if (!has_slept)
-                        usleep(50000);
-                has_slept = true;
+                static const uint64_t ms[] = { 1, 50, 600, 2100, 6000, 61000, 700000 };
+                time_passed_ms += ms[n % ARRAY_LEN(ms)];
         } else if (op && strchr("jJaA", op)) {
                 on_pool(op, n);
         } else if (op == 'l') {
@@ -774,7 +789,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         configure(data[0]);
         received = 0;
-        has_slept = false;
         server_open();
         map_init(&heard);
         memset(last_session, '0', sizeof(last_session) - 1);
