@@ -102,14 +102,22 @@ static int place_copy_temp(struct writer *w)
         return lseek(w->target, (off_t)w->written, SEEK_SET) < 0 ? -errno : 0;
 }
 
+/* Whether the name still means what we have open: it may have been replaced, or moved to another name. */
+static bool is_still_named(const struct writer *w)
+{
+        struct stat st;
+
+        return fstatat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == w->st.st_dev &&
+               st.st_ino == w->st.st_ino;
+}
+
 int writer_go_in_place(struct writer *w, int why)
 {
         if (!writer_is_replacing(w) || w->target < 0)
                 return why;
         if (!w->lock && name_lock_take(w->at.dirfd, w->at.name, &w->lock) < 0)
                 return why;
-        /* Replaced by somebody meanwhile: what we have open is not the file of that name any more. */
-        if (fstat(w->target, &w->st) < 0 || w->st.st_nlink == 0)
+        if (fstat(w->target, &w->st) < 0 || !is_still_named(w))
                 return why;
 
         int r = writer_secure_room(w, MAX(w->o.size, w->written));
