@@ -160,7 +160,7 @@ void writer_set_written(struct writer *w, uint64_t bytes)
 
 void writer_set_mode(struct writer *w, mode_t mode)
 {
-        w->has_mode = true;
+        w->has_mode = w->is_mode_asked = true;
         w->mode = mode & 07777;
 }
 
@@ -246,16 +246,16 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
 {
         struct fs_meta meta;
 
-        int r = finish(w, &meta);
-        if (r == 0 && !w->lock)
-                r = name_lock_take(w->at.dirfd, w->at.name, &w->lock);
+        int r = w->lock ? 0 : name_lock_take(w->at.dirfd, w->at.name, &w->lock);
         if (r < 0)
                 return fsop_fail(c->err, r);
         r = writer_match_again(w, c);
         if (r < 0)
                 return r;
 
-        r = rename_over(w);
+        r = finish(w, &meta);
+        if (r == 0)
+                r = rename_over(w);
         if (r == -EEXIST && w->o.match == MATCH_ABSENT) {
                 struct stat st;
                 bool is_there = fstatat(w->at.dirfd, w->at.name, &st, 0) == 0;
@@ -268,12 +268,10 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
                 return 0;
         }
 
-        /* A mount point, or a directory in which what others own may not be replaced. */
+        /* A mount point, a directory in which what others own may not be replaced, a mode that only the owner may give. */
         r = writer_go_in_place(w, r);
-        if (r == 0) {
-                w->has_mode = false;
+        if (r == 0)
                 r = finish_in_place(w, ret);
-        }
         return r < 0 ? fsop_fail(c->err, r) : 0;
 }
 

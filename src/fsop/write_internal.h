@@ -23,7 +23,8 @@ struct writer {
         char temp_name[JOURNAL_TEMP_BYTES];
         int slot; /* in the journal, or -1 */
         struct name_lock *lock;
-        bool has_mode; /* `mode` is what the file shall have in the end */
+        bool has_mode;      /* `mode` is what the file shall have in the end */
+        bool is_mode_asked; /* and not merely what the old one has */
         mode_t mode;
         uint64_t written;
 };

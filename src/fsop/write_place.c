@@ -125,5 +125,6 @@ int writer_go_in_place(struct writer *w, int why)
                 return r;
         r = place_copy_temp(w);
         writer_drop_temp(w);
+        w->has_mode = w->is_mode_asked; /* its own it still has */
         return r;
 }

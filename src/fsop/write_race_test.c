@@ -1,8 +1,11 @@
 /* Writes that meet others: names that move, links and second names of one file, and what is kept when all goes wrong. */
+#include "fsop/edit.h"
 #include "fsop/rig_mount_internal.h"
 #include "fsop/write.h"
 
 #include <errno.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 
 static struct err err;
 
@@ -12,6 +15,13 @@ static bool holds(const struct rig *rig, const char *name, struct slice content)
 {
         _buf_ struct buf b = BUF_INIT(64 << 20);
         return fd_read_file(rig_path(rig, name), 64 << 20, &b) == 0 && slice_eq(buf_slice(&b), content);
+}
+
+static struct stat stat_of(const struct rig *rig, const char *name)
+{
+        struct stat st;
+        must(lstat(rig_path(rig, name), &st) == 0);
+        return st;
 }
 
 static struct writer *begin(const struct rig *rig, const char *name, struct write_options o)
@@ -34,4 +44,53 @@ TEST(a_file_that_moved_away_is_not_written_under_its_new_name)
         rig_directory(&rig, "f"); /* so that the rename fails */
         eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), -EISDIR);
         ok(holds(&rig, "moved", S("old")));
+}
+
+static void copy_onto_mount(const struct rig *rig)
+{
+        rig_file(rig, "from", S("program"));
+        rig_file(rig, "to", S("old"));
+        rig_file(rig, "mounted", S("old"));
+        must(chmod(rig_path(rig, "from"), 0755) == 0);
+        must(mount(rig_path(rig, "mounted"), rig_path(rig, "to"), NULL, MS_BIND, NULL) == 0);
+        err = ERR_INIT;
+        must(fsop_copy(rig_path(rig, "from"), rig_path(rig, "to"), false, NULL, &err) == 0);
+        must(holds(rig, "mounted", S("program")));
+        must((stat_of(rig, "mounted").st_mode & 07777) == 0755);
+}
+
+TEST(copy_onto_a_mount_point_has_the_bits_of_the_source)
+{
+        _rig_ struct rig rig = rig_new();
+        rig_in_namespace(&rig, copy_onto_mount);
+}
+
+static void write_without_fowner(const struct rig *rig)
+{
+        struct writer *w;
+
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct caps[2];
+        must(syscall(SYS_capget, &header, caps) == 0);
+        caps[0].effective &= ~(1u << CAP_FOWNER);
+        must(syscall(SYS_capset, &header, caps) == 0);
+
+        err = ERR_INIT;
+        must(fsop_write_begin(rig_path(rig, "f"), &plain, &w, NULL, NULL, &err) == 0);
+        must(fsop_write_data(w, S("new"), &err) == 0);
+        must(fsop_write_commit(w, NULL, NULL, NULL, &err) == 0);
+        must(holds(rig, "f", S("new")));
+        must(stat_of(rig, "f").st_uid == 65534 && (stat_of(rig, "f").st_mode & 07777) == 0666);
+}
+
+TEST(root_of_a_container_writes_what_it_may_give_away_but_not_change)
+{
+        _rig_ struct rig rig = rig_new();
+
+        if (geteuid() != 0)
+                skip();
+        rig_file(&rig, "f", S("old"));
+        eq_int(chmod(rig_path(&rig, "f"), 0666), 0);
+        eq_int(chown(rig_path(&rig, "f"), 65534, 65534), 0);
+        rig_in_namespace(&rig, write_without_fowner); /* a child */
 }
