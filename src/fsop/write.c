@@ -304,8 +304,8 @@ static void abort_in_place(struct writer *w)
                                st.st_dev == w->st.st_dev && st.st_ino == w->st.st_ino;
                 if (is_ours)
                         (void)unlinkat(w->at.dirfd, w->at.name, 0);
-        } else if (w->has_room && w->written == 0) {
-                room_release(w->target, &w->st);
+        } else if (w->has_room && (w->written == 0 || w->st.st_size == 0)) {
+                room_release(w->target, &w->st); /* as it was: nothing of the old is overwritten yet */
         }
 }
 

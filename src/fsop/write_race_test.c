@@ -94,3 +94,31 @@ TEST(root_of_a_container_writes_what_it_may_give_away_but_not_change)
         eq_int(chown(rig_path(&rig, "f"), 65534, 65534), 0);
         rig_in_namespace(&rig, write_without_fowner); /* a child */
 }
+
+/* ---- Failures */
+
+static void fill_empty(const struct rig *rig)
+{
+        static char large[2 << 20];
+        struct writer *w;
+        struct write_options o = plain;
+
+        rig_tmpfs(rig, "m", "size=1m");
+        rig_file(rig, "m/f", S(""));
+        must(link(rig_path(rig, "m/f"), rig_path(rig, "m/g")) == 0);
+        o.size = sizeof(large);
+        err = ERR_INIT;
+        int r = fsop_write_begin(rig_path(rig, "m/f"), &o, &w, NULL, NULL, &err);
+        if (r == 0) {
+                r = fsop_write_data(w, slice_from(large, sizeof(large)), &err);
+                must(fsop_write_abort(w) == NULL);
+        }
+        must(r == -ENOSPC);
+        must(stat_of(rig, "m/f").st_size == 0);
+}
+
+TEST(empty_file_is_empty_again_when_its_content_does_not_fit)
+{
+        _rig_ struct rig rig = rig_new();
+        rig_in_namespace(&rig, fill_empty);
+}
