@@ -43,14 +43,32 @@ static int open_source(int dirfd, const char *name, struct stat *ret)
         return TAKE_FD(fd);
 }
 
+/* Where a writer wants the content, and how much of it there was. */
+static int copy_content(struct copy *c, int from, const struct stat *st, struct writer *w)
+{
+        bool is_fresh = writer_is_replacing(w) || w->is_made;
+        uint64_t bytes = 0;
+
+        /* Only now that it is another file: the holes of the source itself would be filled. */
+        int r = writer_expect(w, (uint64_t)st->st_size);
+        if (r == 0)
+                r = content_copy(from, st, writer_fd(w), is_fresh, &c->ways, &bytes);
+        if ((r == -ENOSPC || r == -EDQUOT) && writer_is_replacing(w)) {
+                /* No room beside it: in place, from the beginning. */
+                r = writer_go_in_place(w, r);
+                if (r == 0)
+                        r = content_copy(from, st, writer_fd(w), false, &c->ways, &bytes);
+        }
+        writer_set_written(w, bytes);
+        return r;
+}
+
 /* Onto what exists, or a name behind links: as a write, with the mode of the source. */
 static int copy_over(struct copy *c, int from, const struct stat *st, struct entry *to, bool follow)
 {
-        struct write_options o = { .is_atomic = true, .follow = follow, .size = (uint64_t)st->st_size };
+        struct write_options o = { .is_atomic = true, .follow = follow, .has_mode = true };
         struct writer *w;
-        uint64_t bytes;
 
-        o.has_mode = true;
         o.mode = st->st_mode & 07777;
         o.journal = c->journal;
         int r = writer_begin(to, &o, &w, NULL, NULL, c->err);
@@ -61,14 +79,7 @@ static int copy_over(struct copy *c, int from, const struct stat *st, struct ent
                 return 0;
         }
 
-        r = content_copy(from, st, writer_fd(w), writer_is_replacing(w) || w->is_made, &c->ways, &bytes);
-        if ((r == -ENOSPC || r == -EDQUOT) && writer_is_replacing(w)) {
-                /* No room beside it: in place, from the beginning. */
-                r = writer_go_in_place(w, r);
-                if (r == 0)
-                        r = content_copy(from, st, writer_fd(w), false, &c->ways, &bytes);
-        }
-        writer_set_written(w, bytes);
+        r = copy_content(c, from, st, w);
         if (r < 0) {
                 (void)fsop_write_abort(w);
                 return fsop_fail(c->err, r);

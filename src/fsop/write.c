@@ -148,6 +148,14 @@ int fsop_write_begin(const char *path, const struct write_options *o, struct wri
 
 /* ---- Data */
 
+int writer_expect(struct writer *w, uint64_t size)
+{
+        bool is_in_place = !writer_is_replacing(w) && !w->is_made && S_ISREG(w->st.st_mode);
+
+        w->o.size = size;
+        return is_in_place ? writer_secure_room(w, size) : 0;
+}
+
 int writer_fd(const struct writer *w)
 {
         return writer_is_replacing(w) ? w->temp : w->target;

@@ -68,7 +68,8 @@ NODISCARD int writer_go_in_place(struct writer *w, int why);
 NODISCARD int writer_begin(struct entry *at, const struct write_options *o, struct writer **ret,
                            struct fs_meta *ret_current, bool *ret_exists, struct err *err);
 
-/* For content that comes by other means than fsop_write_data: where to, and how much it was in all. */
+/* For content that comes by other means than fsop_write_data: how much there will be, where to, how much it was. */
+NODISCARD int writer_expect(struct writer *w, uint64_t size); /* -errno when there is no room for it */
 int writer_fd(const struct writer *w);
 void writer_set_written(struct writer *w, uint64_t bytes);
 void writer_set_mode(struct writer *w, mode_t mode);

@@ -122,3 +122,20 @@ TEST(empty_file_is_empty_again_when_its_content_does_not_fit)
         _rig_ struct rig rig = rig_new();
         rig_in_namespace(&rig, fill_empty);
 }
+
+TEST(copy_of_a_sparse_file_onto_itself_takes_no_room)
+{
+        _rig_ struct rig rig = rig_new();
+
+        rig_file(&rig, "f", S("x"));
+        eq_int(truncate(rig_path(&rig, "f"), 64 << 20), 0);
+        eq_int(link(rig_path(&rig, "f"), rig_path(&rig, "g")), 0);
+        rig_link(&rig, "l", "f");
+        struct stat before = stat_of(&rig, "f");
+        if (before.st_blocks > 1000)
+                skip(); /* no holes here */
+        err = ERR_INIT;
+        eq_int(fsop_copy(rig_path(&rig, "f"), rig_path(&rig, "g"), false, NULL, &err), 0);
+        eq_int(fsop_copy(rig_path(&rig, "f"), rig_path(&rig, "l"), false, NULL, &err), 0);
+        eq_int(stat_of(&rig, "f").st_blocks, before.st_blocks);
+}
