@@ -2,6 +2,8 @@
 #include "fsop/entry_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 int entry_open(const char *path, bool follow, struct entry *ret)
 {
@@ -30,4 +32,13 @@ bool entry_is_unnamed(const char *path)
 
         struct slice name = { path + start, end - start };
         return name.n == 0 || slice_eq(name, S(".")) || slice_eq(name, S(".."));
+}
+
+void entry_unmake(int dirfd, const char *name, int fd)
+{
+        struct stat made, now;
+
+        if (fstat(fd, &made) == 0 && fstatat(dirfd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+            made.st_dev == now.st_dev && made.st_ino == now.st_ino)
+                (void)unlinkat(dirfd, name, 0);
 }

@@ -24,3 +24,6 @@ NODISCARD int entry_open(const char *path, bool follow, struct entry *ret);
 
 /* True for a path without a last name: "/", or one that ends in "." or "..". */
 bool entry_is_unnamed(const char *path);
+
+/* Takes away a file that was made under a name, when it still is what `fd` has open: by now it may be another's. */
+void entry_unmake(int dirfd, const char *name, int fd);

@@ -305,16 +305,10 @@ int fsop_write_commit(struct writer *w, struct fs_meta *ret, struct fs_meta *ret
 
 static void abort_in_place(struct writer *w)
 {
-        struct stat st;
-
-        if (w->is_made) {
-                bool is_ours = fstatat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                               st.st_dev == w->st.st_dev && st.st_ino == w->st.st_ino;
-                if (is_ours)
-                        (void)unlinkat(w->at.dirfd, w->at.name, 0);
-        } else if (w->has_room && (w->written == 0 || w->st.st_size == 0)) {
+        if (w->is_made)
+                entry_unmake(w->at.dirfd, w->at.name, w->target);
+        else if (w->has_room && (w->written == 0 || w->st.st_size == 0))
                 room_release(w->target, &w->st); /* as it was: nothing of the old is overwritten yet */
-        }
 }
 
 struct writer *fsop_write_abort(struct writer *w)

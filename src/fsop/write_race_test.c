@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <pthread.h>
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 
 static struct err err;
@@ -138,4 +140,50 @@ TEST(copy_of_a_sparse_file_onto_itself_takes_no_room)
         eq_int(fsop_copy(rig_path(&rig, "f"), rig_path(&rig, "g"), false, NULL, &err), 0);
         eq_int(fsop_copy(rig_path(&rig, "f"), rig_path(&rig, "l"), false, NULL, &err), 0);
         eq_int(stat_of(&rig, "f").st_blocks, before.st_blocks);
+}
+
+/* Puts another file in the place of one that is being made. */
+struct usurper {
+        int inotify;
+        const char *from, *to;
+};
+
+static void *usurp(void *arg)
+{
+        struct usurper *u = arg;
+        char event[sizeof(struct inotify_event) + NAME_MAX + 1];
+
+        must(read(u->inotify, event, sizeof(event)) > 0);
+        must(rename(u->from, u->to) == 0);
+        return NULL;
+}
+
+static void copy_and_lose_the_name(const struct rig *rig)
+{
+        static char chunk[1 << 20];
+        pthread_t thread;
+
+        rig_tmpfs(rig, "s", "size=64m");
+        rig_tmpfs(rig, "m", "size=32m");
+        rig_directory(rig, "s/t");
+        rig_directory(rig, "m/t");
+        rig_file(rig, "m/other", S("other"));
+        _close_ int fd = open(rig_path(rig, "s/t/large"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        for (int i = 0; i < 48; i++)
+                must(fd_write_all(fd, slice_from(chunk, sizeof(chunk))) == 0);
+
+        struct usurper u = { inotify_init1(IN_CLOEXEC), rig_path(rig, "m/other"),
+                             rig_path(rig, "m/t/large") };
+        must(u.inotify >= 0 && inotify_add_watch(u.inotify, rig_path(rig, "m/t"), IN_CREATE) >= 0);
+        must(pthread_create(&thread, NULL, usurp, &u) == 0);
+        err = ERR_INIT;
+        must(fsop_copy(rig_path(rig, "s/t"), rig_path(rig, "m/t"), true, NULL, &err) == -ENOSPC);
+        must(pthread_join(thread, NULL) == 0);
+        must(holds(rig, "m/t/large", S("other")));
+}
+
+TEST(copy_that_fails_takes_away_its_own_file_only)
+{
+        _rig_ struct rig rig = rig_new();
+        rig_in_namespace(&rig, copy_and_lose_the_name);
 }
