@@ -52,9 +52,16 @@ static bool names_have(const struct names *names, const char *wanted)
         return false;
 }
 
-static bool is_kernels(const char *name)
+static bool is_label(const char *name)
 {
         return strncmp(name, "security.", 9) == 0;
+}
+
+/* What goes with the content: a write takes capabilities away, and the kernel itself makes digests of the new. */
+static bool is_of_content(const char *name)
+{
+        return strcmp(name, "security.capability") == 0 || strcmp(name, "security.ima") == 0 ||
+               strcmp(name, "security.evm") == 0;
 }
 
 static int keep_one(int from, int to, const char *name)
@@ -64,6 +71,12 @@ static int keep_one(int from, int to, const char *name)
         ssize_t n = fgetxattr(from, name, value, XATTR_SIZE_MAX);
         if (n < 0)
                 return errno == ENODATA ? 0 : -errno;
+        if (is_label(name)) {
+                /* Mostly the new file has the same by itself, and few may set one. */
+                _free_ char *own = mem_alloc(XATTR_SIZE_MAX);
+                if (fgetxattr(to, name, own, XATTR_SIZE_MAX) == n && memcmp(own, value, (size_t)n) == 0)
+                        return 0;
+        }
         return fsetxattr(to, name, value, (size_t)n, 0) < 0 ? -errno : 0;
 }
 
@@ -75,7 +88,7 @@ static int keep_xattrs(int from, int to)
         if (r < 0)
                 return r;
         for (const char *name = NULL; (name = names_next(&wanted, name));)
-                if (!is_kernels(name) && (r = keep_one(from, to, name)) < 0)
+                if (!is_of_content(name) && (r = keep_one(from, to, name)) < 0)
                         return r;
 
         /* What the new file has from its directory (a default ACL) the old one did not have. */
@@ -83,7 +96,7 @@ static int keep_xattrs(int from, int to)
         if (r < 0)
                 return r;
         for (const char *name = NULL; (name = names_next(&found, name));)
-                if (!is_kernels(name) && !names_have(&wanted, name) && fremovexattr(to, name) < 0)
+                if (!is_label(name) && !names_have(&wanted, name) && fremovexattr(to, name) < 0)
                         return -errno;
         return 0;
 }

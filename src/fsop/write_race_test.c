@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 
 static struct err err;
 
@@ -186,4 +187,17 @@ TEST(copy_that_fails_takes_away_its_own_file_only)
 {
         _rig_ struct rig rig = rig_new();
         rig_in_namespace(&rig, copy_and_lose_the_name);
+}
+
+TEST(labels_of_the_security_modules_are_kept)
+{
+        _rig_ struct rig rig = rig_new();
+        char value[8];
+
+        rig_file(&rig, "f", S("old"));
+        if (setxattr(rig_path(&rig, "f"), "security.farhand", "label", 5, 0) < 0)
+                skip(); /* only for root, and not everywhere */
+        struct writer *w = begin(&rig, "f", plain);
+        eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), 0);
+        eq_int(getxattr(rig_path(&rig, "f"), "security.farhand", value, sizeof(value)), 5);
 }
