@@ -64,6 +64,16 @@ int name_lock_take(int dirfd, const char *name, struct name_lock **ret)
         return 0;
 }
 
+int file_lock_take(int fd, struct name_lock **ret)
+{
+        return name_lock_take(fd, "", ret);
+}
+
+bool file_lock_is_of(const struct name_lock *l, const struct stat *st)
+{
+        return l && l->dev == st->st_dev && l->ino == st->st_ino;
+}
+
 struct name_lock *name_lock_release(struct name_lock *l)
 {
         if (!l)

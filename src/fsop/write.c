@@ -42,8 +42,32 @@ static int begin_exists(struct writer *w, int why, const struct current *c)
         return fsop_fail(c->err, why);
 }
 
-/* Finds and opens all that is needed. In place the name is locked first and the file looked up then: who waited for the
- * lock may find another file under the name. */
+int writer_lock(struct writer *w, int fd)
+{
+        struct stat st;
+
+        if (!w->lock) {
+                int r = name_lock_take(w->at.dirfd, w->at.name, &w->lock);
+                if (r < 0)
+                        return r;
+        }
+        if (fd < 0)
+                return 0;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (file_lock_is_of(w->file_lock, &st))
+                return 0;
+        w->file_lock = name_lock_release(w->file_lock);
+        return file_lock_take(fd, &w->file_lock);
+}
+
+static bool is_locked(const struct writer *w)
+{
+        return w->lock && (w->target < 0 || file_lock_is_of(w->file_lock, &w->st));
+}
+
+/* Finds and opens all that is needed. In place all is locked first and the file looked up then: who waited for the lock
+ * may find another file under the name. */
 static int writer_prepare(struct writer *w, const struct current *c)
 {
         for (int i = 0; i < FIND_TRIES; i++) {
@@ -56,8 +80,8 @@ static int writer_prepare(struct writer *w, const struct current *c)
                         return fsop_refuse(c->err, "path is not a regular file");
 
                 bool is_in_place = !is_stream && must_stay_in_place(w);
-                if (is_in_place && !w->lock) {
-                        r = name_lock_take(w->at.dirfd, w->at.name, &w->lock);
+                if (is_in_place && !is_locked(w)) {
+                        r = writer_lock(w, w->target);
                         if (r < 0)
                                 return fsop_fail(c->err, r);
                         continue;
@@ -254,7 +278,7 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
 {
         struct fs_meta meta;
 
-        int r = w->lock ? 0 : name_lock_take(w->at.dirfd, w->at.name, &w->lock);
+        int r = writer_lock(w, -1);
         if (r < 0)
                 return fsop_fail(c->err, r);
         r = writer_match_again(w, c);
@@ -319,6 +343,7 @@ struct writer *fsop_write_abort(struct writer *w)
         if (w->target >= 0)
                 abort_in_place(w);
         w->target = fd_close(w->target);
+        w->file_lock = name_lock_release(w->file_lock);
         w->lock = name_lock_release(w->lock);
         entry_release(&w->at);
         free(w);

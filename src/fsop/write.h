@@ -36,7 +36,7 @@ struct writer; /* one write */
 
 /* A mismatch is -ESTALE without os_errno, "conflict: …"; then *ret_current (may be NULL) and *ret_exists say what is
  * there. Nothing is written before the whole match was checked; it is checked again, with other writes of this server to
- * the same name kept out, just before the new content takes its place. */
+ * the same file kept out (under whatever name), just before the new content takes its place. */
 NODISCARD int fsop_write_begin(const char *path, const struct write_options *o, struct writer **ret,
                                struct fs_meta *ret_current, bool *ret_exists, struct err *err);
 NODISCARD int fsop_write_data(struct writer *w, struct slice bytes, struct err *err);

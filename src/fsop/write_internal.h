@@ -9,7 +9,7 @@ struct name_lock;
 
 /* A write is one of three:
  *   replacing   temp >= 0; target too, unless the file is new
- *   in place    temp < 0, target a regular file; the name is locked from the beginning to the end
+ *   in place    temp < 0, target a regular file; name and file are locked from the beginning to the end
  *   a stream    temp < 0, target a FIFO or device */
 struct writer {
         struct write_options o;
@@ -21,13 +21,17 @@ struct writer {
         bool has_room;   /* room was secured in target */
         int temp;        /* what will replace target */
         char temp_name[JOURNAL_TEMP_BYTES];
-        int slot; /* in the journal, or -1 */
-        struct name_lock *lock;
-        bool has_mode;      /* `mode` is what the file shall have in the end */
-        bool is_mode_asked; /* and not merely what the old one has */
+        int slot;                    /* in the journal, or -1 */
+        struct name_lock *lock;      /* of the name */
+        struct name_lock *file_lock; /* of what it means, which may be reached by other names too */
+        bool has_mode;               /* `mode` is what the file shall have in the end */
+        bool is_mode_asked;          /* and not merely what the old one has */
         mode_t mode;
         uint64_t written;
 };
+
+/* Locks the name, and the file that is open as `fd`, if any (-1). -errno. */
+NODISCARD int writer_lock(struct writer *w, int fd);
 
 /* What the last name is, into w->target, w->st and w->is_linked; w->at moves on when a link leads nowhere yet. A missing
  * file is fine. -errno. */
@@ -46,8 +50,8 @@ struct current {
 int write_conflict(const struct current *c, const struct stat *st, bool is_linked);
 /* Whether what is open as `fd` (-1: nothing is there) is what the caller expects. 0, or the error. */
 NODISCARD int writer_match(const struct writer *w, int fd, const struct stat *st, const struct current *c);
-/* The same for what the name means by now. */
-NODISCARD int writer_match_again(const struct writer *w, const struct current *c);
+/* The same for what the name means by now, with others that write it in place kept out. */
+NODISCARD int writer_match_again(struct writer *w, const struct current *c);
 
 /* ---- write_place.c */
 

@@ -41,7 +41,7 @@ int writer_match(const struct writer *w, int fd, const struct stat *st, const st
         return memcmp(digest, w->o.digest, sizeof(digest)) == 0 ? 0 : write_conflict(c, st, w->is_linked);
 }
 
-int writer_match_again(const struct writer *w, const struct current *c)
+int writer_match_again(struct writer *w, const struct current *c)
 {
         if (w->o.match == MATCH_ANY || w->o.match == MATCH_ABSENT) /* the rename looks itself */
                 return 0;
@@ -54,7 +54,11 @@ int writer_match_again(const struct writer *w, const struct current *c)
                 return write_conflict(c, &st, true);
         if (fd < 0 && errno != ENOENT)
                 return fsop_fail(c->err, errno);
-        if (fd >= 0 && fstat(fd, &st) < 0)
-                return fsop_fail(c->err, errno);
+        /* Looked at when it is ours: who wrote it in place may only just have finished. */
+        int r = writer_lock(w, fd);
+        if (r == 0 && fd >= 0 && fstat(fd, &st) < 0)
+                r = -errno;
+        if (r < 0)
+                return fsop_fail(c->err, r);
         return writer_match(w, fd, &st, c);
 }

@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include "fsop/keep_internal.h"
-#include "fsop/name_lock_internal.h"
 #include "fsop/room_internal.h"
 
 #include <errno.h>
@@ -115,7 +114,7 @@ int writer_go_in_place(struct writer *w, int why)
 {
         if (!writer_is_replacing(w) || w->target < 0)
                 return why;
-        if (!w->lock && name_lock_take(w->at.dirfd, w->at.name, &w->lock) < 0)
+        if (writer_lock(w, w->target) < 0)
                 return why;
         if (fstat(w->target, &w->st) < 0 || !is_still_named(w))
                 return why;

@@ -201,3 +201,73 @@ TEST(labels_of_the_security_modules_are_kept)
         eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), 0);
         eq_int(getxattr(rig_path(&rig, "f"), "security.farhand", value, sizeof(value)), 5);
 }
+
+/* ---- One file under several names */
+
+struct rival {
+        const char *path;
+        struct write_options options;
+        int result;
+};
+
+static void *write_rival(void *arg)
+{
+        struct rival *r = arg;
+        struct writer *w;
+        struct err e = ERR_INIT;
+
+        r->result = fsop_write_begin(r->path, &r->options, &w, NULL, NULL, &e);
+        if (r->result == 0) {
+                must(fsop_write_data(w, S("rival"), &e) == 0);
+                r->result = fsop_write_commit(w, NULL, NULL, NULL, &e);
+        }
+        return NULL;
+}
+
+/* Two writes, each on the condition that the file is as it was, reach it by two names at once. */
+static void contend(const struct rig *rig, const char *mine, const char *others)
+{
+        struct stat st;
+        pthread_t thread;
+        struct timespec soon;
+
+        must(stat(rig_path(rig, mine), &st) == 0);
+        struct write_options o = plain;
+        o.match = MATCH_STAT;
+        o.match_size = (uint64_t)st.st_size;
+        o.match_modified_ms = st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+        struct rival rival = { .path = rig_path(rig, others), .options = o };
+
+        struct writer *w = begin(rig, mine, o);
+        eq_int(pthread_create(&thread, NULL, write_rival, &rival), 0);
+        /* Time to do harm. When it waits, as it should, it is not used up in vain: nothing else tells that it waits. */
+        clock_gettime(CLOCK_REALTIME, &soon);
+        soon.tv_sec += 1;
+        bool has_ended = pthread_timedjoin_np(thread, NULL, &soon) == 0;
+        eq_int(fsop_write_data(w, S("mine"), &err), 0);
+        int result = fsop_write_commit(w, NULL, NULL, NULL, &err);
+        if (!has_ended)
+                eq_int(pthread_join(thread, NULL), 0);
+
+        ok((result == 0) != (rival.result == 0));
+        ok(holds(rig, mine, result == 0 ? S("mine") : S("rival")));
+        ok(holds(rig, others, result == 0 ? S("mine") : S("rival")));
+}
+
+TEST(conditions_are_kept_through_a_link)
+{
+        _rig_ struct rig rig = rig_new();
+
+        rig_file(&rig, "f", S("as it was"));
+        rig_link(&rig, "l", "f");
+        contend(&rig, "l", "f");
+}
+
+TEST(conditions_are_kept_through_a_second_name)
+{
+        _rig_ struct rig rig = rig_new();
+
+        rig_file(&rig, "f", S("as it was"));
+        eq_int(link(rig_path(&rig, "f"), rig_path(&rig, "g")), 0);
+        contend(&rig, "f", "g");
+}
