@@ -2,6 +2,7 @@
 #include "fsop/edit.h"
 
 #include "fsop/entry_internal.h"
+#include "fsop/name_lock_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,12 +119,18 @@ int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
         if (r < 0)
                 return fsop_fail(err, r);
 
+        /* Not between the moment in which a conditional write compares and that in which it replaces. */
+        struct name_lock *lock;
+        r = name_lock_take(destination.dirfd, destination.name, &lock);
+        if (r < 0)
+                return fsop_fail(err, r);
         r = renameat2(source.dirfd, source.name, destination.dirfd, destination.name,
                       replace ? 0 : RENAME_NOREPLACE);
         if (r < 0)
                 r = -errno;
         if (r == -EINVAL && !replace)
                 r = rename_by_link(&source, &destination);
+        (void)name_lock_release(lock);
         return r < 0 ? fsop_fail(err, r) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -270,4 +271,40 @@ TEST(conditions_are_kept_through_a_second_name)
         rig_file(&rig, "f", S("as it was"));
         eq_int(link(rig_path(&rig, "f"), rig_path(&rig, "g")), 0);
         contend(&rig, "f", "g");
+}
+
+struct renaming {
+        const char *from, *to;
+        atomic_bool is_done;
+};
+
+static void *rename_rival(void *arg)
+{
+        struct renaming *r = arg;
+        struct err e = ERR_INIT;
+
+        must(fsop_rename(r->from, r->to, true, &e) == 0);
+        atomic_store(&r->is_done, true);
+        return NULL;
+}
+
+TEST(rename_waits_for_a_write_to_its_destination)
+{
+        _rig_ struct rig rig = rig_new();
+        pthread_t thread;
+        struct timespec soon;
+
+        rig_file(&rig, "f", S("old"));
+        rig_file(&rig, "other", S("other"));
+        struct renaming renaming = { .from = rig_path(&rig, "other"), .to = rig_path(&rig, "f") };
+        struct write_options o = plain;
+        o.is_atomic = false; /* it has the name from its beginning */
+        struct writer *w = begin(&rig, "f", o);
+        eq_int(pthread_create(&thread, NULL, rename_rival, &renaming), 0);
+        clock_gettime(CLOCK_REALTIME, &soon);
+        soon.tv_sec += 1;
+        eq_int(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+        eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), 0);
+        eq_int(pthread_join(thread, NULL), 0);
+        ok(holds(&rig, "f", S("other")));
 }
