@@ -101,6 +101,8 @@ static int copy_new(struct copy *c, int from, const struct stat *st, int dirfd, 
         int r = content_copy(from, st, to, true, &c->ways, &bytes);
         if (r == 0 && (mode & (lost | 07000)) && fchmod(to, mode) < 0)
                 r = -errno;
+        if (r == 0)
+                r = content_flush(to);
         if (r < 0)
                 entry_unmake(dirfd, name, to);
         return r;

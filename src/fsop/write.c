@@ -6,6 +6,7 @@
 #include "fsop/write.h"
 
 #include "base/mem.h"
+#include "fsop/content_internal.h"
 #include "fsop/edit.h"
 #include "fsop/name_lock_internal.h"
 #include "fsop/room_internal.h"
@@ -251,7 +252,8 @@ static int finish_in_place(struct writer *w, struct fs_meta *ret)
         if (S_ISREG(w->st.st_mode) && (is_longer || (w->has_room && w->written < w->o.size)) &&
             ftruncate(w->target, (off_t)w->written) < 0)
                 return -errno;
-        return finish(w, ret);
+        int r = finish(w, ret);
+        return r == 0 ? content_flush(w->target) : r;
 }
 
 /* Exact: what appeared meanwhile stays, and is -EEXIST. */
@@ -278,7 +280,10 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
 {
         struct fs_meta meta;
 
-        int r = writer_lock(w, -1);
+        /* While there is a way back. What could not be kept beside it is no source for writing in place either. */
+        int r = content_flush(w->temp);
+        if (r == 0)
+                r = writer_lock(w, -1);
         if (r < 0)
                 return fsop_fail(c->err, r);
         r = writer_match_again(w, c);

@@ -1,0 +1,47 @@
+"""File methods where the system fails in ways that are rare: errors that come with close, calls that write nothing."""
+
+import os
+import shutil
+
+import pytest
+
+from fs_helpers import content, failure, fs, make, needs_root, server_under, write
+
+EDQUOT = (-32603, "Quota exceeded (os error 122)")
+
+needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+
+
+def injecting(path, fault):
+    """A line for server_under: what `fault` says happens to calls on `path`."""
+    call = fault.partition(":")[0]
+    # Leaks cannot be looked for in a program that is traced.
+    return 'export ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"; ' + (
+        f'exec strace -D -f -qq -o /dev/null -P {path} -e trace={call} -e inject={fault} -- "$@"')
+
+
+# What only the close tells (NFS, FUSE)
+
+
+@needs_root
+@needs_strace
+def test_an_error_of_the_close_is_an_error_of_the_write(tmp):
+    path = make(f"{tmp}/f", b"old")
+    os.link(path, f"{tmp}/second")
+    with server_under(injecting(path, "close:error=EDQUOT")) as server, server.connect() as client:
+        assert failure(client, "writeFile", path=path, dataBase64="bmV3") == EDQUOT
+        write(client, f"{tmp}/other", b"x")
+
+
+@needs_root
+@needs_strace
+def test_an_error_of_the_close_is_an_error_of_the_copy_and_leaves_none(tmp):
+    os.mkdir(f"{tmp}/from")
+    make(f"{tmp}/from/f", b"content")
+    with server_under(injecting(f"{tmp}/to/f", "close:error=EDQUOT")) as server, server.connect() as client:
+        os.mkdir(f"{tmp}/to")
+        params = {"sourcePath": f"{tmp}/from", "destinationPath": f"{tmp}/to", "recursive": True}
+        assert failure(client, "copy", **params) == EDQUOT
+        assert os.listdir(f"{tmp}/to") == []
+        fs(client, "copy", sourcePath=f"{tmp}/from", destinationPath=f"{tmp}/more", recursive=True)
+        assert content(f"{tmp}/more/f") == b"content"
