@@ -27,8 +27,8 @@ static int fill_with_zeros(int fd, off_t from, off_t to)
                 ssize_t n = pwrite(fd, zeros, MIN(ZERO_BYTES, (size_t)(to - from)), from);
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0)
-                        return -errno;
+                if (n <= 0)
+                        return n < 0 ? -errno : -ENOSPC;
                 from += n;
         }
         return 0;

@@ -88,13 +88,17 @@ static int place_copy_temp(struct writer *w)
 
         while (at < w->written) {
                 ssize_t n = pread(w->temp, bytes, MIN(COPY_BYTES, w->written - at), (off_t)at);
+                if (n < 0 && errno == EINTR)
+                        continue;
                 if (n <= 0)
                         return n < 0 ? -errno : -EIO;
                 for (ssize_t done = 0; done < n;) {
                         ssize_t put = pwrite(w->target, bytes + done, (size_t)(n - done), (off_t)at + done);
-                        if (put < 0 && errno != EINTR)
-                                return -errno;
-                        done += MAX(put, 0);
+                        if (put < 0 && errno == EINTR)
+                                continue;
+                        if (put <= 0)
+                                return put < 0 ? -errno : -ENOSPC;
+                        done += put;
                 }
                 at += (uint64_t)n;
         }

@@ -216,8 +216,8 @@ static int run_write(struct job *job, struct jsonw *w, struct err *err)
                                    (off_t)(in->offset + done));
                 if (r < 0 && errno == EINTR)
                         continue;
-                if (r < 0)
-                        return fsop_fail(err, errno);
+                if (r <= 0)
+                        return fsop_fail(err, r < 0 ? errno : ENOSPC);
                 done += (size_t)r;
         }
         fs_write_nothing(w);

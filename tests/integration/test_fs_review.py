@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from fs_helpers import content, failure, fs, make, needs_root, server_under, write
+from fs_helpers import ENOSPC, b64, content, failure, fs, make, needs_root, server_under, write
 
 EDQUOT = (-32603, "Quota exceeded (os error 122)")
 
@@ -45,3 +45,12 @@ def test_an_error_of_the_close_is_an_error_of_the_copy_and_leaves_none(tmp):
         assert os.listdir(f"{tmp}/to") == []
         fs(client, "copy", sourcePath=f"{tmp}/from", destinationPath=f"{tmp}/more", recursive=True)
         assert content(f"{tmp}/more/f") == b"content"
+
+
+@needs_root
+@needs_strace
+def test_a_file_that_takes_nothing_does_not_keep_a_thread_busy(tmp):
+    path = make(f"{tmp}/f")
+    with server_under(injecting(path, "pwrite64:retval=0")) as server, server.connect() as client:
+        fs(client, "open", handleId="h", path=path, mode="resume")
+        assert failure(client, "writeBlock", handleId="h", offset=0, chunk=b64(b"x")) == ENOSPC
