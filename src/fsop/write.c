@@ -246,10 +246,13 @@ static int finish(struct writer *w, struct fs_meta *ret)
 
 static int finish_in_place(struct writer *w, struct fs_meta *ret)
 {
-        bool is_longer = w->written < (uint64_t)w->st.st_size || w->written == 0;
+        struct stat st;
 
-        /* Only now, when all of the new is there, the rest of the old goes. */
-        if (S_ISREG(w->st.st_mode) && (is_longer || (w->has_room && w->written < w->o.size)) &&
+        if (fstat(w->target, &st) < 0)
+                return -errno;
+        /* Only now, when all of the new is there, the rest goes: of the old, of what was appended meanwhile, of the room. */
+        bool has_rest = (uint64_t)st.st_size > w->written || (w->has_room && w->written < w->o.size);
+        if (S_ISREG(st.st_mode) && (has_rest || w->written == 0) &&
             ftruncate(w->target, (off_t)w->written) < 0)
                 return -errno;
         int r = finish(w, ret);

@@ -308,3 +308,16 @@ TEST(rename_waits_for_a_write_to_its_destination)
         eq_int(pthread_join(thread, NULL), 0);
         ok(holds(&rig, "f", S("other")));
 }
+
+TEST(what_is_appended_while_a_file_is_written_in_place_does_not_stay)
+{
+        _rig_ struct rig rig = rig_new();
+
+        rig_file(&rig, "f", S("old"));
+        eq_int(link(rig_path(&rig, "f"), rig_path(&rig, "g")), 0);
+        struct writer *w = begin(&rig, "f", plain);
+        rig_file(&rig, "g", S("old and more"));
+        eq_int(fsop_write_data(w, S("new"), &err), 0);
+        eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), 0);
+        ok(holds(&rig, "f", S("new")));
+}
