@@ -126,12 +126,3 @@ int content_copy(int from, const struct stat *st, int to, bool is_fresh, struct 
         *ret_bytes = (uint64_t)at;
         return r;
 }
-
-int content_flush(int fd)
-{
-        /* Every close flushes, not only the last. */
-        int again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        if (again < 0)
-                return 0; /* no descriptor to ask with: as good as it was */
-        return close(again) < 0 && errno != EINTR ? -errno : 0;
-}

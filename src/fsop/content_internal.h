@@ -17,7 +17,3 @@ struct content_ways {
  * went over, also on failure. -errno. */
 NODISCARD int content_copy(int from, const struct stat *st, int to, bool is_fresh, struct content_ways *ways,
                            uint64_t *ret_bytes);
-
-/* What the file system tells only when a file is closed: on NFS and some others that there was no room after all. The
- * descriptor stays open. -errno. */
-NODISCARD int content_flush(int fd);

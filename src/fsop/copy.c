@@ -102,7 +102,7 @@ static int copy_new(struct copy *c, int from, const struct stat *st, int dirfd, 
         if (r == 0 && (mode & (lost | 07000)) && fchmod(to, mode) < 0)
                 r = -errno;
         if (r == 0)
-                r = content_flush(to);
+                r = fsop_flush(to);
         if (r < 0)
                 entry_unmake(dirfd, name, to);
         return r;

@@ -36,3 +36,7 @@ NODISCARD int fsop_open_parent(const char *path, bool follow, struct slice *ret_
 /* A regular file, for reading. Refusals: "path `P` is not a file" (with `follow`), "path is not a regular file". */
 NODISCARD int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st,
                                 struct err *err);
+
+/* What the file system tells only when a file is closed: on NFS and some others that there was no room after all. The
+ * descriptor stays open. -errno. */
+NODISCARD int fsop_flush(int fd);

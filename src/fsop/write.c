@@ -6,7 +6,6 @@
 #include "fsop/write.h"
 
 #include "base/mem.h"
-#include "fsop/content_internal.h"
 #include "fsop/edit.h"
 #include "fsop/name_lock_internal.h"
 #include "fsop/room_internal.h"
@@ -256,7 +255,7 @@ static int finish_in_place(struct writer *w, struct fs_meta *ret)
             ftruncate(w->target, (off_t)w->written) < 0)
                 return -errno;
         int r = finish(w, ret);
-        return r == 0 ? content_flush(w->target) : r;
+        return r == 0 ? fsop_flush(w->target) : r;
 }
 
 /* Exact: what appeared meanwhile stays, and is -EEXIST. */
@@ -284,7 +283,7 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
         struct fs_meta meta;
 
         /* While there is a way back. What could not be kept beside it is no source for writing in place either. */
-        int r = content_flush(w->temp);
+        int r = fsop_flush(w->temp);
         if (r == 0)
                 r = writer_lock(w, -1);
         if (r < 0)

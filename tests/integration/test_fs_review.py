@@ -49,6 +49,17 @@ def test_an_error_of_the_close_is_an_error_of_the_copy_and_leaves_none(tmp):
 
 @needs_root
 @needs_strace
+def test_an_error_of_the_close_is_an_error_of_the_stream(tmp):
+    path = make(f"{tmp}/f")
+    with server_under(injecting(path, "close:error=EDQUOT")) as server, server.connect() as client:
+        fs(client, "open", handleId="h", path=path, mode="replace")
+        fs(client, "writeBlock", handleId="h", offset=0, chunk=b64(b"x"))
+        assert failure(client, "close", handleId="h") == EDQUOT
+        assert fs(client, "close", handleId="h") == {}  # it is closed all the same
+
+
+@needs_root
+@needs_strace
 def test_a_file_that_takes_nothing_does_not_keep_a_thread_busy(tmp):
     path = make(f"{tmp}/f")
     with server_under(injecting(path, "pwrite64:retval=0")) as server, server.connect() as client:
