@@ -119,6 +119,9 @@ static void decode_match(struct decoder *outer, const struct json *value, struct
 
         decode_begin_inside(&d, outer, value, "IfMatch");
         decode_own_members(&d);
+        bool has_stat = decode_peek(&d, "size") || decode_peek(&d, "modifiedAtMs");
+        if (!!decode_peek(&d, "absent") + !!decode_peek(&d, "digest") + has_stat > 1)
+                decode_fail(&d, "ifMatch: expected one condition");
         if (decode_peek(&d, "absent")) {
                 decode_bool(&d, "absent", &is_absent);
                 in->match = FS_MATCH_ABSENT;

@@ -1,11 +1,12 @@
 """File methods where the system fails in ways that are rare: errors that come with close, calls that write nothing."""
 
+import hashlib
 import os
 import shutil
 
 import pytest
 
-from fs_helpers import ENOSPC, b64, content, failure, fs, make, needs_root, server_under, write
+from fs_helpers import ENOSPC, b64, content, failure, fs, make, needs_root, server_under, tree, write
 
 EDQUOT = (-32603, "Quota exceeded (os error 122)")
 
@@ -65,3 +66,18 @@ def test_a_file_that_takes_nothing_does_not_keep_a_thread_busy(tmp):
     with server_under(injecting(path, "pwrite64:retval=0")) as server, server.connect() as client:
         fs(client, "open", handleId="h", path=path, mode="resume")
         assert failure(client, "writeBlock", handleId="h", offset=0, chunk=b64(b"x")) == ENOSPC
+
+
+# Conditions
+
+
+@pytest.mark.parametrize("match", [
+    {"absent": True, "digest": "sha256:" + "0" * 64}, {"absent": True, "size": 1, "modifiedAtMs": 0},
+    {"digest": "sha256:" + hashlib.sha256(b"old").hexdigest(), "size": 99, "modifiedAtMs": 0},
+], ids=str)
+def test_of_two_conditions_none_is_left_out(client, tmp, match):
+    make(f"{tmp}/f", b"old")
+    for name in ("f", "new"):
+        assert failure(client, "writeFile", path=f"{tmp}/{name}", dataBase64="bmV3", ifMatch=match) == (
+            -32602, "ifMatch: expected one condition")
+    assert tree(tmp) == {b"f": b"old"}
