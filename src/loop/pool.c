@@ -168,8 +168,9 @@ void pool_submit(struct pool *p, struct work *w)
         pthread_mutex_lock(&p->lock);
         list_append(&p->waiting, &w->link);
         p->waiting_count++;
-        /* When no thread can be had the work waits for one that is there. */
-        if (p->waiting_count > p->idle && p->threads < p->max_threads)
+        /* When no thread can be had the work waits for one that is there. One that came at the end would find the pool
+         * freed: what is submitted then is only cancelled. */
+        if (p->waiting_count > p->idle && p->threads < p->max_threads && !p->is_ending)
                 (void)add_thread(p);
         pthread_mutex_unlock(&p->lock);
         pthread_cond_signal(&p->has_work);
@@ -191,6 +192,7 @@ static bool cancel_waiting(struct pool *p)
         pthread_mutex_lock(&p->lock);
         while ((w = list_first(&p->waiting, struct work, link))) {
                 list_remove(&w->link);
+                p->waiting_count--;
                 w->is_cancelled = true;
                 list_append(&p->finished, &w->link);
         }

@@ -154,3 +154,55 @@ TEST(a_pool_with_a_stuck_call_is_given_up_in_time)
         loop_release(&r.loop);
         ok(write(stuck.gate[1], "x", 1) == 1);
 }
+
+/* --- work that makes more work ------------------------------------------------------------------------------------ */
+
+struct chain {
+        struct work work;
+        struct chain *next[2]; /* submitted by done */
+        int said[2];           /* run writes here */
+        int heard;             /* done waits for a byte here */
+        bool was_cancelled;
+};
+
+static void chain_run(struct work *w)
+{
+        struct chain *c = container_of(w, struct chain, work);
+        if (c->said[1] > 0)
+                ok(write(c->said[1], "x", 1) == 1);
+}
+
+static void chain_done(struct work *w)
+{
+        struct chain *c = container_of(w, struct chain, work);
+        char byte;
+        c->was_cancelled = w->is_cancelled;
+        for (size_t i = 0; i < ARRAY_LEN(c->next); i++)
+                if (c->next[i])
+                        pool_submit(rig->pool, &c->next[i]->work);
+        if (c->heard > 0)
+                ok(read(c->heard, &byte, 1) == 1);
+        if (rig->wanted > 0 && --rig->wanted == 0)
+                loop_stop(&rig->loop);
+}
+
+#define CHAIN ((struct chain){ .work = { .run = chain_run, .done = chain_done } })
+
+TEST(work_that_is_submitted_at_the_end_is_cancelled_and_makes_no_thread)
+{
+        for (int i = 0; i < 20; i++) {
+                struct rig r;
+                rig_open(&r, 4);
+                struct chain last = CHAIN, first = CHAIN;
+                ok(pipe(first.said) == 0);
+                first.next[0] = &last;
+                pool_submit(r.pool, &first.work);
+                char byte;
+                ok(read(first.said[0], &byte, 1) == 1); /* it runs, so it is not cancelled */
+                rig_close(&r);
+                ok(!first.was_cancelled);
+                ok(last.was_cancelled);
+                close(first.said[0]);
+                close(first.said[1]);
+        }
+}
