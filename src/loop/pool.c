@@ -101,17 +101,20 @@ static int add_thread(struct pool *p)
         return -r;
 }
 
+/* What is finished now. What finishes meanwhile has a turn of its own: threads that are as fast as the loop must not
+ * keep it from everything else. */
 static void hand_over(struct pool *p)
 {
+        struct list batch = LIST_INIT(batch);
         struct work *w;
-        for (;;) {
-                pthread_mutex_lock(&p->lock);
-                w = list_first(&p->finished, struct work, link);
-                if (w)
-                        list_remove(&w->link);
-                pthread_mutex_unlock(&p->lock);
-                if (!w)
-                        return;
+        pthread_mutex_lock(&p->lock);
+        while ((w = list_first(&p->finished, struct work, link))) {
+                list_remove(&w->link);
+                list_append(&batch, &w->link);
+        }
+        pthread_mutex_unlock(&p->lock);
+        while ((w = list_first(&batch, struct work, link))) {
+                list_remove(&w->link);
                 w->done(w);
         }
 }

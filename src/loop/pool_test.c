@@ -162,8 +162,16 @@ struct chain {
         struct chain *next[2]; /* submitted by done */
         int said[2];           /* run writes here */
         int heard;             /* done waits for a byte here */
+        unsigned turn;         /* of done */
         bool was_cancelled;
 };
+
+static unsigned turn;
+
+static void on_turn_end(UNUSED void *arg)
+{
+        turn++;
+}
 
 static void chain_run(struct work *w)
 {
@@ -176,6 +184,7 @@ static void chain_done(struct work *w)
 {
         struct chain *c = container_of(w, struct chain, work);
         char byte;
+        c->turn = turn;
         c->was_cancelled = w->is_cancelled;
         for (size_t i = 0; i < ARRAY_LEN(c->next); i++)
                 if (c->next[i])
@@ -187,6 +196,24 @@ static void chain_done(struct work *w)
 }
 
 #define CHAIN ((struct chain){ .work = { .run = chain_run, .done = chain_done } })
+
+TEST(what_finishes_while_others_are_handed_over_has_its_own_turn)
+{
+        struct rig r;
+        rig_open(&r, 1);
+        loop_on_turn_end(&r.loop, on_turn_end, NULL);
+        struct chain third = CHAIN, second = CHAIN, first = CHAIN;
+        ok(pipe(third.said) == 0);
+        first.next[0] = &second; /* is finished when the only thread runs the third */
+        first.next[1] = &third;
+        first.heard = third.said[0];
+        pool_submit(r.pool, &first.work);
+        wait_done(&r, 3);
+        ok(second.turn > first.turn);
+        close(third.said[0]);
+        close(third.said[1]);
+        rig_close(&r);
+}
 
 TEST(work_that_is_submitted_at_the_end_is_cancelled_and_makes_no_thread)
 {
