@@ -1,6 +1,7 @@
 #include "server/assembly.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 
 /* Growing holders must not wait for each other for ever: one at a time may go over the total, up to its message's
  * limit; when it has finished, the next one may. */
@@ -73,6 +74,16 @@ bool assembly_claim(struct conn *c, uint64_t bytes)
                 return true;
         wait_for_share(c, bytes);
         return false;
+}
+
+bool assembly_try(struct conn *c, uint64_t bytes)
+{
+        struct server *s = c->server;
+        must(c->assembly_bytes == 0);
+        if (!list_is_empty(&s->assembly_waiting) || bytes > LIMIT_ASSEMBLY_TOTAL_BYTES ||
+            s->assembly_used > LIMIT_ASSEMBLY_TOTAL_BYTES - bytes)
+                return false;
+        return assembly_claim(c, bytes);
 }
 
 /* True when somebody got what it waited for. */

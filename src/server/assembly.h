@@ -10,4 +10,6 @@
 
 /* True when the connection holds a share of at least `bytes`; false: it waits, and is resumed when it has one. */
 bool assembly_claim(struct conn *c, uint64_t bytes);
+/* The same without waiting, for a message that begins: false when it cannot be had at once. */
+NODISCARD bool assembly_try(struct conn *c, uint64_t bytes);
 void assembly_release(struct conn *c); /* also stops waiting; fine when it holds nothing */

@@ -297,14 +297,21 @@ static void on_control(struct conn *c, const struct ws_piece *piece)
         }
 }
 
+/* A large buffer that is there, when all of it may be held: its peer may take its time. */
+static void take_spare(struct conn *c)
+{
+        size_t cap = c->message.cap;
+        spares_take(&c->server->spares, &c->message);
+        c->message.cap = cap;
+        if (c->message.allocated > 0 && !assembly_try(c, c->message.allocated))
+                spares_put(&c->server->spares, &c->message);
+}
+
 /* A piece of a message that did not come as a whole. Returns false when there is no memory for the rest yet. */
 static bool assemble(struct conn *c, const struct ws_piece *piece)
 {
-        if (c->message.allocated == 0 && piece->frame_left >= LIMIT_READ_BYTES) {
-                size_t cap = c->message.cap;
-                spares_take(&c->server->spares, &c->message);
-                c->message.cap = cap;
-        }
+        if (c->message.allocated == 0 && piece->frame_left >= LIMIT_READ_BYTES && c->assembly_bytes == 0)
+                take_spare(c);
         /* The decoder keeps to max_message. */
         if (piece->payload.p == c->message.p + c->message.n)
                 buf_commit(&c->message, piece->payload.n); /* it was read there */

@@ -249,6 +249,7 @@ static void job_done(struct work *work)
                 job_free(job);
                 return;
         }
+        spares_fit(&job->server->spares, &job->answer);
         if (!job->has_more && job->class->settle)
                 job->class->settle(job);
         if (!job->is_stream)

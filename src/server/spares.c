@@ -1,9 +1,12 @@
 #include "server/spares.h"
 
 #include "base/limits.h"
+#include "base/mem.h"
 
 /* Smaller ones come from the heap without page faults. */
 #define SPARE_MIN_BYTES (128 * KIB)
+/* So many times the bytes in it a buffer may take up; less, and they would be copied all the time. */
+#define WASTE_FACTOR 4
 
 static void drop_all(struct spares *s)
 {
@@ -58,4 +61,19 @@ void spares_put(struct spares *s, struct buf *b)
         s->bufs[s->count++] = *b;
         s->bytes += b->allocated;
         buf_init(b, b->cap);
+}
+
+bool spares_is_wasted(const struct buf *b)
+{
+        return b->allocated >= SPARE_MIN_BYTES && b->n < b->allocated / WASTE_FACTOR;
+}
+
+void spares_fit(struct spares *s, struct buf *b)
+{
+        if (!spares_is_wasted(b))
+                return;
+        struct buf copy = BUF_INIT(b->cap);
+        must(buf_append(&copy, buf_slice(b)) == 0);
+        spares_put(s, b);
+        *b = copy;
 }

@@ -25,3 +25,9 @@ void spares_release(struct spares *s);
 void spares_take(struct spares *s, struct buf *ret);
 /* Frees it, or keeps it: `b` is empty afterwards. NULL for s is fine. */
 void spares_put(struct spares *s, struct buf *b);
+
+/* Is most of a large buffer unused? Then it must not wait for anybody: what waits is bounded by its bytes, not by the
+ * memory that they lie in. */
+NODISCARD bool spares_is_wasted(const struct buf *b);
+/* Gives such a buffer back and goes on with a copy. */
+void spares_fit(struct spares *s, struct buf *b);
