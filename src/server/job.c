@@ -156,20 +156,21 @@ static void replay(struct job *job)
 static bool begin_some(struct conn *c)
 {
         struct job *job;
+        bool may_start = c->jobs.running < LIMIT_POOL_PER_CONNECTION && conn_wants_output(c);
         bool is_first = true; /* of those that are not finished */
+        if (!may_start && c->jobs.held == 0)
+                return false;
         list_each (job, &c->jobs.all, link) {
                 if (job->is_change && !is_first)
                         return false; /* it waits for all before it, and holds all behind it */
                 is_first = false;
-                if (!job->has_begun && !waits_for_key(c, job)) {
-                        if (!job->class) {
-                                replay(job);
-                                return true;
-                        }
-                        if (c->jobs.running < LIMIT_POOL_PER_CONNECTION && conn_wants_output(c)) {
+                bool may_begin = !job->has_begun && (may_start || !job->class);
+                if (may_begin && !waits_for_key(c, job)) {
+                        if (job->class)
                                 start(job);
-                                return true;
-                        }
+                        else
+                                replay(job);
+                        return true;
                 }
                 if (job->is_change)
                         return false;

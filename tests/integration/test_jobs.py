@@ -25,3 +25,32 @@ def test_small_answers_that_nobody_reads_hold_no_large_buffers(tmp):
             before = before or (n == 10 and status_kib(server.proc.pid, "VmRSS"))
         assert status_kib(server.proc.pid, "VmRSS") - before < 32 * 1024
         idler.abort()
+
+
+# Work of the loop that grows with what waits
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_many_requests_on_handles_cost_no_more_than_others(tmp):
+    """Whether one may begin was asked of each that waits, by comparing it with all before it, each time one was done."""
+    make(f"{tmp}/f", b"x")
+    handles = [f"{n:032}" for n in range(100)]
+    with Server() as server, server.connect() as client:
+        for handle in handles:
+            client.result(send(client, "open", handleId=handle, path=f"{tmp}/f"))
+
+        def cost_of(method, params):
+            before = cpu_ticks(server.proc.pid)
+            sent = [send(client, method, **params(n)) for n in range(6000)]
+            for ident in sent:
+                client.result(ident, 60)
+            return cpu_ticks(server.proc.pid) - before
+
+        plain = cost_of("getMetadata", lambda n: {"path": f"{tmp}/f"})
+        keyed = cost_of("readBlock", lambda n: {"handleId": handles[n % 100], "offset": 0, "len": 1})
+        assert keyed < 2 * plain + 30
