@@ -361,6 +361,7 @@ int job_hold(struct req *req, struct slice text, struct slice method, struct sli
 bool job_cancel_start(struct conn *c, struct slice process_id)
 {
         struct job *job;
+        bool has_some = false;
         list_each (job, &c->jobs.all, link) {
                 if (job->class || !job->is_start || !slice_eq(job->key, process_id))
                         continue;
@@ -368,7 +369,7 @@ bool job_cancel_start(struct conn *c, struct slice process_id)
                 err_set(&err, RPC_INVALID_REQUEST, -ECANCELED, "process %.*s start was cancelled",
                         SLICE(process_id));
                 parked_fail(&job->parked, &err);
-                return true;
+                has_some = true; /* a second one would have been refused, but not without the first */
         }
-        return false;
+        return has_some;
 }

@@ -1,9 +1,12 @@
 """Requests that wait: what they hold in memory, what they hold back, and what becomes of them when something ends."""
 
+import os
+
 import pytest
 
 from farhand_client import Server
-from fs_helpers import IS_SANITIZED, MIB, make, noise, send, status_kib
+from fs_helpers import IS_SANITIZED, MIB, make, noise, outcome, send, status_kib
+from test_fs_order import start, stuck_server  # pylint: disable=unused-import
 
 # Memory that nobody accounts for
 
@@ -54,3 +57,21 @@ def test_many_requests_on_handles_cost_no_more_than_others(tmp):
         plain = cost_of("getMetadata", lambda n: {"path": f"{tmp}/f"})
         keyed = cost_of("readBlock", lambda n: {"handleId": handles[n % 100], "offset": 0, "len": 1})
         assert keyed < 2 * plain + 30
+
+
+# Order
+
+
+def test_terminate_cancels_every_start_that_is_held_back(stuck, tmp):
+    """The second one is a mistake that is refused when the first one runs; it must not run because the first did not."""
+    server, mount, let_go, is_held = stuck
+    with server.connect() as client:
+        change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
+        is_held("stuck")
+        sent = [start(client, "p", ["/bin/sh", "-c", f": > {tmp}/{n}"]) for n in range(2)]
+        assert client.call("process/terminate", {"processId": "p"}) == {"running": True}
+        let_go()
+        outcome(client, change)
+        assert [outcome(client, i) for i in sent] == [(-32600, "process p start was cancelled")] * 2
+        assert client.run(["/bin/echo", "next"], process_id="p")[0] == b"next\n"
+    assert not os.path.exists(f"{tmp}/0") and not os.path.exists(f"{tmp}/1")
