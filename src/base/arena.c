@@ -47,6 +47,7 @@ static void *own_block(struct arena *a, size_t n)
         must(!ckd_add(&size, n, sizeof(struct arena_block)));
 
         struct arena_block *b = mem_alloc(size);
+        a->bytes += size;
         b->size = 0;
         if (a->blocks) {
                 b->older = a->blocks->older;
@@ -62,6 +63,7 @@ static void add_regular_block(struct arena *a, size_t size)
 {
         struct arena_block *b = mem_alloc(size);
 
+        a->bytes += size;
         *b = (struct arena_block){ .older = a->blocks, .size = size };
         a->blocks = b;
         a->next = (char *)(b + 1);

@@ -14,6 +14,7 @@ struct arena {
         struct arena_block *blocks; /* newest first */
         char *next;                 /* free space of the newest block */
         char *end;
+        size_t bytes; /* of all blocks */
 };
 
 #define ARENA_INIT ((struct arena){ 0 })

@@ -156,3 +156,16 @@ TEST(released_arena_may_be_used_again)
         eq_str(arena_dup(&a, S("again")), "again");
         arena_release(&a);
 }
+
+TEST(the_bytes_of_all_blocks_are_known)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        eq_u64(a.bytes, 0);
+        ok(arena_alloc(&a, 100));
+        size_t before = a.bytes;
+        ok(before >= 100);
+        ok(arena_alloc(&a, 5000000)); /* a block of its own */
+        ok(a.bytes >= before + 5000000);
+        arena_release(&a);
+        eq_u64(a.bytes, 0);
+}

@@ -104,7 +104,6 @@ static int admit(const struct method *m, struct req *req, const struct json *par
 static void keep_text(struct req *req, struct json_doc *doc, struct slice text)
 {
         struct conn *c = req->conn;
-        req->text_bytes = text.n;
         if (c->is_dispatching && text.p == c->message.p && !spares_is_wasted(&c->message)) {
                 req->text = c->message;
                 buf_init(&c->message, c->message.cap);

@@ -17,8 +17,7 @@ struct req {
         const struct rpc_id *id;
         struct arena *arena; /* lives until the handler returns; a job takes it */
         const struct json_doc *doc;
-        struct buf text;   /* for jobs: the message, when it was too large to be copied into the arena */
-        size_t text_bytes; /* for jobs: of the message */
+        struct buf text; /* for jobs: the message, when it was too large to be copied into the arena */
 };
 
 struct job_class;

@@ -273,14 +273,15 @@ static struct rpc_id own_id(struct arena *a, const struct rpc_id *id)
         return own;
 }
 
-static int add(struct job *job, struct req *req, uint64_t bytes, struct err *err)
+static int add(struct job *job, struct req *req, struct err *err)
 {
         struct conn *c = req->conn;
-        int r = parked_init(&job->parked, req, sizeof(*job) + bytes, job_forget, err);
+        job->id = own_id(req->arena, req->id);
+        uint64_t bytes = sizeof(*job) + req->arena->bytes + req->text.n;
+        int r = parked_init(&job->parked, req, bytes, job_forget, err);
         if (r < 0)
                 return r;
         job->conn = c;
-        job->id = own_id(req->arena, req->id);
         job->max_message = c->out.max_message;
         job->arena = *req->arena;
         *req->arena = ARENA_INIT;
@@ -311,7 +312,7 @@ int job_submit(struct req *req, const struct job_class *class, void *params, str
         job->is_change = class->is_change;
         int r = class->prepare ? class->prepare(job, err) : 0;
         if (r == 0)
-                r = add(job, req, req->text_bytes, err);
+                r = add(job, req, err);
         if (r < 0) {
                 job_error_code(err);
                 job_free(job);
@@ -349,7 +350,7 @@ int job_hold(struct req *req, struct slice text, struct slice method, struct sli
         job->key = slice_from(arena_dup(req->arena, process_id), process_id.n);
         job->is_exclusive = true;
         job->is_start = slice_eq(method, S("process/start"));
-        int r = add(job, req, text.n, err);
+        int r = add(job, req, err);
         if (r < 0) {
                 job_free(job);
                 return r;

@@ -75,3 +75,18 @@ def test_terminate_cancels_every_start_that_is_held_back(stuck, tmp):
         assert [outcome(client, i) for i in sent] == [(-32600, "process p start was cancelled")] * 2
         assert client.run(["/bin/echo", "next"], process_id="p")[0] == b"next\n"
     assert not os.path.exists(f"{tmp}/0") and not os.path.exists(f"{tmp}/1")
+
+
+def test_what_a_waiting_request_takes_up_counts_and_not_only_its_text(stuck):
+    """Numbers of one digit take eight times their text once they are parsed."""
+    server, mount, let_go, is_held = stuck
+    with server.connect() as client:
+        change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
+        is_held("stuck")
+        before = status_kib(server.proc.pid, "VmRSS")
+        sent = [send(client, "getMetadata", path="/", unknown=[0] * 250000) for _ in range(60)]
+        assert client.error("fs/getMetadata", {"path": "file:///", "unknown": [0] * 250000}).code == -32021
+        assert IS_SANITIZED or status_kib(server.proc.pid, "VmRSS") - before < 220 * 1024
+        let_go()
+        outcome(client, change)
+        assert {type(outcome(client, i)) for i in sent} == {dict, tuple}
