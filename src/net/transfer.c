@@ -13,6 +13,9 @@
 #define IDLE_CONNECTIONS 32L     /* kept for the next request */
 #define CONNECT_MS 60000L        /* one attempt to reach a server */
 #define URL_SHOWN_BYTES 1024     /* of a URL in an error text */
+/* Header lines of one response in all, with those before its head (1xx) and behind its body: libcurl keeps them. */
+#define LINES_MAX (4 * LIMIT_HTTP_HEADERS)
+#define LINES_MAX_BYTES (2 * LIMIT_HTTP_HEAD_BYTES)
 
 struct transfer {
         struct transfers *owner;
@@ -32,7 +35,8 @@ struct transfer {
         struct curl_slist *lines;
         uint64_t credit;
         bool is_paused;
-        struct buf head; /* header lines of the response that is coming in */
+        size_t lines_seen, lines_bytes; /* of the response that is coming in, trailers included */
+        struct buf head;                /* its header lines */
         bool is_head_too_long;
         bool has_head;       /* the head of the final response was seen */
         bool is_redirecting; /* this response is not for the client */
@@ -79,18 +83,27 @@ static const char *failure_text(struct transfer *t, CURLcode code)
                             (int)MIN(url.n, (size_t)URL_SHOWN_BYTES), url.p, why);
 }
 
+#define HEADERS_TOO_LONG "the headers of the response are too long"
+
 /* --- the response ------------------------------------------------------------------------------------------------- */
+
+/* A folded value is joined where it lies, in `text`, whose lines follow each other: a copy for each of a thousand lines
+ * would be a thousand times the head. */
+static void add_to_value(char *text, struct http_header *last, struct slice more)
+{
+        char *end = text + (last->value.p - text) + last->value.n; /* at the latest where its line ended */
+        *end = ' ';
+        memmove(end + 1, more.p, more.n);
+        last->value.n += 1 + more.n;
+}
 
 /* "Name: value" into the head; a line that begins with a blank goes on with the one before (RFC 9112, 5.2). A line
  * without a colon is left out. */
-static void add_header_line(struct transfer *t, struct netmsg_head *head, struct slice line)
+static void add_header_line(char *text, struct netmsg_head *head, struct slice line)
 {
         if (line.n > 0 && (line.p[0] == ' ' || line.p[0] == '\t')) {
-                struct http_header *last = head->header_count ? &head->headers[head->header_count - 1] : NULL;
-                struct slice more = slice_trim(line);
-                if (last)
-                        last->value = slice_from_str(
-                                arena_printf(&t->arena, "%.*s %.*s", SLICE(last->value), SLICE(more)));
+                if (head->header_count)
+                        add_to_value(text, &head->headers[head->header_count - 1], slice_trim(line));
                 return;
         }
         struct slice value = line, name = slice_split(&value, ':');
@@ -103,14 +116,15 @@ static void add_header_line(struct transfer *t, struct netmsg_head *head, struct
 static int collect_headers(struct transfer *t, struct netmsg_head *head)
 {
         size_t count = 0;
-        struct slice rest = slice_from(arena_dup(&t->arena, buf_slice(&t->head)), t->head.n);
+        char *text = arena_dup(&t->arena, buf_slice(&t->head));
+        struct slice rest = slice_from(text, t->head.n);
         for (size_t i = 0; i < rest.n; i++)
                 count += rest.p[i] == '\n';
         if (t->is_head_too_long || count > LIMIT_HTTP_HEADERS)
                 return -EMSGSIZE;
         head->headers = arena_alloc(&t->arena, MAX(count, (size_t)1) * sizeof(*head->headers));
         while (rest.p && head->header_count < count)
-                add_header_line(t, head, slice_split(&rest, '\n'));
+                add_header_line(text, head, slice_split(&rest, '\n'));
         buf_release(&t->head);
         return 0;
 }
@@ -120,7 +134,7 @@ static bool on_head(struct transfer *t, long status)
 {
         struct netmsg_head head = { .status = (uint16_t)status };
         if (status > 999 || collect_headers(t, &head) < 0) {
-                t->refusal = "the headers of the response are too long";
+                t->refusal = HEADERS_TOO_LONG;
                 return false;
         }
         if (t->follows) {
@@ -146,6 +160,11 @@ static size_t on_header_line(char *bytes, size_t size, size_t n, void *arg)
 {
         struct transfer *t = arg;
         n *= size;
+        t->lines_bytes += n;
+        if (++t->lines_seen > LINES_MAX || t->lines_bytes > LINES_MAX_BYTES) {
+                t->refusal = HEADERS_TOO_LONG;
+                return 0;
+        }
         if (t->has_head || t->is_redirecting)
                 return n;
         struct slice line = slice_from(bytes, n);
@@ -281,6 +300,7 @@ static void start_hop(struct transfer *t)
         }
         t->has_head = t->is_redirecting = t->is_paused = false;
         t->is_head_too_long = false;
+        t->lines_seen = t->lines_bytes = 0;
         t->drained = 0;
         t->error[0] = 0;
         curl_easy_reset(t->easy);

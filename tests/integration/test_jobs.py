@@ -6,7 +6,9 @@ import pytest
 
 from farhand_client import Server
 from fs_helpers import IS_SANITIZED, MIB, make, noise, outcome, send, status_kib
+from http_origin import Origin
 from test_fs_order import start, stuck_server  # pylint: disable=unused-import
+from test_http_request import HELPER, NO_PROXY, error, fetch, helper_pids
 
 # Memory that nobody accounts for
 
@@ -90,3 +92,50 @@ def test_what_a_waiting_request_takes_up_counts_and_not_only_its_text(stuck):
         let_go()
         outcome(client, change)
         assert {type(outcome(client, i)) for i in sent} == {dict, tuple}
+
+
+# Servers on the network that do not stop
+
+
+FOLDED = (b"HTTP/1.1 %d OK\r\nlocation: /%d\r\nx:" + b"a" * 90000 + b"\r\n" + b" \tb\r\n" * 1000 +
+          b"content-length: 0\r\n\r\n")
+
+
+@pytest.fixture(name="net")
+def net_server():
+    """(client, origin, the most memory that the helper has had)"""
+    if HELPER is None:
+        pytest.skip("farhand-net was not built: no libcurl")
+    with Server(env=NO_PROXY) as server, Origin() as origin, server.connect() as client:
+        fetch(client, origin.url)
+        pid = helper_pids(server.proc.pid)[0]
+        yield client, origin, lambda: status_kib(pid, "VmHWM") // 1024
+
+
+def test_folded_headers_cost_no_more_than_their_text(net):
+    client, origin, helper_mib = net
+    before = helper_mib()
+    for n in range(5):
+        origin.on(f"/{n}", lambda r, s, n=n: FOLDED % (302, n + 1))
+    origin.on("/5", lambda r, s: FOLDED % (200, 6))
+    headers = dict(fetch(client, origin.url + "/0")[1])
+    assert headers["x"] == "a" * 90000 + " b" * 1000 and headers["location"] == "/6"
+    assert helper_mib() - before < 32
+
+
+@pytest.mark.parametrize("begin, line", [
+    (b"HTTP/1.1 200 OK\r\n", b"x-%d: value\r\n"),
+    (b"", b"HTTP/1.1 103 Early Hints\r\nx-%d: value\r\n\r\n"),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"x-%d: value\r\n"),
+])
+def test_headers_without_end_are_refused(net, begin, line):
+    client, origin, helper_mib = net
+    before = helper_mib()
+
+    def answer(_request, sock):
+        sock.sendall(begin)
+        for n in range(1 << 30):
+            sock.sendall(line % n * 1000)
+    origin.on("/", answer)
+    assert error(client, origin.url, timeoutMs=20000).message.endswith(": the headers of the response are too long")
+    assert helper_mib() - before < 32
