@@ -94,7 +94,8 @@
 
 /* An HTTP head must be complete, and an idle HTTP connection must ask again, within this time. Then: closed. */
 #define LIMIT_HTTP_HEAD_MS 10000
-/* After our close frame the peer has this long to answer. Then: dropped. */
+/* After our close frame the peer has this long to answer. Then: dropped. (stdio, which has no such frame, ends when all
+ * is taken, or with its reader.) */
 #define LIMIT_CLOSE_MS 5000
 /* A resume that meets an attached session: the old connection must answer a ping within this time. */
 #define LIMIT_HALF_DEAD_MS 2000

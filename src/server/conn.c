@@ -561,11 +561,22 @@ static bool is_dead(const struct conn *c, uint64_t now_ms)
         return timeout_ms && c->asked_ms && now_ms - c->asked_ms >= timeout_ms && !is_held_back(c);
 }
 
+/* Behind the last line of stdio answers may wait that somebody takes slowly: only the end of the pipe says that nobody
+ * does, or that the server has to go. */
+static bool is_being_read(const struct conn *c)
+{
+        return c->framing == FRAMING_LINES && c->out.bytes > 0 && !c->server->is_draining;
+}
+
 static void on_timer(void *arg)
 {
         struct conn *c = arg;
         const struct config *config = c->server->config;
         uint64_t now_ms = clock_mono_ms();
+        if (c->state == CONN_CLOSING && is_being_read(c)) {
+                timer_start(c->timer, LIMIT_CLOSE_MS);
+                return;
+        }
         if (c->state == CONN_CLOSING) {
                 conn_drop(c);
                 return;

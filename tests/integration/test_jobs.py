@@ -1,11 +1,13 @@
 """Requests that wait: what they hold in memory, what they hold back, and what becomes of them when something ends."""
 
+import json
 import os
+import time
 
 import pytest
 
-from farhand_client import Server
-from fs_helpers import IS_SANITIZED, MIB, make, noise, outcome, send, status_kib
+from farhand_client import Server, Stdio
+from fs_helpers import IS_SANITIZED, MIB, b64, make, noise, outcome, send, status_kib, uri
 from http_origin import Origin
 from test_fs_order import start, stuck_server  # pylint: disable=unused-import
 from test_http_request import HELPER, NO_PROXY, error, fetch, helper_pids
@@ -139,3 +141,29 @@ def test_headers_without_end_are_refused(net, begin, line):
     origin.on("/", answer)
     assert error(client, origin.url, timeoutMs=20000).message.endswith(": the headers of the response are too long")
     assert helper_mib() - before < 32
+
+
+# Half-closed
+
+
+CLOSE_SECONDS = 5  # that a peer has to answer a close frame
+
+
+def test_answers_on_stdio_wait_for_a_slow_reader(tmp):
+    data = noise(4 * MIB)
+    make(f"{tmp}/f", data)
+    with Stdio() as stdio:
+        stdio.initialize()
+        stdio.send({"id": 1, "method": "fs/readFile", "params": {"path": uri(f"{tmp}/f")}})
+        stdio.send({"id": 2, "method": "fs/getMetadata", "params": {"path": uri(tmp)}})
+        stdio.close_stdin()
+        wanted, taken = len(b64(data)), b""
+        while len(taken) < wanted - 200000:  # all has been made, and less than the low mark waits
+            taken += os.read(stdio.proc.stdout.fileno(), 65536)
+        time.sleep(CLOSE_SECONDS + 1)  # nothing happens: that is the point
+        while more := os.read(stdio.proc.stdout.fileno(), 65536):
+            taken += more
+        answers = [json.loads(line) for line in taken.splitlines()]
+        assert {a["id"] for a in answers} == {1, 2}
+        assert next(a for a in answers if a["id"] == 1)["result"]["dataBase64"] == b64(data)
+        assert stdio.wait() == 0
