@@ -16,6 +16,7 @@
 
 /* Encoded, with the beginning of the answer in front, it is just below LIMIT_FRAME_OUT_BYTES; a multiple of three. */
 #define PIECE_BYTES (765 * KIB)
+#define ENVELOPE_BYTES 1024 /* around the content and the id, generously */
 
 struct reading {
         int fd;
@@ -31,6 +32,13 @@ static void release_reading(struct job *job)
         free(reading);
 }
 
+/* Of an answer in all, whose content has so many bytes. */
+static uint64_t answer_bytes(const struct job *job, uint64_t content)
+{
+        size_t id = job->id.is_string ? jsonw_string_max(job->id.string) : 0;
+        return base64_encoded_size((size_t)content) + ENVELOPE_BYTES + id;
+}
+
 /* Opens the file. Refuses what could not be sent: after the first byte of an answer there is no way back. */
 static int begin_reading(struct job *job, const struct fs_path *in, struct stat *ret_st, struct err *err)
 {
@@ -43,7 +51,7 @@ static int begin_reading(struct job *job, const struct fs_path *in, struct stat 
         if (ret_st->st_size > LIMIT_READ_FILE_BYTES)
                 return fsop_refuse(err, "file is too large to read: limit is %lld bytes",
                                    LIMIT_READ_FILE_BYTES);
-        if (base64_encoded_size((size_t)ret_st->st_size) + 1024 > job->max_message)
+        if (answer_bytes(job, (uint64_t)ret_st->st_size) > job->max_message)
                 return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
         return 0;
 }
@@ -74,7 +82,7 @@ static int read_piece(struct job *job, struct jsonw *w, struct err *err)
         reading->done += (size_t)n;
         bool has_more = (size_t)n == room;
         if (reading->done > (uint64_t)LIMIT_READ_FILE_BYTES ||
-            base64_encoded_size(reading->done) + 1024 > job->max_message)
+            answer_bytes(job, reading->done) > job->max_message)
                 return err_set(err, 0, -EFBIG, "file has grown while it was read");
         if (!has_more && buf_append(w->out, S("\"}")) < 0)
                 return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
