@@ -35,19 +35,22 @@ ssize_t fs_encode(struct buf *out, int fd, uint64_t offset, size_t n)
 {
         char window[WINDOW_BYTES], *to;
         size_t done = 0;
-        /* With room for what follows, so that the buffer does not grow once more for a few bytes. */
-        if (buf_reserve(out, base64_encoded_size(n) + SLACK_BYTES, &to) < 0)
-                return -EMSGSIZE;
+        /* All at once, with room for what follows, so that the buffer does not grow bit by bit. Where so much does not
+         * fit, the file may be shorter than what was asked for. */
+        int may_grow = buf_reserve(out, base64_encoded_size(n) + SLACK_BYTES, &to);
         while (done < n) {
                 size_t want = MIN(n - done, sizeof(window));
                 ssize_t r = read_full(fd, window, want, offset + done);
                 if (r < 0)
                         return r;
-                to += base64_encode(to, window, (size_t)r);
+                if (may_grow < 0 && buf_reserve(out, base64_encoded_size((size_t)r), &to) < 0)
+                        return -EMSGSIZE;
+                size_t length = base64_encode(to, window, (size_t)r);
+                buf_commit(out, length);
+                to += length;
                 done += (size_t)r;
                 if ((size_t)r < want)
                         break;
         }
-        buf_commit(out, base64_encoded_size(done));
         return (ssize_t)done;
 }

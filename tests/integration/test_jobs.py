@@ -1,12 +1,13 @@
 """Requests that wait: what they hold in memory, what they hold back, and what becomes of them when something ends."""
 
+import base64
 import json
 import os
 import time
 
 import pytest
 
-from farhand_client import Server, Stdio
+from farhand_client import RpcError, Server, Stdio
 from fs_helpers import IS_SANITIZED, MIB, b64, make, noise, outcome, send, status_kib, uri
 from http_origin import Origin
 from test_fs_order import start, stuck_server  # pylint: disable=unused-import
@@ -167,3 +168,32 @@ def test_answers_on_stdio_wait_for_a_slow_reader(tmp):
         assert {a["id"] for a in answers} == {1, 2}
         assert next(a for a in answers if a["id"] == 1)["result"]["dataBase64"] == b64(data)
         assert stdio.wait() == 0
+
+
+# Clients that read little
+
+
+LITTLE = 100 * 1000
+
+
+def test_a_small_file_of_unknown_size_fits_into_a_small_answer(server, tmp):
+    """A file of /proc says that it is empty, and a block may be asked for that is longer than the file."""
+    make(f"{tmp}/f", b"few")
+    with server.connect(init_params={"maxMessageBytes": LITTLE}) as client:
+        status = base64.b64decode(client.result(send(client, "readFile", path="/proc/self/limits"))["dataBase64"])
+        assert status.startswith(b"Limit")
+        client.result(send(client, "open", handleId="h", path=f"{tmp}/f"))
+        for _ in range(2):
+            assert client.result(send(client, "readBlock", handleId="h", offset=0, len=MIB)) == {
+                "chunk": b64(b"few"), "eof": True}
+
+
+def test_a_long_id_counts_when_a_file_comes_in_pieces(server, tmp):
+    size = 3 * MIB
+    make(f"{tmp}/f", bytes(size))
+    with server.connect(init_params={"maxMessageBytes": size // 3 * 4 + 2000}) as client:
+        assert len(client.result(send(client, "readFile", path=f"{tmp}/f"))["dataBase64"]) > size
+        client.send_json({"id": "x" * 2000, "method": "fs/readFile", "params": {"path": uri(f"{tmp}/f")}})
+        with pytest.raises(RpcError) as caught:
+            client.result("x" * 2000)
+        assert caught.value.code == -32603 and "bytes that this client reads" in caught.value.message
