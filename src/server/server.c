@@ -311,7 +311,7 @@ static void server_release(struct server *s)
 int server_run(const struct config *config)
 {
         struct err err = ERR_INIT;
-        struct server s;
+        static struct server s;   /* work that is stuck may look at it when this has returned */
         signal(SIGPIPE, SIG_IGN); /* a dead peer is an errno, not a death */
         signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
         mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
