@@ -162,8 +162,9 @@ static void on_probe(void *arg)
         struct session *session = arg;
         session->probe = timer_free(session->probe);
         struct conn *c = session->conn;
-        /* `reads` also moves when it takes bytes: a slow one that goes on is alive, one that stands still gives way. */
-        if (c && c->reads == session->probe_reads && !(c->blocks & BLOCK_ASSEMBLY)) {
+        /* `reads` also moves when it takes bytes: a slow one that goes on is alive, one that stands still gives way. Of one
+         * that we do not read, for reasons of ours, nothing is known. */
+        if (c && c->reads == session->probe_reads && !(c->blocks & (BLOCK_ASSEMBLY | BLOCK_JOBS))) {
                 log_info("half-dead connection", "session=%.13s peer=%s", session->id, session->conn->peer);
                 conn_drop(session->conn);
         }

@@ -170,6 +170,30 @@ def test_answers_on_stdio_wait_for_a_slow_reader(tmp):
         assert stdio.wait() == 0
 
 
+# Connections that are not read
+
+
+HALF_DEAD_SECONDS = 2  # that a connection has to answer when somebody else wants its session
+
+
+def test_a_connection_that_is_not_read_is_not_taken_for_dead(stuck):
+    """With so many requests waiting its answer to a ping cannot be heard."""
+    server, mount, let_go, is_held = stuck
+    with server.connect() as client:
+        change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
+        is_held("stuck")
+        sent = [send(client, "getMetadata", path="/") for _ in range(300)]
+        client.flush()
+        with pytest.raises(RpcError) as caught:
+            server.connect(resume=client.session_id)
+        assert caught.value.code == -32010
+        client.wait_ping()
+        time.sleep(HALF_DEAD_SECONDS + 0.5)  # nothing happens: that is the point
+        let_go()
+        outcome(client, change)
+        assert all(client.result(i)["isDirectory"] for i in sent)
+
+
 # Clients that read little
 
 
