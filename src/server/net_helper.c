@@ -314,6 +314,9 @@ int net_call_start(struct server *s, struct net_call *call, const struct net_cal
         struct net_helper *h = get(s);
         if (h->count >= LIMIT_HTTP_REQUESTS)
                 return dispatch_limit(err, "http requests of all connections", LIMIT_HTTP_REQUESTS);
+        /* Of calls that were cancelled the bodies are still under way, to a helper that may not read. */
+        if (h->out.bytes > LIMIT_HTTP_BODIES_BYTES || body.n > LIMIT_HTTP_BODIES_BYTES - h->out.bytes)
+                return dispatch_limit(err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
         int r = h->fd < 0 ? start(h, err) : 0;
         if (r < 0)
                 return r;

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from farhand_client import RpcError, Server, Stdio
 from fs_helpers import IS_SANITIZED, MIB, b64, make, noise, outcome, send, status_kib, uri
 from http_origin import Origin
 from test_fs_order import start, stuck_server  # pylint: disable=unused-import
-from test_http_request import HELPER, NO_PROXY, error, fetch, helper_pids
+from test_http_request import HELPER, NO_PROXY, error, fetch, helper_pids, params
 
 # Memory that nobody accounts for
 
@@ -106,10 +107,11 @@ FOLDED = (b"HTTP/1.1 %d OK\r\nlocation: /%d\r\nx:" + b"a" * 90000 + b"\r\n" + b"
 
 @pytest.fixture(name="net")
 def net_server():
-    """(client, origin, the most memory that the helper has had)"""
+    """(client, origin, the most memory that the helper has had); client.server is the server"""
     if HELPER is None:
         pytest.skip("farhand-net was not built: no libcurl")
     with Server(env=NO_PROXY) as server, Origin() as origin, server.connect() as client:
+        client.server = server
         fetch(client, origin.url)
         pid = helper_pids(server.proc.pid)[0]
         yield client, origin, lambda: status_kib(pid, "VmHWM") // 1024
@@ -142,6 +144,26 @@ def test_headers_without_end_are_refused(net, begin, line):
     origin.on("/", answer)
     assert error(client, origin.url, timeoutMs=20000).message.endswith(": the headers of the response are too long")
     assert helper_mib() - before < 32
+
+
+@pytest.mark.slow
+def test_bodies_for_a_helper_that_does_not_read_count_until_it_has_them(net):
+    """Also those of connections that have gone: their requests are cancelled, but what was said stays said."""
+    client, origin, _ = net
+    server_pid = client.server.proc.pid
+    helper = helper_pids(server_pid)[0]
+    os.kill(helper, signal.SIGSTOP)
+    try:
+        for _ in range(14):
+            with client.server.connect() as other:
+                other.request("http/request", params(origin.url, method="POST", bodyBase64=b64(bytes(40 * MIB))))
+                other.call("environment/status", timeout=30)
+                other.abort()
+        refused = client.error("http/request", params(origin.url, method="POST", bodyBase64=b64(bytes(40 * MIB))), 30)
+        assert refused.code == -32021 and refused.data["limit"] == "bytes of http bodies"
+    finally:
+        os.kill(helper, signal.SIGCONT)
+    assert fetch(client, origin.url)[0] == 200
 
 
 # Half-closed
