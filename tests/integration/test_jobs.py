@@ -125,7 +125,7 @@ def test_folded_headers_cost_no_more_than_their_text(net):
     origin.on("/5", lambda r, s: FOLDED % (200, 6))
     headers = dict(fetch(client, origin.url + "/0")[1])
     assert headers["x"] == "a" * 90000 + " b" * 1000 and headers["location"] == "/6"
-    assert helper_mib() - before < 32
+    assert IS_SANITIZED or helper_mib() - before < 32
 
 
 @pytest.mark.parametrize("begin, line", [
@@ -143,7 +143,7 @@ def test_headers_without_end_are_refused(net, begin, line):
             sock.sendall(line % n * 1000)
     origin.on("/", answer)
     assert error(client, origin.url, timeoutMs=20000).message.endswith(": the headers of the response are too long")
-    assert helper_mib() - before < 32
+    assert IS_SANITIZED or helper_mib() - before < 32
 
 
 @pytest.mark.slow
