@@ -213,12 +213,3 @@ int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *r
         *ret_st = st;
         return 0;
 }
-
-int fsop_flush(int fd)
-{
-        /* Every close flushes, not only the last. */
-        int again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        if (again < 0)
-                return 0; /* no descriptor to ask with: as good as it was */
-        return close(again) < 0 && errno != EINTR ? -errno : 0;
-}
