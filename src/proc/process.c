@@ -529,6 +529,7 @@ struct process *process_start(struct procs *ps, const struct process_request *re
                         .stderr_fd = ends.err,
                         .is_tty = req->is_tty,
                         .limits = req->limits,
+                        .wants_cgroup = true,
                 };
                 r = procs_add(ps, p, &start);
                 child_ends_close(&ends);

@@ -90,8 +90,8 @@ static void report_failed(const struct state *s, uint32_t number, enum spawn_ste
 
 /* ---- starting ---- */
 
-/* A leaf costs a tenth of a start, so it is made for those who need it or ask for it. Who only asks does without when
- * there is none to be had; then we look once, not each time. */
+/* For those who need it or ask for it. Who only asks does without when there is none to be had; then we look once, not each
+ * time. */
 static int leaf_make(struct state *s, struct keeper *k, const struct spawn_order *order)
 {
         k->order.needs_leaf = order->tree.memory_bytes > 0 || order->tree.processes > 0;

@@ -333,6 +333,7 @@ int fs_read_block_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_string(&d, "handleId", &in->handle_id);
         decode_u64(&d, "offset", &in->offset);
         decode_u64(&d, "len", &in->len);
+        decode_file_sandbox(&d);
         return decode_end(&d);
 }
 
@@ -346,6 +347,7 @@ int fs_write_block_decode(struct arena *a, const struct json_doc *doc, const str
         decode_string(&d, "handleId", &in->handle_id);
         decode_u64(&d, "offset", &in->offset);
         decode_base64(&d, "chunk", &in->chunk);
+        decode_file_sandbox(&d);
         return decode_end(&d);
 }
 
@@ -357,6 +359,7 @@ int fs_close_decode(struct arena *a, const struct json_doc *doc, const struct js
 
         decode_begin(&d, a, doc, params, "FsCloseParams", err);
         decode_string(&d, "handleId", &in->handle_id);
+        decode_file_sandbox(&d);
         decode_own_members(&d);
         decode_bool_or(&d, "sync", false, &in->sync);
         return decode_end(&d);
