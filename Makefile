@@ -48,8 +48,7 @@ valgrind:
 	@scripts/run-tests --valgrind build
 
 # REFERENCE=/path/to/codex measures the reference server beside ours; ARGS="--quick" and others: build/bench --help.
-bench:
-	@scripts/setup build
+bench: static
 	@scripts/build build
 	@exec build/bench $(ARGS)
 
@@ -59,6 +58,7 @@ install:
 	@DESTDIR='$(DESTDIR)' meson install -C build --strip
 
 static:
+	@scripts/setup build
 	@scripts/build build/static -Dstatic=true -Dtests=false
 	@strip build/static/farhand
 	@scripts/check-size build/static/farhand $(STATIC_MAX_BYTES)

@@ -243,7 +243,7 @@ static void report(struct keeping *s, const struct spawn_report *what)
 
 static uint32_t met(const struct keeper *k)
 {
-        uint32_t events = k->leaf_fd >= 0 ? cgroup_leaf_events(k->leaf_fd) : 0;
+        uint32_t events = k->order.needs_leaf ? cgroup_leaf_events(k->leaf_fd) : 0;
         return (events & CGROUP_MEMORY ? SPAWN_MET_MEMORY : 0u) |
                (events & CGROUP_PIDS ? SPAWN_MET_PROCESSES : 0u);
 }
