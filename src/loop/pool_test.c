@@ -233,3 +233,41 @@ TEST(work_that_is_submitted_at_the_end_is_cancelled_and_makes_no_thread)
                 close(first.said[1]);
         }
 }
+
+/* Lingering or not, nothing is lost and nothing comes twice. */
+TEST(work_comes_back_once_whoever_lingers)
+{
+        enum { COUNT = 20000 };
+        struct rig r;
+        rig_open(&r, 4);
+        for (int i = 0; i < COUNT; i++) {
+                struct item it = ITEM;
+                r.wanted = 1;
+                pool_submit(r.pool, &it.work);
+                if (i % 3 == 0)
+                        (void)pool_linger(r.pool);
+                if (i % 7 == 0)
+                        usleep(60); /* so that lingerers give up, now and then */
+                while (r.wanted > 0)
+                        (void)uv_run(&r.loop.uv, UV_RUN_ONCE);
+                ok(pthread_equal(it.done_on, pthread_self()));
+        }
+        rig_close(&r);
+}
+
+TEST(two_pieces_of_work_are_not_lingered_for)
+{
+        struct rig r;
+        rig_open(&r, 4);
+        struct item stuck = ITEM, other = ITEM;
+        ok(pipe(stuck.gate) == 0);
+        pool_submit(r.pool, &stuck.work);
+        pool_submit(r.pool, &other.work);
+        ok(!pool_linger(r.pool));
+        wait_done(&r, 1);
+        ok(write(stuck.gate[1], "x", 1) == 1);
+        wait_done(&r, 1);
+        close(stuck.gate[0]);
+        close(stuck.gate[1]);
+        rig_close(&r);
+}
