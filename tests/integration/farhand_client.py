@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -29,6 +30,10 @@ from websockets.uri import parse_uri
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.path.abspath(os.environ.get("FARHAND_BIN") or os.path.join(REPO, "build", "farhand"))
+
+with open(BIN, "rb") as binary:
+    # Or run by valgrind: then it is a script. Either way its memory and its pace say nothing about the server.
+    IS_SANITIZED = bool(re.search(rb"__asan_init|exec valgrind", binary.read()))
 
 DEFAULT_ENV = {"PATH": "/usr/bin:/bin"}
 SANITIZER_MARKS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "UndefinedBehaviorSanitizer")

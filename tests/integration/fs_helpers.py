@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 import farhand_client
-from farhand_client import BIN, RpcError, Server
+from farhand_client import BIN, IS_SANITIZED, RpcError, Server
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -36,8 +36,6 @@ HAS_LINK = (-32600, "path contains a symbolic link")
 
 PATH_MEMBERS = ("path", "sourcePath", "destinationPath")
 
-with open(BIN, "rb") as binary:
-    IS_SANITIZED = b"__asan_init" in binary.read()
 
 IS_ROOT = os.getuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="makes mounts or changes users: needs root")

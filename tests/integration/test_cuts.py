@@ -18,10 +18,8 @@ import time
 import pytest
 
 from cutting_proxy import KINDS, CuttingProxy
-from farhand_client import BIN, DEFAULT_ENV, PATIENCE, RawSocket, Server
+from farhand_client import DEFAULT_ENV, IS_SANITIZED, PATIENCE, RawSocket, Server
 
-with open(BIN, "rb") as binary:
-    IS_SANITIZED = b"__asan_init" in binary.read()
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 IS_FULL = IS_SOAK or not IS_SANITIZED
 # The default run is the same every time; a soak is another one each time, and says which.

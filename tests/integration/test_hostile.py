@@ -18,14 +18,12 @@ import time
 
 import pytest
 
-from farhand_client import BIN, DEFAULT_ENV, PATIENCE, RawSocket, RpcError, Server, pid_gone, wait_until
+from farhand_client import DEFAULT_ENV, IS_SANITIZED, PATIENCE, RawSocket, RpcError, Server, pid_gone, wait_until
 
 KIB = 1024
 MIB = 1024 * KIB
 UP = RawSocket.upgrade_request
 
-with open(BIN, "rb") as binary:
-    IS_SANITIZED = b"__asan_init" in binary.read()
 
 
 def status_kib(pid, name):

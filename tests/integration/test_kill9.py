@@ -13,10 +13,8 @@ import uuid
 
 import pytest
 
-from farhand_client import BIN, PATIENCE, Closed, RawSocket, Server, pid_alive, pid_gone, wait_until
+from farhand_client import IS_SANITIZED, PATIENCE, Closed, RawSocket, Server, pid_alive, pid_gone, wait_until
 
-with open(BIN, "rb") as binary:
-    IS_SANITIZED = b"__asan_init" in binary.read()
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 IS_FULL = IS_SOAK or not IS_SANITIZED
 # The default run is the same every time; a soak is another one each time, and says which.

@@ -23,13 +23,12 @@ import time
 import pytest
 
 import farhand_client
-from farhand_client import BIN, DEFAULT_ENV, PATIENCE, REPO, Client, RawSocket, RpcError, Server, wait_until
+from farhand_client import (BIN, DEFAULT_ENV, IS_SANITIZED, PATIENCE, REPO, Client, RawSocket, RpcError, Server,
+                            wait_until)
 
 KIB = 1024
 BOTH = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
 
-with open(BIN, "rb") as binary:
-    IS_SANITIZED = b"__asan_init" in binary.read()
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 IS_FULL = IS_SOAK or not IS_SANITIZED
 
