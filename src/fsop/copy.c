@@ -115,7 +115,7 @@ static int copy_link(int from, const char *from_name, int to, const char *to_nam
         char target[PATH_MAX];
         ssize_t n = readlinkat(from, from_name, target, sizeof(target) - 1);
         if (n < 0)
-                return -errno;
+                return errno == EINVAL ? -ENOENT : -errno; /* it was a link a moment ago: that one has gone */
         target[n] = '\0';
         return symlinkat(target, to, to_name) < 0 ? -errno : 0;
 }
