@@ -2,37 +2,22 @@
  *
  * One mutex guards both queues; it is held for a few instructions. The loop is told of finished work with an eventfd of
  * our own and not with uv_async_t: there the loop spins until the thread that woke it has come back from doing so, and a
- * thread that the loop has pushed off its core does not come back for a while. The first thread is made with the pool and
- * stays, so that there is always somebody; the others come when all are busy and go after a while without work.
- *
- * To wake who sleeps on another processor takes longer than to read a small file. So a thread without work looks for some,
- * awake, for a moment before it sleeps, and the loop does so for the end of the only work that is under way. Both give up
- * for a while when that was in vain.
+ * thread that the loop has pushed off its core does not come back for a while. The first thread is made with the pool and stays, so
+ * that there is always somebody; the others come when all are busy and go after a while without work.
  */
 #include "loop/pool.h"
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
 #define STACK_BYTES (512 * 1024)
 #define IDLE_SECONDS 10
-#define LINGER_US 50
-#define LINGER_LOOKS 64       /* between two looks at the clock */
-#define LINGER_SKIPS_MAX 255u /* times that nobody lingers, after many in vain */
-
-/* Whether to linger: after n times in vain not for a while, twice as long each time. */
-struct patience {
-        unsigned skips, skips_next;
-};
 
 struct pool {
         int finished_signal; /* an eventfd */
@@ -42,67 +27,16 @@ struct pool {
         pthread_mutex_t lock;
         pthread_cond_t has_work;
         pthread_cond_t thread_ended;
-        struct list waiting;                       /* work::link */
-        struct list finished;                      /* work::link */
-        atomic_uint waiting_count, finished_count; /* changed with the lock, looked at without */
+        struct list waiting;  /* work::link */
+        struct list finished; /* work::link */
+        unsigned waiting_count;
         unsigned threads, idle;
         bool is_ending;
-
-        bool may_linger;        /* there is another processor */
-        bool has_lingerer;      /* a thread: it needs no signal */
-        bool is_loop_lingering; /* it needs none either */
-        struct patience thread_patience;
-        struct patience loop_patience; /* this and the next are the loop's own */
-        unsigned under_way;            /* submitted and not handed over */
 };
-
-static bool has_patience(struct patience *p)
-{
-        if (p->skips == 0)
-                return true;
-        p->skips--;
-        return false;
-}
-
-static void patience_learn(struct patience *p, bool was_met)
-{
-        p->skips = p->skips_next = was_met ? 0 : MIN(2 * p->skips_next + 1, LINGER_SKIPS_MAX);
-}
-
-/* Looks, awake, until there is something or the moment is over. */
-static bool linger(atomic_uint *count)
-{
-        uint64_t began_us = clock_mono_us();
-        do {
-                for (int i = 0; i < LINGER_LOOKS; i++) {
-                        if (atomic_load_explicit(count, memory_order_relaxed) > 0)
-                                return true;
-#if defined(__x86_64__)
-                        __builtin_ia32_pause();
-#endif
-                }
-        } while (clock_mono_us() - began_us < LINGER_US);
-        return false;
-}
-
-/* A thread that has run out of work. The lock is held, but not while it lingers. */
-static void thread_linger(struct pool *p)
-{
-        if (!p->may_linger || p->has_lingerer || p->is_ending || !list_is_empty(&p->waiting) ||
-            !has_patience(&p->thread_patience))
-                return;
-        p->has_lingerer = true;
-        pthread_mutex_unlock(&p->lock);
-        bool was_met = linger(&p->waiting_count);
-        pthread_mutex_lock(&p->lock);
-        p->has_lingerer = false;
-        patience_learn(&p->thread_patience, was_met);
-}
 
 /* The next work, or NULL when this thread has to go. The lock is held; the thread counts as idle. */
 static struct work *next_work(struct pool *p)
 {
-        thread_linger(p);
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += IDLE_SECONDS;
@@ -136,8 +70,7 @@ static void *thread_main(void *arg)
                 p->idle++; /* before the loop hears of it: its next work needs no other thread */
                 bool is_first = list_is_empty(&p->finished);
                 list_append(&p->finished, &w->link);
-                p->finished_count++;
-                if (is_first && !p->is_ending && !p->is_loop_lingering) {
+                if (is_first && !p->is_ending) {
                         pthread_mutex_unlock(&p->lock); /* the first thing that the loop wants is the lock */
                         must(eventfd_write(p->finished_signal, 1) == 0);
                         pthread_mutex_lock(&p->lock);
@@ -178,32 +111,12 @@ static void hand_over(struct pool *p)
         while ((w = list_first(&p->finished, struct work, link))) {
                 list_remove(&w->link);
                 list_append(&batch, &w->link);
-                p->finished_count--;
-                p->under_way--;
         }
         pthread_mutex_unlock(&p->lock);
         while ((w = list_first(&batch, struct work, link))) {
                 list_remove(&w->link);
                 w->done(w);
         }
-}
-
-bool pool_linger(struct pool *p)
-{
-        if (!p->may_linger || p->under_way != 1 || !has_patience(&p->loop_patience))
-                return false;
-        pthread_mutex_lock(&p->lock);
-        p->is_loop_lingering = true;
-        pthread_mutex_unlock(&p->lock);
-        (void)linger(&p->finished_count);
-        pthread_mutex_lock(&p->lock);
-        p->is_loop_lingering = false; /* who finishes now gives a signal again */
-        bool was_met = !list_is_empty(&p->finished);
-        pthread_mutex_unlock(&p->lock);
-        patience_learn(&p->loop_patience, was_met);
-        if (was_met)
-                hand_over(p);
-        return was_met;
 }
 
 static void on_finished(void *arg, UNUSED unsigned events)
@@ -237,9 +150,6 @@ int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err
         pthread_cond_init(&p->has_work, &attr);
         pthread_cond_init(&p->thread_ended, &attr);
         pthread_condattr_destroy(&attr);
-        cpu_set_t processors;
-        p->may_linger =
-                sched_getaffinity(0, sizeof(processors), &processors) == 0 && CPU_COUNT(&processors) > 1;
         int r = make_signal(p, l);
         pthread_mutex_lock(&p->lock);
         if (r == 0)
@@ -261,15 +171,12 @@ void pool_submit(struct pool *p, struct work *w)
         pthread_mutex_lock(&p->lock);
         list_append(&p->waiting, &w->link);
         p->waiting_count++;
-        p->under_way++;
-        bool is_awaited = p->has_lingerer && p->waiting_count == 1;
         /* When no thread can be had the work waits for one that is there. One that came at the end would find the pool
          * freed: what is submitted then is only cancelled. */
         if (p->waiting_count > p->idle && p->threads < p->max_threads && !p->is_ending)
                 (void)add_thread(p);
         pthread_mutex_unlock(&p->lock);
-        if (!is_awaited)
-                pthread_cond_signal(&p->has_work);
+        pthread_cond_signal(&p->has_work);
 }
 
 static void free_pool(struct pool *p)
@@ -291,7 +198,6 @@ static bool cancel_waiting(struct pool *p)
                 p->waiting_count--;
                 w->is_cancelled = true;
                 list_append(&p->finished, &w->link);
-                p->finished_count++;
         }
         bool has_some = !list_is_empty(&p->finished);
         pthread_mutex_unlock(&p->lock);

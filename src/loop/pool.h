@@ -24,7 +24,3 @@ NODISCARD int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, 
 bool pool_free(struct pool *p, uint64_t wait_ms);
 
 void pool_submit(struct pool *p, struct work *w);
-
-/* At the end of a turn: when one piece of work is under way that may be done in a moment, waits for it, awake, for 50 us at
- * most. True when it was, and `done` has been called. */
-bool pool_linger(struct pool *p);

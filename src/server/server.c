@@ -27,19 +27,12 @@
 /* What a turn has allocated and freed is kept for the next one, instead of being given back and asked for again. */
 #define HEAP_KEPT_BYTES (1 * MIB)
 
-static void flush_all(struct server *s)
+static void flush_all(void *arg)
 {
+        struct server *s = arg;
         struct conn *c;
         while ((c = list_first(&s->dirty, struct conn, dirty_link)))
                 conn_flush(c);
-}
-
-static void on_turn_end(void *arg)
-{
-        struct server *s = arg;
-        flush_all(s);
-        if (s->pool && pool_linger(s->pool))
-                flush_all(s);
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
@@ -265,7 +258,7 @@ static int server_init(struct server *s, const struct config *config, struct err
         int r = loop_init(&s->loop, err);
         if (r < 0)
                 return r;
-        loop_on_turn_end(&s->loop, on_turn_end, s);
+        loop_on_turn_end(&s->loop, flush_all, s);
         r = procs_init(&s->procs, &s->loop, config->output_chunk_bytes,
                        config->retained_output_bytes_per_process, err);
         if (r < 0)

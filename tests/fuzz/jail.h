@@ -204,11 +204,6 @@ static void free_pool(uv_handle_t *handle)
         free(container_of((uv_async_t *)handle, struct pool, alive));
 }
 
-bool pool_linger(UNUSED struct pool *p)
-{
-        return false;
-}
-
 bool pool_free(struct pool *p, UNUSED uint64_t wait_ms)
 {
         while (pool_tell(p))

@@ -110,11 +110,6 @@ static bool pool_tell(struct pool *p, size_t n)
         return w != NULL;
 }
 
-bool pool_linger(UNUSED struct pool *p)
-{
-        return false;
-}
-
 /* What has not run never will; everybody is told. */
 bool pool_free(struct pool *p, UNUSED uint64_t wait_ms)
 {
