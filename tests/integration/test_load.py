@@ -23,8 +23,8 @@ import time
 import pytest
 
 import farhand_client
-from farhand_client import (BIN, DEFAULT_ENV, IS_SANITIZED, PATIENCE, REPO, Client, RawSocket, RpcError, Server,
-                            wait_until)
+from farhand_client import (BIN, DEFAULT_ENV, IS_SANITIZED, IS_VALGRIND, PATIENCE, REPO, Client, RawSocket, RpcError,
+                            Server, wait_until)
 
 KIB = 1024
 BOTH = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
@@ -484,6 +484,8 @@ def test_5000_idle_connections_and_500_processes():
 @pytest.fixture
 def wrapped(monkeypatch, tmp):
     """A function that starts a server behind a command, such as `prlimit --nofile=64:64`."""
+    if IS_VALGRIND:
+        pytest.skip("limits would be those of valgrind")
     servers = contextlib.ExitStack()
     os.chmod(tmp, 0o755)
 
