@@ -217,7 +217,8 @@ def spawner_rounds(count, seed, marks):
                 heirs = run_by(successor, roots)
                 assert not (was_grown and heirs)
                 for process_id in heirs:
-                    assert client.call("process/terminate", {"processId": process_id}, 20) == {"running": True}
+                    running = client.call("process/terminate", {"processId": process_id}, 20)["running"]
+                    assert running or process_id == "t: left behind", "only that one ends by itself"
                 for process_id in roots:
                     grove.wait_ended(process_id)
                 assert client.run(["/bin/echo", "on"], 20) == (b"on\n", b"", 0)
