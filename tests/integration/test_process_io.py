@@ -463,14 +463,21 @@ def test_all_byte_values_pass_a_raw_terminal(client):
 
 
 def test_terminal_output_is_joined_and_complete(client):
+    """The kernel hands a terminal's output over in pieces of at most 4095 bytes, and moves the next piece up by a
+    thread of its own: whether two pieces are there together is up to that thread, so a few runs may show none."""
     size = 2_000_000
-    client.run(["/bin/sh", "-c", f"stty raw; head -c {size} /dev/zero | tr '\\000' x"], process_id="t", tty=True,
-               timeout=30)
-    sizes = [len(data) for _, data in chunks_of(client, "t")]
-    assert client.output("t") == b"x" * size
-    assert max(sizes) <= CHUNK_MAX
-    assert max(sizes) > 4096, "pieces of 4 KiB that are there together are one chunk"
-    client.check_seq("t")
+    largest = 0
+    for n in range(20):
+        name = f"t{n}"
+        client.run(["/bin/sh", "-c", f"stty raw; head -c {size} /dev/zero | tr '\\000' x"], process_id=name,
+                   tty=True, timeout=30)
+        assert client.output(name) == b"x" * size
+        client.check_seq(name)
+        largest = max(len(data) for _, data in chunks_of(client, name))
+        assert largest <= CHUNK_MAX
+        if largest > 4096:
+            break
+    assert largest > 4096, "pieces of 4 KiB that are there together are one chunk"
 
 
 def test_a_lone_keystroke_is_not_delayed(client):
