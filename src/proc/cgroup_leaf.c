@@ -1,7 +1,7 @@
 /* cgroup_leaf: what a keeper does with its leaf; see cgroup.h. Raw system calls only. */
 #include "proc/cgroup.h"
 
-#include "proc/sys.h"
+#include "base/sys.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 #include "proc/keeper.h"
 
 #include "proc/spawn.h"
-#include "proc/sys.h"
+#include "base/sys.h"
 #include "proc/tree.h"
 
 #include <errno.h>

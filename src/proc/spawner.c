@@ -17,7 +17,7 @@
 #include "proc/slot.h"
 #include "proc/spawn.h"
 #include "proc/spawn_msg.h"
-#include "proc/sys.h"
+#include "base/sys.h"
 #include "proc/tree.h"
 
 #include <errno.h>

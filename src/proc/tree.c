@@ -2,7 +2,7 @@
  * stack is there to be used, and a mapping made here would stay when the keeper is killed in the middle. */
 #include "proc/tree.h"
 
-#include "proc/sys.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <string.h>

@@ -169,7 +169,7 @@ static inline long sys_clone3_run(const struct sys_clone_args *args)
 }
 
 #else
-#error "proc/sys.h knows x86-64 and aarch64"
+#error "base/sys.h knows x86-64 and aarch64"
 #endif
 
 #define SYS_ARG(x) ((long)(x))
