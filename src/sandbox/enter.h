@@ -1,0 +1,49 @@
+/* enter: carries a plan out, in the process that will be the command's init or the command itself.
+ *
+ * All of it runs between clone and execve, in memory that may be somebody else's (base/sys.h): raw system calls, no heap,
+ * nothing but the image. Everything is done on descriptors: what is mounted was opened without following links and
+ * compared with what the plan saw.
+ *
+ * In this order: enter_ids, enter_network, enter_view in the new namespaces; enter_confine last before execve.
+ */
+#pragma once
+
+#include "sandbox/image.h"
+
+enum enter_step {
+        ENTER_NONE,
+        ENTER_IDS,
+        ENTER_NETWORK,
+        ENTER_MOUNT, /* of the operation `op`, or of the view as a whole */
+        ENTER_DEV,
+        ENTER_PROC,
+        ENTER_CAPABILITIES,
+        ENTER_LANDLOCK,
+        ENTER_SECCOMP,
+        ENTER_STUB, /* `op` is its number */
+        ENTER_STEPS,
+};
+
+#define ENTER_NO_OP UINT32_MAX
+
+struct enter_failure {
+        uint32_t step;
+        int32_t os_errno;
+        uint32_t op;
+};
+
+/* CLONE_NEW* flags for the process that enters. */
+NODISCARD uint64_t enter_flags(const struct image *i);
+
+/* Each 0, or -errno with *ret filled. */
+NODISCARD int enter_ids(const struct image *i, struct enter_failure *ret);
+NODISCARD int enter_network(struct enter_failure *ret);
+/* *ret_ruleset is Landlock's, or -1. The caller's root and working directory are the new root afterwards. */
+NODISCARD int enter_view(const struct image *i, int *ret_ruleset, struct enter_failure *ret);
+/* No capability, no new privileges, Landlock and the filter. */
+NODISCARD int enter_confine(const struct image *i, int ruleset, struct enter_failure *ret);
+/* The init's part of it: no capability, and nobody looks into its memory. */
+NODISCARD int enter_harden(struct enter_failure *ret);
+
+/* "mount", "proc", …: for error.data; a literal. */
+NODISCARD const char *enter_step_name(uint32_t step);

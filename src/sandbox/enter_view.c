@@ -1,0 +1,411 @@
+/* enter_view: builds what the command sees of the file system, and makes it the root. See enter.h.
+ *
+ * The new root is put on top of the old one, and everything is mounted into it by descriptors: sources are looked up from
+ * the old root, targets from the new one, neither through a link. The old root is let go last. All mounts are private:
+ * what the machine mounts later does not appear, writable, in here.
+ */
+#include "sandbox/enter.h"
+#include "sandbox/landlock.h"
+#include "sandbox/sys_mount.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#define ATTR_TREE (SYS_ATTR_NOSUID | SYS_ATTR_NODEV)
+
+struct view {
+        const struct image *image;
+        int old, root, dev, lids, ruleset;
+};
+
+/* What lies on what is denied, or must not come into being. */
+enum lid { LID_NO_DIRECTORY, LID_NO_FILE, LID_EMPTY_DIRECTORY, LID_EMPTY_FILE };
+static const char *const lid_names[] = { "a", "b", "c", "d" };
+
+static int fail(struct enter_failure *ret, enum enter_step step, uint32_t op, long r)
+{
+        *ret = (struct enter_failure){ .step = step, .os_errno = (int32_t)-r, .op = op };
+        return (int)r;
+}
+
+/* ---- small file systems ---- */
+
+static int tmpfs_make(const char *mode, const char *bytes, const char *inodes, unsigned attributes)
+{
+        int fs = sys_fsopen("tmpfs");
+        if (fs < 0)
+                return fs;
+        int r = sys_fsconfig_text(fs, "mode", mode);
+        if (r == 0)
+                r = sys_fsconfig_text(fs, "size", bytes);
+        if (r == 0)
+                r = sys_fsconfig_text(fs, "nr_inodes", inodes);
+        if (r == 0)
+                r = sys_fsconfig_create(fs);
+        if (r == 0)
+                r = sys_fsmount(fs, attributes);
+        sys_close(fs);
+        return r;
+}
+
+static int fs_make(const char *type, const char *key, const char *value, unsigned attributes)
+{
+        int fs = sys_fsopen(type);
+        if (fs < 0)
+                return fs;
+        int r = key ? sys_fsconfig_text(fs, key, value) : 0;
+        if (r == 0)
+                r = sys_fsconfig_create(fs);
+        if (r == 0)
+                r = sys_fsmount(fs, attributes);
+        sys_close(fs);
+        return r;
+}
+
+/* Attaches and closes; a negative tree passes through. */
+static int attach(int tree, int dir, const char *path)
+{
+        if (tree < 0)
+                return tree;
+        int r = sys_tree_attach(tree, dir, path);
+        sys_close(tree);
+        return r;
+}
+
+/* ---- the root ---- */
+
+static bool needs_lids(const struct image *i)
+{
+        const struct image_op *ops = image_at(i, i->ops);
+        for (uint32_t n = 0; n < i->op_count; n++)
+                if (ops[n].kind == PLAN_HIDE || ops[n].kind == PLAN_COVER)
+                        return true;
+        return false;
+}
+
+static int lids_make(struct view *v)
+{
+        int fs = tmpfs_make("0700", "64k", "16", ATTR_TREE);
+        if (fs < 0)
+                return fs;
+        v->lids = fs;
+        int r = sys_mkdirat(fs, lid_names[LID_NO_DIRECTORY], 0);
+        if (r == 0)
+                r = sys_touchat(fs, lid_names[LID_NO_FILE], 0);
+        if (r == 0)
+                r = sys_mkdirat(fs, lid_names[LID_EMPTY_DIRECTORY], 0555);
+        if (r == 0)
+                r = sys_touchat(fs, lid_names[LID_EMPTY_FILE], 0444);
+        if (r == 0)
+                r = sys_mount_seal(fs);
+        /* Only what is mounted can be copied. It goes with the old root. */
+        return r == 0 ? sys_tree_attach(fs, v->old, "") : r;
+}
+
+static int root_make(struct view *v)
+{
+        if (v->image->root == PLAN_ROOT_EMPTY) {
+                v->root = tmpfs_make("0755", "16m", "65536", ATTR_TREE);
+                return v->root < 0 ? v->root : 0;
+        }
+        v->root = sys_tree_copy(v->old, "");
+        if (v->root < 0)
+                return v->root;
+        uint64_t attributes = v->image->root == PLAN_ROOT_READ ? ATTR_TREE | SYS_ATTR_RDONLY : ATTR_TREE;
+        return sys_tree_set(v->root, attributes);
+}
+
+static int view_begin(struct view *v)
+{
+        int r = (int)sys6(SYS_mount, 0, SYS_ARG("/"), 0, SYS_MS_REC | SYS_MS_PRIVATE, 0, 0);
+        if (r < 0)
+                return r;
+        v->old = sys_open("/", O_PATH | O_DIRECTORY);
+        if (v->old < 0)
+                return v->old;
+        r = root_make(v);
+        if (r == 0 && needs_lids(v->image))
+                r = lids_make(v);
+        return r == 0 ? sys_tree_attach(v->root, v->old, "") : r;
+}
+
+/* The old root is on top of the new one then, and is let go. */
+static int view_end(struct view *v)
+{
+        int r = v->image->root == PLAN_ROOT_EMPTY ? sys_mount_seal(v->root) : 0;
+        if (r == 0)
+                r = (int)sys_call1(SYS_fchdir, v->root);
+        if (r == 0)
+                r = (int)sys_call2(SYS_pivot_root, ".", ".");
+        if (r == 0)
+                r = (int)sys_call2(SYS_umount2, ".", SYS_MNT_DETACH);
+        return r == 0 ? (int)sys_call1(SYS_chdir, "/") : r;
+}
+
+/* ---- /dev and /proc ---- */
+
+static int dev_node(struct view *v, const char *from, const char *name)
+{
+        int source = sys_open_beneath(v->old, from, O_PATH | O_NOFOLLOW);
+        if (source == -ENOENT)
+                return 0; /* the machine has none */
+        if (source < 0)
+                return source;
+        int tree = sys_tree_copy(source, "");
+        sys_close(source);
+        if (tree < 0)
+                return tree;
+        int r = sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC);
+        if (r == 0)
+                r = sys_touchat(v->dev, name, 0444);
+        if (r < 0) {
+                sys_close(tree);
+                return r;
+        }
+        return attach(tree, v->dev, name);
+}
+
+static int dev_links(struct view *v)
+{
+        static const char *const links[][2] = {
+                { "/proc/self/fd", "fd" },       { "/proc/self/fd/0", "stdin" },
+                { "/proc/self/fd/1", "stdout" }, { "/proc/self/fd/2", "stderr" },
+                { "pts/ptmx", "ptmx" },
+        };
+        int r = 0;
+        for (size_t n = 0; r == 0 && n < ARRAY_LEN(links); n++)
+                r = sys_symlinkat(links[n][0], v->dev, links[n][1]);
+        return r;
+}
+
+static int dev_make(struct view *v)
+{
+        static const char *const nodes[][2] = {
+                { "dev/null", "null" },     { "dev/zero", "zero" },       { "dev/full", "full" },
+                { "dev/random", "random" }, { "dev/urandom", "urandom" }, { "dev/tty", "tty" },
+        };
+        if (v->image->root == PLAN_ROOT_EMPTY) {
+                int made = sys_mkdirat(v->root, "dev", 0755);
+                if (made < 0 && made != -EEXIST)
+                        return made;
+        }
+        v->dev = tmpfs_make("0755", "1m", "256", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC);
+        int r = v->dev < 0 ? v->dev : sys_tree_attach(v->dev, v->root, "dev");
+        for (size_t n = 0; r == 0 && n < ARRAY_LEN(nodes); n++)
+                r = dev_node(v, nodes[n][0], nodes[n][1]);
+        if (r == 0)
+                r = dev_links(v);
+        if (r == 0)
+                r = sys_mkdirat(v->dev, "shm", 0755);
+        if (r == 0)
+                r = attach(tmpfs_make("1777", "64m", "8192", SYS_ATTR_NOSUID | SYS_ATTR_NODEV), v->dev,
+                           "shm");
+        if (r == 0)
+                r = sys_mkdirat(v->dev, "pts", 0755);
+        if (r == 0)
+                r = attach(fs_make("devpts", "ptmxmode", "0666", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC), v->dev,
+                           "pts");
+        /* The command's terminal is of the machine's pts, which is not here: this is the name that ttyname finds. */
+        if (r == 0 && v->image->tty)
+                r = dev_node(v, image_at(v->image, v->image->tty), "console");
+        return r;
+}
+
+/* Its own, of its own processes. The knobs of the machine in it belong to uid 0, and ask for no capability. */
+static int proc_make(struct view *v)
+{
+        static const char *const knobs[] = { "sys",  "irq",  "bus",    "fs",   "sysrq-trigger",
+                                             "acpi", "scsi", "driver", "mtrr", "timer_list" };
+        if (v->image->root == PLAN_ROOT_EMPTY) {
+                int made = sys_mkdirat(v->root, "proc", 0555);
+                if (made < 0 && made != -EEXIST)
+                        return made;
+        }
+        int proc = fs_make("proc", NULL, NULL, SYS_ATTR_NOSUID | SYS_ATTR_NODEV | SYS_ATTR_NOEXEC);
+        int r = proc < 0 ? proc : sys_tree_attach(proc, v->root, "proc");
+        for (size_t n = 0; r == 0 && n < ARRAY_LEN(knobs); n++) {
+                int tree = sys_tree_copy(proc, knobs[n]);
+                if (tree == -ENOENT)
+                        continue;
+                if (tree >= 0 &&
+                    (r = sys_tree_set(tree, ATTR_TREE | SYS_ATTR_RDONLY | SYS_ATTR_NOEXEC)) < 0) {
+                        sys_close(tree);
+                        break;
+                }
+                r = attach(tree, proc, knobs[n]);
+        }
+        if (r == 0 && v->ruleset >= 0)
+                r = landlock_allow(v->ruleset, v->image->landlock_abi, proc, true);
+        if (proc >= 0)
+                sys_close(proc);
+        return r;
+}
+
+/* ---- operations ---- */
+
+static bool is_same(int fd, const struct image_op *op)
+{
+        struct stat st;
+        return op->ino == 0 || (sys_fstat(fd, &st) == 0 && st.st_dev == op->dev && st.st_ino == op->ino);
+}
+
+static bool is_device_path(const char *path)
+{
+        return path[0] == 'd' && path[1] == 'e' && path[2] == 'v' && path[3] == '/';
+}
+
+static int op_bind(struct view *v, const struct image_op *op)
+{
+        const char *path = image_at(v->image, op->path);
+        int source = sys_open_beneath(v->old, path, O_PATH | O_NOFOLLOW);
+        if (source < 0)
+                return source;
+        int tree = is_same(source, op) ? sys_tree_copy(source, "") : -ESTALE;
+        sys_close(source);
+        if (tree < 0)
+                return tree;
+        uint64_t attributes = SYS_ATTR_NOSUID | (is_device_path(path) ? 0 : SYS_ATTR_NODEV) |
+                              (op->kind == PLAN_READ ? SYS_ATTR_RDONLY : 0);
+        int r = sys_tree_set(tree, attributes);
+        int target = r < 0 ? r : sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
+        r = target < 0 ? target : sys_tree_attach(tree, target, "");
+        if (r == 0 && op->kind == PLAN_WRITE && v->ruleset >= 0)
+                r = landlock_allow(v->ruleset, v->image->landlock_abi, tree, op->is_directory);
+        if (target >= 0)
+                sys_close(target);
+        sys_close(tree);
+        return r;
+}
+
+static int op_lid(struct view *v, const struct image_op *op)
+{
+        static const enum lid lids[2][2] = { { LID_NO_FILE, LID_NO_DIRECTORY },
+                                             { LID_EMPTY_FILE, LID_EMPTY_DIRECTORY } };
+        int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
+        if (target == -ENOENT && op->may_miss)
+                return 0;
+        if (target < 0)
+                return target;
+        enum lid lid = lids[op->kind == PLAN_COVER][op->is_directory];
+        int r = -ESTALE;
+        if (is_same(target, op)) {
+                int tree = sys_tree_copy(v->lids, lid_names[lid]);
+                r = attach(tree, target, "");
+        }
+        sys_close(target);
+        return r;
+}
+
+static int op_open(struct view *v, const struct image_op *op)
+{
+        int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
+        if (target < 0)
+                return target;
+        int r = is_same(target, op) ? attach(tmpfs_make("0111", "1m", "65536", ATTR_TREE), target, "")
+                                    : -ESTALE;
+        sys_close(target);
+        return r;
+}
+
+static int op_seal(struct view *v, const struct image_op *op)
+{
+        int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
+        if (target < 0)
+                return target;
+        int r = sys_mount_seal(target);
+        sys_close(target);
+        return r;
+}
+
+/* A place to mount on. In a mask nobody shall list it, in the empty root everybody may. */
+static int op_place(struct view *v, const struct image_op *op)
+{
+        const char *path = image_at(v->image, op->path);
+        char above[PATH_MAX];
+        size_t n = 0, name = 0;
+        for (; path[n] && n < sizeof(above) - 1; n++) {
+                above[n] = path[n];
+                if (path[n] == '/')
+                        name = n + 1;
+        }
+        if (path[n])
+                return -ENAMETOOLONG;
+        above[name ? name - 1 : 0] = 0;
+        int dir = name ? sys_open_beneath(v->root, above, O_PATH | O_DIRECTORY) : v->root;
+        if (dir < 0)
+                return dir;
+        struct stat st;
+        int r = sys_fstat(dir, &st);
+        if (r == 0 && op->kind == PLAN_DIRECTORY)
+                r = sys_mkdirat(dir, path + name, st.st_mode & 0777);
+        else if (r == 0 && op->kind == PLAN_FILE)
+                r = sys_touchat(dir, path + name, 0444);
+        else if (r == 0)
+                r = sys_symlinkat(image_at(v->image, op->text), dir, path + name);
+        if (name)
+                sys_close(dir);
+        return r == -EEXIST ? 0 : r;
+}
+
+static int op_run(struct view *v, const struct image_op *op)
+{
+        switch (op->kind) {
+        case PLAN_DIRECTORY:
+        case PLAN_FILE:
+        case PLAN_LINK:
+                return op_place(v, op);
+        case PLAN_READ:
+        case PLAN_WRITE:
+        case PLAN_PIN:
+                return op_bind(v, op);
+        case PLAN_HIDE:
+        case PLAN_COVER:
+                return op_lid(v, op);
+        case PLAN_OPEN:
+                return op_open(v, op);
+        case PLAN_SEAL:
+                return op_seal(v, op);
+        default:
+                return -EINVAL;
+        }
+}
+
+int enter_view(const struct image *i, int *ret_ruleset, struct enter_failure *ret)
+{
+        struct view v = { .image = i, .old = -1, .root = -1, .dev = -1, .lids = -1, .ruleset = -1 };
+        if (i->landlock_abi > 0) {
+                v.ruleset = landlock_begin(i->landlock_abi);
+                if (v.ruleset < 0)
+                        return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, v.ruleset);
+        }
+        int r = view_begin(&v);
+        if (r < 0)
+                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
+        r = dev_make(&v);
+        if (r < 0)
+                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+        r = proc_make(&v);
+        if (r < 0)
+                return fail(ret, ENTER_PROC, ENTER_NO_OP, r);
+        const struct image_op *ops = image_at(i, i->ops);
+        for (uint32_t n = 0; n < i->op_count; n++) {
+                r = op_run(&v, &ops[n]);
+                if (r < 0)
+                        return fail(ret, ENTER_MOUNT, n, r);
+        }
+        r = sys_mount_seal(v.dev);
+        if (r == 0 && v.ruleset >= 0)
+                r = landlock_allow(v.ruleset, i->landlock_abi, v.dev, true);
+        if (r < 0)
+                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+        if (i->root == PLAN_ROOT_WRITE && v.ruleset >= 0) {
+                r = landlock_allow(v.ruleset, i->landlock_abi, v.root, true);
+                if (r < 0)
+                        return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        }
+        r = view_end(&v);
+        if (r < 0)
+                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
+        *ret_ruleset = v.ruleset;
+        return 0;
+}

@@ -1,0 +1,133 @@
+/* image: see image.h. Laid out in two passes over the same code: the first counts, the second writes. */
+#include "sandbox/image.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ALIGNMENT 8
+
+/* `block` NULL: only counts. */
+struct layout {
+        char *block;
+        size_t n;
+};
+
+static uint32_t put(struct layout *l, const void *p, size_t n)
+{
+        size_t at = (l->n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (l->block && n > 0)
+                memcpy(l->block + at, p, n);
+        l->n = at + n;
+        return (uint32_t)at;
+}
+
+static uint32_t put_text(struct layout *l, struct slice s)
+{
+        if (l->block) {
+                memcpy(l->block + l->n, s.p, s.n);
+                l->block[l->n + s.n] = 0;
+        }
+        l->n += s.n + 1;
+        return (uint32_t)(l->n - s.n - 1);
+}
+
+/* No operation is on the root itself. */
+static struct slice relative(struct slice path)
+{
+        return slice_from(path.p + 1, path.n - 1);
+}
+
+static void lay_ops(struct layout *l, const struct plan *p, struct image *image)
+{
+        struct image_op op = { 0 };
+        image->op_count = (uint32_t)p->op_count;
+        image->ops = put(l, NULL, 0);
+        for (size_t i = 0; i < p->op_count; i++)
+                (void)put(l, &op, sizeof(op));
+        for (size_t i = 0; i < p->op_count; i++) {
+                const struct plan_op *from = &p->ops[i];
+                op = (struct image_op){
+                        .kind = (uint16_t)from->kind,
+                        .is_directory = from->is_directory,
+                        .may_miss = from->may_miss,
+                        .path = put_text(l, relative(from->path)),
+                        .text = put_text(l, from->text),
+                        .dev = from->dev,
+                        .ino = from->ino,
+                };
+                if (l->block)
+                        memcpy(l->block + image->ops + i * sizeof(op), &op, sizeof(op));
+        }
+}
+
+static void lay_stubs(struct layout *l, const struct plan *p, struct image *image)
+{
+        struct image_stub stub = { 0 };
+        image->stub_count = (uint32_t)p->stub_count;
+        image->stubs = put(l, NULL, 0);
+        for (size_t i = 0; i < p->stub_count; i++)
+                (void)put(l, &stub, sizeof(stub));
+        for (size_t i = 0; i < p->stub_count; i++) {
+                const struct plan_stub *from = &p->stubs[i];
+                size_t name = from->path.n;
+                while (from->path.p[name - 1] != '/')
+                        name--;
+                stub = (struct image_stub){
+                        .path = put_text(l, from->path),
+                        .is_directory = from->is_directory,
+                        .fd = -1,
+                        .parent_dev = from->dev,
+                        .parent_ino = from->ino,
+                };
+                stub.name = stub.path + (uint32_t)name;
+                if (l->block)
+                        memcpy(l->block + image->stubs + i * sizeof(stub), &stub, sizeof(stub));
+        }
+}
+
+static void lay(struct layout *l, const struct plan *p, const struct image_extra *extra)
+{
+        uid_t uid = geteuid();
+        struct image image = {
+                .has_view = p->has_view,
+                .has_network = p->has_network,
+                .root = p->root,
+                .needs_user = p->has_view || uid != 0,
+                .uid = uid,
+                .gid = getegid(),
+                .landlock_abi = p->has_view ? (uint32_t)extra->landlock_abi : 0,
+        };
+        (void)put(l, &image, sizeof(image));
+        image.filter_count = (uint32_t)extra->filter->count;
+        image.filter = put(l, extra->filter->code, extra->filter->count * sizeof(*extra->filter->code));
+        lay_ops(l, p, &image);
+        lay_stubs(l, p, &image);
+        if (extra->tty)
+                image.tty = put_text(l, relative(slice_from_str(extra->tty)));
+        image.bytes = (uint32_t)l->n;
+        if (l->block)
+                memcpy(l->block, &image, sizeof(image));
+}
+
+int image_make(const struct plan *p, const struct image_extra *extra)
+{
+        struct layout count = { 0 };
+        lay(&count, p, extra);
+        if (count.n > IMAGE_BYTES_MAX)
+                return -E2BIG;
+        _free_ char *block = mem_zalloc(count.n);
+        struct layout layout = { .block = block };
+        lay(&layout, p, extra);
+        _close_ int fd = memfd_create("farhand-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0)
+                return -errno;
+        int r = fd_write_all(fd, slice_from(block, layout.n));
+        if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                r = -errno;
+        return r < 0 ? r : TAKE_FD(fd);
+}

@@ -1,0 +1,57 @@
+/* image: a plan as one block of memory without pointers, in a memfd: what the keeper and the command's init work from.
+ *
+ * They share their memory with nobody they could trust to keep a heap in order, so everything is laid out beforehand:
+ * offsets from the start of the block, strings with a NUL behind them. Both ends are the same executable.
+ *
+ * The init maps it and reads the operations. The keeper reads, and writes, one stub at a time (sandbox/stub.h).
+ */
+#pragma once
+
+#include "sandbox/plan.h"
+#include "sandbox/seccomp.h"
+
+#define IMAGE_BYTES_MAX (16 * 1024 * 1024)
+
+struct image_op {
+        uint16_t kind; /* enum plan_kind */
+        uint8_t is_directory, may_miss;
+        uint32_t path, text; /* a path is without its leading slash */
+        uint64_t dev, ino;
+};
+
+struct image_stub {
+        uint32_t path; /* with its leading slash */
+        uint32_t name; /* the last component of it */
+        uint32_t is_directory;
+        int32_t fd; /* the keeper's, locked; -1 */
+        uint64_t parent_dev, parent_ino;
+        uint64_t dev, ino; /* of the stub, once it is there */
+};
+
+struct image {
+        uint32_t bytes;
+        uint32_t has_view, has_network;
+        uint32_t root; /* enum plan_root */
+        uint32_t
+                needs_user; /* a user namespace: always, unless we are root and only the network is taken away */
+        uint32_t uid, gid;
+        uint32_t landlock_abi; /* 0: none */
+        uint32_t tty;          /* the path of the command's terminal without its leading slash, or 0 */
+        uint32_t ops, op_count;
+        uint32_t stubs, stub_count;
+        uint32_t filter, filter_count; /* struct sock_filter */
+};
+
+struct image_extra {
+        const struct seccomp_filter *filter;
+        const char *tty; /* or NULL */
+        int landlock_abi;
+};
+
+/* A sealed-size memfd, or -errno. */
+NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
+
+static inline const void *image_at(const struct image *i, uint32_t offset)
+{
+        return (const char *)i + offset;
+}

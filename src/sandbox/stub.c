@@ -1,0 +1,213 @@
+/* stub: see stub.h. One stub at a time is read from the image, and written back; nothing is mapped. */
+#include "sandbox/stub.h"
+
+#include "sandbox/sys_mount.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/file.h>
+
+#define STUB_TIME 0x46617268 /* 2007-08-02; even, for file systems that count in twos */
+#define TRIES 100            /* while somebody else is making or removing the same one … */
+#define TRY_WAIT_NS 1000000L /* … for so long each */
+
+struct spot {
+        char path[PATH_MAX]; /* of the directory, without its leading slash */
+        char name[NAME_MAX + 1];
+};
+
+bool stub_looks_so(const struct stat *st)
+{
+        if (st->st_mtim.tv_sec != STUB_TIME)
+                return false;
+        if (S_ISDIR(st->st_mode))
+                return (st->st_mode & 07777) == 0555;
+        return S_ISREG(st->st_mode) && (st->st_mode & 07777) == 0444 && st->st_size == 0;
+}
+
+/* ---- the image ---- */
+
+static bool image_read(int fd, void *p, size_t n, uint64_t at)
+{
+        return sys_call4(SYS_pread64, fd, p, n, at) == (long)n;
+}
+
+static uint64_t stub_offset(const struct image *i, uint32_t n)
+{
+        return i->stubs + (uint64_t)n * sizeof(struct image_stub);
+}
+
+/* Splits "/a/b/c" into "a/b" and "c". */
+static int spot_split(const char *path, size_t n, struct spot *ret)
+{
+        size_t name = n;
+        while (name > 0 && path[name - 1] != '/')
+                name--;
+        if (name == 0 || n - name > NAME_MAX || n == name)
+                return -EINVAL;
+        for (size_t k = name; k <= n; k++)
+                ret->name[k - name] = path[k];
+        size_t above = name > 1 ? name - 2 : 0; /* without both slashes */
+        for (size_t k = 0; k < above; k++)
+                ret->path[k] = path[k + 1];
+        if (above == 0)
+                ret->path[above++] = '.';
+        ret->path[above] = 0;
+        return 0;
+}
+
+static int spot_read(int fd, const struct image_stub *stub, struct spot *ret)
+{
+        char path[PATH_MAX];
+        long n = sys_call4(SYS_pread64, fd, path, sizeof(path), stub->path);
+        size_t end = 0;
+        while ((long)end < n && path[end])
+                end++;
+        return n < 0 ? (int)n : (long)end < n ? spot_split(path, end, ret) : -ENAMETOOLONG;
+}
+
+static int spot_open(const struct spot *p)
+{
+        int root = sys_open("/", O_PATH | O_DIRECTORY);
+        if (root < 0)
+                return root;
+        int dir = sys_open_beneath(root, p->path, O_RDONLY | O_DIRECTORY);
+        sys_close(root);
+        return dir;
+}
+
+/* ---- making ---- */
+
+static bool is_at(int dir, const char *name, const struct stat *st)
+{
+        struct stat now;
+        return sys_call4(SYS_newfstatat, dir, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+               now.st_dev == st->st_dev && now.st_ino == st->st_ino;
+}
+
+static int mark(int fd, bool is_directory)
+{
+        const struct timespec times[2] = { { .tv_sec = STUB_TIME }, { .tv_sec = STUB_TIME } };
+        int r = (int)sys_call2(SYS_fchmod, fd, is_directory ? 0555 : 0444);
+        return r < 0 ? r : (int)sys_call4(SYS_utimensat, fd, NULL, times, 0);
+}
+
+/* A locked descriptor; -EAGAIN when somebody else is at it. */
+static int try_make(int dir, const char *name, bool is_directory)
+{
+        int made = is_directory ? sys_mkdirat(dir, name, 0555) : sys_touchat(dir, name, 0444);
+        if (made < 0 && made != -EEXIST)
+                return made;
+        int fd = sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | (is_directory ? O_DIRECTORY : 0));
+        if (fd < 0)
+                return fd == -ENOENT ? -EAGAIN : fd;
+        struct stat st;
+        int r = made == 0 ? mark(fd, is_directory) : 0;
+        if (r == 0)
+                r = sys_fstat(fd, &st);
+        if (r == 0 && !stub_looks_so(&st))
+                r = made == 0 ? -EIO : -EAGAIN; /* another's, not marked yet, or nobody's */
+        if (r == 0)
+                r = (int)sys_call2(SYS_flock, fd, LOCK_SH | LOCK_NB);
+        if (r == 0 && !is_at(dir, name, &st))
+                r = -EAGAIN;
+        if (r == 0)
+                return fd;
+        sys_close(fd);
+        return r;
+}
+
+static int stub_make(int image_fd, struct image_stub *stub)
+{
+        struct spot p;
+        int r = spot_read(image_fd, stub, &p);
+        int dir = r < 0 ? r : spot_open(&p);
+        if (dir < 0)
+                return dir;
+        struct stat st;
+        r = sys_fstat(dir, &st);
+        if (r == 0 && (st.st_dev != stub->parent_dev || st.st_ino != stub->parent_ino))
+                r = -ESTALE;
+        for (int n = 0; r == 0 && n < TRIES; n++) {
+                stub->fd = try_make(dir, p.name, stub->is_directory);
+                if (stub->fd != -EAGAIN)
+                        break;
+                const struct timespec wait = { .tv_nsec = TRY_WAIT_NS };
+                (void)sys_call2(SYS_nanosleep, &wait, NULL);
+        }
+        sys_close(dir);
+        if (r < 0)
+                return r;
+        return stub->fd == -EAGAIN ? -EEXIST : MIN(stub->fd, 0);
+}
+
+int stubs_make(int image_fd, struct enter_failure *ret)
+{
+        struct image i;
+        int r = image_read(image_fd, &i, sizeof(i), 0) ? 0 : -EIO;
+        for (uint32_t n = 0; r == 0 && n < i.stub_count; n++) {
+                struct image_stub stub;
+                if (!image_read(image_fd, &stub, sizeof(stub), stub_offset(&i, n)))
+                        r = -EIO;
+                else
+                        r = stub_make(image_fd, &stub);
+                *ret = (struct enter_failure){ .step = ENTER_STUB, .os_errno = -r, .op = n };
+                if (r == 0)
+                        r = (int)MIN(sys_call4(SYS_pwrite64, image_fd, &stub, sizeof(stub),
+                                               stub_offset(&i, n)),
+                                     0L);
+        }
+        if (r < 0)
+                stubs_remove(image_fd, true);
+        return r;
+}
+
+/* ---- removing ---- */
+
+/* Takes the descriptor. What others still hold is theirs to remove. */
+static void remove_unless_held(int dir, const char *name, int fd)
+{
+        struct stat st;
+        bool is_held = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK;
+        if (!is_held && sys_fstat(fd, &st) == 0 && stub_looks_so(&st) && is_at(dir, name, &st))
+                (void)sys_call3(SYS_unlinkat, dir, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
+        sys_close(fd);
+}
+
+static void spot_sweep(const struct spot *p, int fd)
+{
+        int dir = spot_open(p);
+        if (dir >= 0 && fd < 0)
+                fd = sys_openat(dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        if (dir >= 0 && fd >= 0)
+                remove_unless_held(dir, p->name, fd);
+        else if (fd >= 0)
+                sys_close(fd);
+        if (dir >= 0)
+                sys_close(dir);
+}
+
+void stubs_remove(int image_fd, bool has_fds)
+{
+        struct image i;
+        if (!image_read(image_fd, &i, sizeof(i), 0))
+                return;
+        for (uint32_t n = 0; n < i.stub_count; n++) {
+                struct image_stub stub;
+                struct spot p;
+                if (!image_read(image_fd, &stub, sizeof(stub), stub_offset(&i, n)) || stub.fd < 0)
+                        continue;
+                if (spot_read(image_fd, &stub, &p) == 0)
+                        spot_sweep(&p, has_fds ? stub.fd : -1);
+        }
+}
+
+void stub_sweep(const char *path)
+{
+        struct spot p;
+        size_t n = 0;
+        while (n < PATH_MAX && path[n])
+                n++;
+        if (n < PATH_MAX && spot_split(path, n, &p) == 0)
+                spot_sweep(&p, -1);
+}

@@ -1,0 +1,24 @@
+/* stub: empty files and directories that exist while a command runs, so that nothing of their name can be made.
+ *
+ * A mount needs something to lie on. A stub is made by the command's keeper just before the start and removed when the
+ * whole tree has gone; by the spawner, when somebody killed the keeper. Commands that need the same one share it: each
+ * holds a shared lock on it (flock), and who ends tries for the exclusive one, so that exactly the last removes it. That
+ * works between servers, too, and the kernel lets go of the locks of the dead.
+ *
+ * A stub tells itself from what a user made: no write permission, and a time of change that nobody has. What has come to
+ * be written to, filled or replaced is no stub any more and stays. Raw system calls only: for keepers.
+ */
+#pragma once
+
+#include "sandbox/enter.h"
+
+/* All stubs of the image in this memfd, opened and locked. 0, or -errno with *ret; then none is left. */
+NODISCARD int stubs_make(int image_fd, struct enter_failure *ret);
+/* `has_fds`: the caller is who made them. */
+void stubs_remove(int image_fd, bool has_fds);
+
+/* Is this one, by its looks? For plans, which treat one as if it were missing, and for the sweep of what a crash left. */
+struct stat;
+NODISCARD bool stub_looks_so(const struct stat *st);
+/* Removes one that nobody holds a lock on. */
+void stub_sweep(const char *path);
