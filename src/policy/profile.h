@@ -12,6 +12,8 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
+#define PROFILE_ENTRIES_MAX 4096 /* more is refused when it is read */
+
 /* Ordered by what they grant. On equal targets deny beats write beats read all the same. */
 enum access { ACCESS_DENY, ACCESS_READ, ACCESS_WRITE };
 
@@ -19,7 +21,7 @@ enum target_kind { TARGET_PATH, TARGET_GLOB, TARGET_SPECIAL };
 
 enum special {
         SPECIAL_ROOT,
-        SPECIAL_MINIMAL,       /* what programs need to run: PROFILE_PLATFORM_ROOTS */
+        SPECIAL_MINIMAL,       /* what programs need to run: rules_platform_roots */
         SPECIAL_PROJECT_ROOTS, /* every workspace root, with `subpath` below it */
         SPECIAL_TMPDIR,
         SPECIAL_SLASH_TMP,
@@ -29,8 +31,8 @@ enum special {
 struct profile_entry {
         enum target_kind kind;
         enum special special;
-        struct slice text; /* the path, absolute and clean; the pattern; or the name of an unknown special */
-        struct slice subpath; /* of a special; p == NULL: none */
+        struct slice text;    /* the path, absolute and clean; the pattern; the name of an unknown special */
+        struct slice subpath; /* of a special, any of them; p == NULL: none */
         enum access access;
         bool skips_missing; /* kept for other systems; means nothing here */
 };
@@ -40,7 +42,7 @@ enum profile_kind { PROFILE_MANAGED, PROFILE_DISABLED, PROFILE_EXTERNAL };
 struct profile {
         enum profile_kind kind;
         bool is_unrestricted;          /* managed: all files */
-        bool has_network;              /* true for disabled */
+        bool has_network;              /* of disabled: true, unless the request closes it all the same */
         struct profile_entry *entries; /* managed and restricted; order and duplicates as given */
         size_t count;
         uint64_t glob_depth; /* how far below its fixed part a pattern is looked for; 0: no bound */
@@ -54,5 +56,8 @@ NODISCARD bool profile_limits_files(const struct profile *p);
 /* An entry depends on where the request stands: project roots, or a relative pattern. */
 NODISCARD bool profile_needs_cwd(const struct profile *p);
 
-/* Removes `.`, empty components and a trailing slash, and resolves `..` by name. `path` begins with a slash. */
-NODISCARD struct slice profile_clean_path(struct arena *a, struct slice path);
+/* A path of another operating system (`C:\x`): stored profiles may name one. It is kept, and nothing here has it. */
+NODISCARD bool profile_path_is_foreign(struct slice path);
+
+/* The same target: equal paths, equal special names; the root is `/`, and slash_tmp is `/tmp`. */
+NODISCARD bool profile_same_target(const struct profile_entry *a, const struct profile_entry *b);
