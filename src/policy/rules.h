@@ -9,6 +9,10 @@
 #include "base/err.h"
 #include "policy/profile.h"
 
+#define RULES_MAX 16384 /* rules and patterns of one profile in one place; more is refused */
+#define RULES_BYTES_MAX (4 * 1024 * 1024) /* of all their paths; more is refused */
+#define RULES_PATH_MAX 4095 /* bytes of a path or pattern; longer is refused: the kernel takes no such name */
+
 /* Top-level names of every writable root that a command may read but never write (PERMISSIONS.md 5). */
 extern const char *const rules_protected_names[]; /* NULL-terminated: .git .agents .codex .aws */
 
@@ -31,7 +35,8 @@ struct rule {
 
 struct rules {
         bool limits_files; /* false: everything may be read and written, and nothing below counts */
-        bool reads_all, has_platform;
+        bool reads_all;    /* nothing is denied */
+        bool has_platform; /* rules_platform_roots may be read, where no rule says otherwise */
         struct rule *list; /* sorted by path (bytes, with `/` before all others), no two alike */
         size_t count;
         struct slice *globs; /* denied patterns, absolute, sorted, no two alike */
@@ -39,11 +44,16 @@ struct rules {
         uint64_t glob_depth;
 };
 
-/* -EINVAL with err when an entry depends on the cwd and there is none. Everything lives in the arena, or in the profile. */
+/* Everything lives in the arena, in the profile or in the place. -EINVAL with err (no code of JSON-RPC) when an entry
+ * depends on the cwd and there is none, when one names a path of another operating system, or when a pattern cannot be
+ * made absolute; -E2BIG and -ENAMETOOLONG at the limits above.
+ *
+ * Entries whose subpath leaves its root are dropped, but for those that deny: dropping these would grant. */
 NODISCARD int rules_resolve(struct arena *a, const struct profile *p, const struct place *place,
                             struct rules *ret, struct err *err);
 
-/* What the entries say of a path: the deepest rule at or above it. Neither globs nor protected names are looked at. */
+/* What the entries say of a path: the deepest rule at or above it. Neither globs nor protected names nor the platform's
+ * roots are looked at. Paths are absolute and clean here. */
 NODISCARD enum access rules_access(const struct rules *r, struct slice path);
 /* The rule at exactly this path, or NULL. */
 NODISCARD const struct rule *rules_at(const struct rules *r, struct slice path);
@@ -51,5 +61,5 @@ NODISCARD const struct rule *rules_at(const struct rules *r, struct slice path);
 /* Is `path` equal to `above`, or below it? By components. */
 NODISCARD bool path_is_within(struct slice path, struct slice above);
 
-/* One text for all that the rules say, for comparing and as a key: PERMISSIONS' canonical form. */
+/* One text for all that the rules say, for comparing and as a key. It holds NULs: those separate its parts. */
 NODISCARD struct slice rules_canonical(struct arena *a, const struct rules *r);

@@ -1,0 +1,440 @@
+/* rules: see rules.h.
+ *
+ * By name only: nothing here knows whether a path exists or is a symbolic link. What is joined is cleaned again, and
+ * what a pattern is relative to is quoted, so that a `[` in the name of a directory stays a `[`.
+ */
+#include "policy/rules.h"
+
+#include "base/uri.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROOTS_PATTERN \
+        "codex-project-roots://" /* in front of a pattern that is relative to each workspace root */
+
+const char *const rules_protected_names[] = { ".git", ".agents", ".codex", ".aws", NULL };
+
+const char *const rules_platform_roots[] = {
+        "/bin", "/sbin", "/usr", "/etc", "/lib", "/lib64", "/nix/store", "/run/current-system/sw", NULL,
+};
+
+struct builder {
+        struct arena *arena;
+        const struct place *place;
+        struct rules *rules;
+        size_t list_allocated, globs_allocated;
+        size_t bytes; /* of all paths and patterns so far */
+        struct err *err;
+};
+
+/* --- paths -------------------------------------------------------------------------------------------------------- */
+
+bool path_is_within(struct slice path, struct slice above)
+{
+        if (!slice_starts(path, above))
+                return false;
+        return path.n == above.n || above.n == 1 || path.p[above.n] == '/';
+}
+
+/* Bytes, but a slash comes before all others: what lies below a directory stands right behind it. */
+static int path_compare(struct slice a, struct slice b)
+{
+        size_t n = MIN(a.n, b.n);
+
+        for (size_t i = 0; i < n; i++) {
+                if (a.p[i] == b.p[i])
+                        continue;
+                if (a.p[i] == '/' || b.p[i] == '/')
+                        return a.p[i] == '/' ? -1 : 1;
+                return (unsigned char)a.p[i] < (unsigned char)b.p[i] ? -1 : 1;
+        }
+        return a.n < b.n ? -1 : a.n > b.n;
+}
+
+static struct slice path_parent(struct slice path)
+{
+        while (path.n > 1 && path.p[path.n - 1] != '/')
+                path.n--;
+        return slice_from(path.p, MAX(path.n, (size_t)2) - 1);
+}
+
+static bool subpath_stays_below(struct slice subpath)
+{
+        size_t depth = 0;
+
+        if (slice_starts(subpath, S("/")))
+                return false;
+        while (subpath.p) {
+                struct slice part = slice_split(&subpath, '/');
+                if (part.n == 0 || slice_eq(part, S(".")))
+                        continue;
+                if (!slice_eq(part, S("..")))
+                        depth++;
+                else if (depth-- == 0)
+                        return false;
+        }
+        return true;
+}
+
+/* Before a path is built: few entries and many workspace roots, each with a long name, make a great many bytes. */
+static int charge(struct builder *b, size_t bytes)
+{
+        if (bytes > RULES_PATH_MAX)
+                return err_set(b->err, 0, -ENAMETOOLONG, "a permission path has at most %d bytes",
+                               RULES_PATH_MAX);
+        if (b->rules->count + b->rules->glob_count >= RULES_MAX)
+                return err_set(b->err, 0, -E2BIG, "a permission profile has at most %d rules", RULES_MAX);
+        b->bytes += bytes;
+        if (b->bytes > RULES_BYTES_MAX)
+                return err_set(b->err, 0, -E2BIG, "the paths of a permission profile have at most %d bytes",
+                               RULES_BYTES_MAX);
+        return 0;
+}
+
+/* --- one rule ----------------------------------------------------------------------------------------------------- */
+
+static void *room_for_one(struct builder *b, void *list, size_t count, size_t *allocated, size_t size)
+{
+        if (count < *allocated)
+                return list;
+        size_t more = MAX(*allocated * 2, (size_t)16);
+        list = arena_grow(b->arena, list, *allocated * size, more * size);
+        *allocated = more;
+        return list;
+}
+
+static void add_rule(struct builder *b, struct slice path, enum access access)
+{
+        struct rules *r = b->rules;
+
+        r->list = room_for_one(b, r->list, r->count, &b->list_allocated, sizeof(*r->list));
+        r->list[r->count++] = (struct rule){ path, access };
+}
+
+/* `path`, with the entry's subpath below it. */
+static int add_below(struct builder *b, struct slice path, const struct profile_entry *e)
+{
+        struct slice sub = e->subpath, clean;
+        bool is_absolute = slice_starts(sub, S("/"));
+
+        if (sub.p && !subpath_stays_below(sub) && e->access != ACCESS_DENY)
+                return 0;
+        int r = charge(b, is_absolute ? sub.n : path.n + (sub.p ? 1 + sub.n : 0));
+        if (r < 0)
+                return r;
+        if (!sub.p) {
+                add_rule(b, path, e->access);
+                return 0;
+        }
+
+        char *joined = is_absolute ? arena_dup(b->arena, sub)
+                                   : arena_printf(b->arena, "%.*s/%.*s", SLICE(path), SLICE(sub));
+        if (slice_has_nul(sub) || uri_to_path(b->arena, slice_from_str(joined), &clean, NULL) != URI_OK)
+                return err_set(b->err, 0, -EINVAL, "a permission subpath is malformed");
+        add_rule(b, clean, e->access);
+        return 0;
+}
+
+/* --- one pattern -------------------------------------------------------------------------------------------------- */
+
+static int refuse_pattern(struct builder *b, struct slice text, const char *why)
+{
+        return err_set(b->err, 0, -EINVAL, "invalid deny-read glob pattern `%.*s`: %s", SLICE(text), why);
+}
+
+static bool is_glob_character(char c)
+{
+        return c == '*' || c == '?' || c == '[' || c == '{' || c == '}';
+}
+
+/* Writes a path as a pattern that means just this path; returns its length. `out` has room for three times of it. */
+static size_t quote(char *out, struct slice path)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < path.n; i++) {
+                bool is_quoted = is_glob_character(path.p[i]);
+                if (is_quoted)
+                        out[n++] = '[';
+                out[n++] = path.p[i];
+                if (is_quoted)
+                        out[n++] = ']';
+        }
+        return n;
+}
+
+/* Takes the last component off. Of what came out of a pattern only one without special characters: `*` and `..` side by
+ * side cannot be resolved by name. `quoted` is how much at the front of out[0..n) is a quoted path. */
+static bool pop_component(const char *out, size_t *n, size_t *quoted)
+{
+        size_t at = *n;
+
+        while (at > 0 && out[at - 1] != '/') {
+                at--;
+                if (at >= *quoted && (is_glob_character(out[at]) || out[at] == ']' || out[at] == ','))
+                        return false;
+        }
+        *n = at > 0 ? at - 1 : 0;
+        *quoted = MIN(*quoted, *n);
+        return true;
+}
+
+/* `text` below `base`, which is "/" for an absolute pattern; cleaned like a path. */
+static int add_glob(struct builder *b, struct slice base, struct slice text, struct slice shown)
+{
+        struct rules *r = b->rules;
+        struct slice rest = text;
+        int error = charge(b, base.n + 1 + text.n);
+
+        if (error < 0)
+                return error;
+        char *out = arena_alloc(b->arena, base.n * 3 + text.n + 2);
+        size_t n = base.n > 1 ? quote(out, base) : 0;
+        size_t quoted = n;
+        while (rest.p) {
+                struct slice part = slice_split(&rest, '/');
+                if (part.n == 0 || slice_eq(part, S(".")))
+                        continue;
+                if (slice_eq(part, S(".."))) {
+                        if (!pop_component(out, &n, &quoted))
+                                return refuse_pattern(b, shown, "`..` behind a special character");
+                        continue;
+                }
+                out[n++] = '/';
+                memcpy(out + n, part.p, part.n);
+                n += part.n;
+        }
+        if (n == 0)
+                out[n++] = '/';
+
+        r->globs = room_for_one(b, r->globs, r->glob_count, &b->globs_allocated, sizeof(*r->globs));
+        r->globs[r->glob_count++] = slice_from(out, n);
+        return 0;
+}
+
+/* Only patterns that deny mean anything. */
+static int resolve_glob(struct builder *b, const struct profile_entry *e)
+{
+        const struct place *place = b->place;
+        struct slice text = e->text;
+        int r = 0;
+
+        if (e->access != ACCESS_DENY)
+                return 0;
+        if (slice_has_nul(text))
+                return refuse_pattern(b, S(""), "it holds a NUL");
+        if (text.n == 0)
+                return refuse_pattern(b, text, "it is empty");
+        if (text.p[0] == '/')
+                return add_glob(b, S("/"), text, text);
+        if (!slice_starts(text, S(ROOTS_PATTERN)))
+                return add_glob(b, place->cwd, text, text);
+
+        struct slice rest =
+                slice_from(text.p + sizeof(ROOTS_PATTERN) - 1, text.n - (sizeof(ROOTS_PATTERN) - 1));
+        if (rest.n == 0 || rest.p[0] == '/')
+                return refuse_pattern(b, text, "it is not relative");
+        for (size_t i = 0; i < place->root_count && r >= 0; i++)
+                r = add_glob(b, place->roots[i], rest, text);
+        return r;
+}
+
+/* --- one entry ---------------------------------------------------------------------------------------------------- */
+
+static int resolve_tmpdir(struct builder *b, const struct profile_entry *e)
+{
+        struct slice tmpdir = b->place->tmpdir, clean;
+
+        if (tmpdir.n == 0 || tmpdir.p[0] != '/')
+                return 0;
+        if (tmpdir.n > RULES_PATH_MAX || uri_to_path(b->arena, tmpdir, &clean, NULL) != URI_OK)
+                return err_set(b->err, 0, -EINVAL, "TMPDIR is malformed");
+        return add_below(b, clean, e);
+}
+
+static int resolve_special(struct builder *b, const struct profile_entry *e)
+{
+        int r = 0;
+
+        switch (e->special) {
+        case SPECIAL_ROOT:
+                return add_below(b, S("/"), e);
+        case SPECIAL_SLASH_TMP:
+                return add_below(b, S("/tmp"), e);
+        case SPECIAL_TMPDIR:
+                return resolve_tmpdir(b, e);
+        case SPECIAL_PROJECT_ROOTS:
+                for (size_t i = 0; i < b->place->root_count && r >= 0; i++)
+                        r = add_below(b, b->place->roots[i], e);
+                return r;
+        case SPECIAL_MINIMAL:
+                b->rules->has_platform |= e->access != ACCESS_DENY && !e->subpath.p;
+                return 0;
+        case SPECIAL_UNKNOWN:
+                return 0;
+        }
+        return err_set(b->err, 0, -EINVAL, "an unknown special permission path");
+}
+
+static int resolve_entry(struct builder *b, const struct profile_entry *e)
+{
+        switch (e->kind) {
+        case TARGET_PATH:
+                if (profile_path_is_foreign(e->text))
+                        return err_set(b->err, 0, -EINVAL,
+                                       "invalid sandbox permission path: '%.*s' is invalid on 'linux'",
+                                       SLICE(e->text));
+                return add_below(b, e->text, e);
+        case TARGET_GLOB:
+                return resolve_glob(b, e);
+        case TARGET_SPECIAL:
+                return resolve_special(b, e);
+        }
+        return err_set(b->err, 0, -EINVAL, "an unknown permission target");
+}
+
+/* --- all of them -------------------------------------------------------------------------------------------------- */
+
+/* On equal paths the rule that wins comes first: deny, write, read. */
+static int compare_rules(const void *left, const void *right)
+{
+        static const int rank[] = { [ACCESS_DENY] = 0, [ACCESS_WRITE] = 1, [ACCESS_READ] = 2 };
+        const struct rule *a = left, *b = right;
+        int order = path_compare(a->path, b->path);
+
+        return order != 0 ? order : rank[a->access] - rank[b->access];
+}
+
+static int compare_globs(const void *left, const void *right)
+{
+        return path_compare(*(const struct slice *)left, *(const struct slice *)right);
+}
+
+static void sort_rules(struct rules *r)
+{
+        size_t n = 0;
+
+        if (r->count > 0)
+                qsort(r->list, r->count, sizeof(*r->list), compare_rules);
+        for (size_t i = 0; i < r->count; i++) {
+                if (n == 0 || !slice_eq(r->list[n - 1].path, r->list[i].path))
+                        r->list[n++] = r->list[i];
+        }
+        r->count = n;
+}
+
+static void sort_globs(struct rules *r)
+{
+        size_t n = 0;
+
+        if (r->glob_count > 0)
+                qsort(r->globs, r->glob_count, sizeof(*r->globs), compare_globs);
+        for (size_t i = 0; i < r->glob_count; i++) {
+                if (n == 0 || !slice_eq(r->globs[n - 1], r->globs[i]))
+                        r->globs[n++] = r->globs[i];
+        }
+        r->glob_count = n;
+}
+
+/* What follows from the lists is taken from them and not from the entries: an entry that came to nothing here must not
+ * make two equal lists different. */
+static void derive(struct rules *r, uint64_t glob_depth)
+{
+        const struct rule *root = rules_at(r, S("/"));
+        bool has_root = root && root->access != ACCESS_DENY;
+
+        r->reads_all = has_root && r->glob_count == 0;
+        for (size_t i = 0; i < r->count && r->reads_all; i++)
+                r->reads_all = r->list[i].access != ACCESS_DENY;
+        r->has_platform &= !has_root;
+        r->glob_depth = r->glob_count > 0 ? glob_depth : 0;
+}
+
+int rules_resolve(struct arena *a, const struct profile *p, const struct place *place, struct rules *ret,
+                  struct err *err)
+{
+        struct rules rules = { .limits_files = profile_limits_files(p) };
+        struct builder b = { .arena = a, .place = place, .rules = &rules, .err = err };
+
+        if (!rules.limits_files) {
+                *ret = (struct rules){ .reads_all = true };
+                return 0;
+        }
+        if (!place->cwd.p && profile_needs_cwd(p))
+                return err_set(err, 0, -EINVAL,
+                               "file system sandbox context with dynamic permissions requires cwd");
+        for (size_t i = 0; i < p->count; i++) {
+                int r = resolve_entry(&b, &p->entries[i]);
+                if (r < 0)
+                        return r;
+        }
+        sort_rules(&rules);
+        sort_globs(&rules);
+        derive(&rules, p->glob_depth);
+        *ret = rules;
+        return 0;
+}
+
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+const struct rule *rules_at(const struct rules *r, struct slice path)
+{
+        size_t low = 0, high = r->count;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                int order = path_compare(r->list[middle].path, path);
+                if (order == 0)
+                        return &r->list[middle];
+                if (order < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return NULL;
+}
+
+enum access rules_access(const struct rules *r, struct slice path)
+{
+        if (!r->limits_files)
+                return ACCESS_WRITE;
+        for (;; path = path_parent(path)) {
+                const struct rule *rule = rules_at(r, path);
+                if (rule)
+                        return rule->access;
+                if (path.n <= 1)
+                        return ACCESS_DENY;
+        }
+}
+
+struct slice rules_canonical(struct arena *a, const struct rules *r)
+{
+        static const char letters[] = { [ACCESS_DENY] = '-', [ACCESS_READ] = 'r', [ACCESS_WRITE] = 'w' };
+        char head[64];
+        int head_bytes = snprintf(head, sizeof(head), "%s %s %s %llu",
+                                  r->limits_files ? "limited" : "unlimited", r->reads_all ? "all" : "some",
+                                  r->has_platform ? "platform" : "bare", (unsigned long long)r->glob_depth);
+        size_t size = (size_t)head_bytes + 1;
+
+        for (size_t i = 0; i < r->count; i++)
+                size += r->list[i].path.n + 2;
+        for (size_t i = 0; i < r->glob_count; i++)
+                size += r->globs[i].n + 2;
+
+        char *text = arena_zalloc(a, size), *at = text;
+        memcpy(at, head, (size_t)head_bytes);
+        at += head_bytes + 1;
+        for (size_t i = 0; i < r->count; i++) {
+                *at++ = letters[r->list[i].access];
+                memcpy(at, r->list[i].path.p, r->list[i].path.n);
+                at += r->list[i].path.n + 1;
+        }
+        for (size_t i = 0; i < r->glob_count; i++) {
+                *at++ = 'g';
+                memcpy(at, r->globs[i].p, r->globs[i].n);
+                at += r->globs[i].n + 1;
+        }
+        return slice_from(text, size);
+}
