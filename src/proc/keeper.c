@@ -2,9 +2,12 @@
  * spawner's, and so is the heap. */
 #include "proc/keeper.h"
 
-#include "proc/spawn.h"
 #include "base/sys.h"
+#include "proc/box.h"
+#include "proc/child.h"
+#include "proc/spawn.h"
 #include "proc/tree.h"
+#include "sandbox/stub.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -17,128 +20,21 @@
 #define KILL_WAIT_LAST_MS 100 /* … growing up to here */
 #define SEND_WAIT_MS 5
 #define WALK_KEPT 512
-#define CPU_SECONDS_MAX 1000000000 /* 31 years; the kernel counts nanoseconds and would overflow */
 
-#define WAKE_SET (SYS_SIGNAL_BIT(SIGCHLD) | SYS_SIGNAL_BIT(KEEPER_LOOK) | SYS_SIGNAL_BIT(KEEPER_KILL))
+#define WAKE_SET                                                                               \
+        (SYS_SIGNAL_BIT(SIGCHLD) | SYS_SIGNAL_BIT(KEEPER_LOOK) | SYS_SIGNAL_BIT(KEEPER_KILL) | \
+         SYS_SIGNAL_BIT(KEEPER_HEAR))
 
 /* What only the keeper needs; on its stack. */
 struct keeping {
         struct keeper *k;
         pid_t self;
         pid_t root; /* 0 when reaped */
+        struct box box;
         bool is_killing;
 };
 
-/* ---- the child ---- */
-
-static NORETURN void child_fail(struct keeper *k, enum spawn_step step, long r)
-{
-        k->failed_errno = (int32_t)-r;
-        k->failed_step = step;
-        sys_exit(127);
-}
-
-/* execvp's rules: what is not there, or may not be run, leads on to the next candidate. */
-static NORETURN void child_exec(struct keeper *k)
-{
-        const struct keeper_order *o = &k->order;
-        long r = -ENOENT;
-        bool denied = false;
-        for (char *const *program = o->candidates; *program; program++) {
-                r = sys_call3(SYS_execve, *program, o->argv, o->env);
-                if (r == -EACCES)
-                        denied = true;
-                else if (r != -ENOENT && r != -ENOTDIR)
-                        child_fail(k, SPAWN_STEP_EXEC, r);
-        }
-        child_fail(k, SPAWN_STEP_EXEC, denied ? -EACCES : r);
-}
-
-/* A stricter limit that is there already stays: it cannot be raised, and keeps what was asked for. */
-static long limit_set(int resource, uint64_t soft, uint64_t hard)
-{
-        struct rlimit limit;
-        long r = sys_call4(SYS_prlimit64, 0, resource, NULL, &limit);
-        if (r < 0)
-                return r;
-        limit = (struct rlimit){ .rlim_cur = MIN(soft, limit.rlim_max),
-                                 .rlim_max = MIN(hard, limit.rlim_max) };
-        return sys_call4(SYS_prlimit64, 0, resource, &limit, NULL);
-}
-
-static long child_limit(const struct keeper_order *o)
-{
-        const struct spawn_limits *l = &o->limits;
-        const struct rlimit files = { .rlim_cur = l->open_files, .rlim_max = l->open_files };
-        uint64_t cpu = MIN(l->cpu_seconds, (uint64_t)CPU_SECONDS_MAX);
-        long r = 0;
-        if (l->open_files > 0)
-                r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
-        else if (o->set_nofile)
-                r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &o->nofile, NULL);
-        if (r >= 0 && cpu > 0)
-                r = limit_set(RLIMIT_CPU, cpu, cpu + 1); /* SIGXCPU comes first */
-        if (r >= 0 && l->file_bytes > 0)
-                r = limit_set(RLIMIT_FSIZE, l->file_bytes, l->file_bytes);
-        /* Last: what we run in ourselves may be larger. */
-        if (r >= 0 && l->memory_bytes > 0)
-                r = limit_set(RLIMIT_AS, l->memory_bytes, l->memory_bytes);
-        return r;
-}
-
-struct child_start {
-        struct keeper *k;
-        pid_t keeper_pid;
-        bool enters_leaf; /* by itself */
-};
-
-static NORETURN void child_run(const struct child_start *start)
-{
-        struct keeper *k = start->k;
-        const struct keeper_order *o = &k->order;
-
-        /* The spawner ends what a killed keeper leaves. This is for the case that both are killed at once. */
-        (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (sys_getppid() != start->keeper_pid)
-                sys_exit(127);
-
-        if (start->enters_leaf) {
-                int entered = cgroup_leaf_enter(k->leaf_fd);
-                if (entered < 0 && o->needs_leaf)
-                        child_fail(k, SPAWN_STEP_LIMITS, entered);
-        }
-
-        long r = sys_call0(SYS_setsid);
-        if (r == -EPERM)
-                r = sys_call2(SYS_setpgid, 0, 0);
-        if (r < 0)
-                child_fail(k, SPAWN_STEP_SESSION, r);
-
-        for (int i = 0; i < 3; i++) {
-                r = sys_call3(SYS_dup3, o->stdio[i], i, 0);
-                if (r < 0)
-                        child_fail(k, SPAWN_STEP_STDIO, r);
-        }
-        /* Also puts our group into the foreground. */
-        if (o->is_tty && (r = sys_call3(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
-                child_fail(k, SPAWN_STEP_PTY, r);
-
-        r = sys_call1(SYS_chdir, o->cwd);
-        if (r < 0)
-                child_fail(k, SPAWN_STEP_CWD, r);
-
-        /* Every descriptor is close-on-exec from birth; this is the second lock on that door. Not close(): the
-         * pipe of a forked keeper must live until execve. Kernels before 5.11 do without. */
-        (void)sys_call3(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
-
-        r = child_limit(o);
-        if (r < 0)
-                child_fail(k, SPAWN_STEP_LIMITS, r);
-
-        /* Dispositions are the default since the spawner began. */
-        (void)sys_sigmask(0);
-        child_exec(k);
-}
+/* ---- starting ---- */
 
 static void child_entry(void *arg)
 {
@@ -221,6 +117,8 @@ static void killing_round(struct keeping *s)
 {
         if (s->k->leaf_fd >= 0)
                 (void)cgroup_leaf_kill(s->k->leaf_fd);
+        if (s->box.init)
+                (void)sys_kill(s->box.init, SIGKILL);
         if (s->root)
                 (void)sys_kill(-s->root, SIGKILL);
         (void)walk(s, SIGKILL); /* tried again until wait says that nobody is left */
@@ -291,6 +189,28 @@ static void signals_take(struct keeping *s)
         }
 }
 
+/* The init has reported the command's exit, or has died without doing so. */
+static void hear(struct keeping *s)
+{
+        struct box_exit how;
+        if (!s->root || !box_hear(&s->box, &how))
+                return;
+        s->root = 0;
+        (void)sys_write(s->box.socket, "", 1); /* known: it may be reaped */
+        report_exit(s, how.status, &how.usage);
+}
+
+/* Somebody killed the init, and the kernel the command with it. */
+static void init_gone(struct keeping *s, int status, const struct rusage *usage)
+{
+        hear(s);
+        s->box.init = 0;
+        if (s->root) {
+                s->root = 0;
+                report_exit(s, WIFSIGNALED(status) ? status : SIGKILL, usage);
+        }
+}
+
 /* Reaps who can be reaped. False when no child is left; then *ret_any does not matter. */
 static bool reap(struct keeping *s, bool *ret_any)
 {
@@ -302,6 +222,8 @@ static bool reap(struct keeping *s, bool *ret_any)
                 if (pid <= 0)
                         return pid != -ECHILD;
                 *ret_any = true;
+                if (pid == s->box.init)
+                        init_gone(s, status, &usage);
                 if (pid == s->root) {
                         s->root = 0;
                         report_exit(s, status, &usage);
@@ -314,6 +236,7 @@ static void keep(struct keeping *s)
         long wait_ms = KILL_WAIT_FIRST_MS;
         bool reaped;
         while (reap(s, &reaped)) {
+                hear(s);
                 signals_take(s);
                 if (s->is_killing) {
                         killing_round(s);
@@ -345,9 +268,13 @@ static void order_release(struct keeper *k)
 static void start(struct keeping *s)
 {
         struct keeper *k = s->k;
-        struct child_start child = { .k = k, .keeper_pid = s->self };
+        struct child_start child = { .k = k, .parent = s->self, .ruleset = -1, .socket = -1 };
         long pid = -ECANCELED;
-        if (!atomic_load_explicit(&k->kill_wanted, memory_order_acquire))
+        if (atomic_load_explicit(&k->kill_wanted, memory_order_acquire))
+                ;
+        else if (k->order.image)
+                pid = box_start(k, &s->box);
+        else
                 pid = (k->is_fork ? start_fork : start_vfork)(k, &child);
 
         struct spawn_report what = { .kind = SPAWN_STARTED, .number = k->number, .pid = (pid_t)pid };
@@ -361,6 +288,7 @@ static void start(struct keeping *s)
                 what.kind = SPAWN_FAILED;
                 what.step = k->failed_step;
                 what.os_errno = k->failed_errno;
+                what.op = k->failed_op;
         }
         order_release(k);
         /* Who hears of the start may rely on the command alone holding its pipes. Normally long done. */
@@ -371,7 +299,7 @@ static void start(struct keeping *s)
 
 void keeper_run(void *keeper)
 {
-        struct keeping s = { .k = keeper, .self = sys_getpid() };
+        struct keeping s = { .k = keeper, .self = sys_getpid(), .box = { .socket = -1 } };
 
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-keeper");
         (void)sys_prctl(PR_SET_PDEATHSIG, KEEPER_KILL);
@@ -383,6 +311,8 @@ void keeper_run(void *keeper)
 
         start(&s);
         keep(&s);
+        if (s.k->order.image)
+                stubs_remove(s.k->order.image, true);
         if (s.k->leaf_fd >= 0 && sys_getppid() != s.k->spawner)
                 cgroup_leaf_abandon(s.k->cgroup, s.k->leaf);
         sys_exit(0);

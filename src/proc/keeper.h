@@ -20,6 +20,9 @@
 /* How the spawner wakes a keeper. SIGTERM is the kernel's too, when the spawner dies. */
 #define KEEPER_LOOK SIGUSR1 /* look into `signals` */
 #define KEEPER_KILL SIGTERM /* end the tree */
+#define KEEPER_HEAR SIGIO   /* the init of a sandbox has something to say: the kernel's */
+
+struct image;
 
 /* What to start. Memory of the spawner's, which nobody else touches until `is_over`. */
 struct keeper_order {
@@ -32,7 +35,8 @@ struct keeper_order {
         bool set_nofile;
         struct rlimit nofile;
         struct spawn_limits limits;
-        bool needs_leaf; /* without it there is no start */
+        bool needs_leaf;     /* without it there is no start */
+        struct image *image; /* the sandbox, or NULL; stays until the keeper has gone */
 };
 
 struct keeper {
@@ -71,6 +75,7 @@ struct keeper {
         /* Written by the child before it exits. */
         uint32_t failed_step;
         int32_t failed_errno;
+        uint32_t failed_op; /* of the sandbox's plan */
 };
 
 /* Runs in the new process and ends it. All signals must be blocked and at their default disposition. */

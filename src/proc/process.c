@@ -530,6 +530,8 @@ struct process *process_start(struct procs *ps, const struct process_request *re
                         .is_tty = req->is_tty,
                         .limits = req->limits,
                         .wants_cgroup = true,
+                        .has_image = req->has_image,
+                        .image_fd = req->image_fd,
                 };
                 r = procs_add(ps, p, &start);
                 child_ends_close(&ends);

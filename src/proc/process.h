@@ -80,6 +80,7 @@ struct process {
         bool has_failed;                          /* the keeper was lost: how it ended nobody knows */
         int64_t started_at_ms, last_output_at_ms; /* wall clock; 0 = not yet */
         int exit_signal;                          /* 0 when it was none */
+        uint32_t failed_op;                       /* of the sandbox's plan; valid with `failed` */
 };
 
 /* All processes of one server, and its spawner. */
@@ -115,6 +116,8 @@ struct process_request {
         bool pipe_stdin;
         uint16_t rows, cols; /* of a terminal */
         struct spawn_limits limits;
+        bool has_image;
+        int image_fd; /* the sandbox, borrowed */
 };
 
 /* Asks for a start; `started` or `failed` follows. NULL with err filled when nothing was begun. */

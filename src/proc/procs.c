@@ -50,11 +50,13 @@ static void on_started(void *arg, uint32_t number, pid_t pid)
                 process_on_started(p, pid);
 }
 
-static void on_failed(void *arg, uint32_t number, const char *step, int os_errno)
+static void on_failed(void *arg, uint32_t number, const char *step, int os_errno, uint32_t op)
 {
         struct process *p = find_heard(arg, number);
-        if (p)
-                process_on_failed(p, step, os_errno);
+        if (!p)
+                return;
+        p->failed_op = op;
+        process_on_failed(p, step, os_errno);
 }
 
 static void on_exited(void *arg, uint32_t number, const struct spawn_exit *exit)

@@ -30,6 +30,7 @@ struct slot {
         struct request *request; /* where the strings came in; may be somebody else's meanwhile */
         pid_t pid;               /* of the keeper; -1 when there is none */
         bool is_killed;          /* it was told to end */
+        struct image *image;     /* of the sandbox, mapped; or NULL */
         bool is_orphaned;        /* the keeper was killed: `gone` waits until what it left is gone */
         struct keeper keeper;
 };

@@ -9,6 +9,7 @@
 #include "proc/cgroup.h"
 #include "proc/spawn_msg.h"
 #include "proc/spawner.h"
+#include "sandbox/enter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,10 +61,13 @@ struct spawner {
 static const char *step_name(uint32_t step)
 {
         static const char *const names[] = {
-                [SPAWN_STEP_FORK] = "fork", [SPAWN_STEP_SESSION] = "session", [SPAWN_STEP_STDIO] = "stdio",
-                [SPAWN_STEP_PTY] = "pty",   [SPAWN_STEP_LIMITS] = "limits",   [SPAWN_STEP_CWD] = "cwd",
-                [SPAWN_STEP_EXEC] = "exec",
+                [SPAWN_STEP_FORK] = "fork",     [SPAWN_STEP_SESSION] = "session",
+                [SPAWN_STEP_STDIO] = "stdio",   [SPAWN_STEP_PTY] = "pty",
+                [SPAWN_STEP_LIMITS] = "limits", [SPAWN_STEP_CWD] = "cwd",
+                [SPAWN_STEP_EXEC] = "exec",     [SPAWN_STEP_NAMESPACES] = "namespaces",
         };
+        if (step >= SPAWN_STEP_SANDBOX)
+                return enter_step_name(step - SPAWN_STEP_SANDBOX);
         return step < ARRAY_LEN(names) && names[step] ? names[step] : "fork";
 }
 
@@ -344,6 +348,7 @@ int spawn_start(struct spawner *s, uint32_t number, const struct spawn_request *
                 .limits = req->limits,
                 .tree = spawn_limits_tree(&req->limits),
                 .wants_cgroup = req->wants_cgroup,
+                .has_image = req->has_image,
         };
         if (order.wants_cgroup || order.tree.memory_bytes > 0 || order.tree.processes > 0)
                 s->has_leaves = true;
@@ -368,7 +373,10 @@ int spawn_start(struct spawner *s, uint32_t number, const struct spawn_request *
                 strings = slice_from(s->room, bytes);
         }
 
-        int r = packet_put(s, &order, strings, fds, order.in_memfd ? 4 : 3);
+        size_t fd_count = order.in_memfd ? 4 : 3;
+        if (order.has_image)
+                fds[fd_count++] = req->image_fd;
+        int r = packet_put(s, &order, strings, fds, fd_count);
         if (r < 0)
                 return r;
         struct command *c = mem_new(struct command);
@@ -447,7 +455,7 @@ static void report_take(struct spawner *s, const struct spawn_report *what)
                 s->events->started(s->arg, what->number, what->pid);
                 break;
         case SPAWN_FAILED:
-                s->events->failed(s->arg, what->number, step_name(what->step), what->os_errno);
+                s->events->failed(s->arg, what->number, step_name(what->step), what->os_errno, what->op);
                 break;
         case SPAWN_EXITED:
                 s->events->exited(s->arg, what->number,

@@ -38,8 +38,9 @@ struct spawn_exit {
 
 struct spawn_events {
         void (*started)(void *arg, uint32_t number, pid_t pid);
-        /* Nothing runs. `step` is a literal: "cwd", "exec", "pty", "stdio", "session", "fork", "limits". */
-        void (*failed)(void *arg, uint32_t number, const char *step, int os_errno);
+        /* Nothing runs. `step` is a literal: "cwd", "exec", "pty", "stdio", "session", "fork", "limits", "namespaces", or of
+         * sandbox/enter.h. `op`: the operation of the sandbox's plan that failed, or ENTER_NO_OP. */
+        void (*failed)(void *arg, uint32_t number, const char *step, int os_errno, uint32_t op);
         void (*exited)(void *arg, uint32_t number, const struct spawn_exit *exit);
         /* Answer to spawn_signal, one each, in their order; os_errno 0 when it was delivered or nobody was left to get
          * it. */
@@ -80,6 +81,8 @@ struct spawn_request {
         bool is_tty;       /* stdin_fd becomes the controlling terminal */
         struct spawn_limits limits;
         bool wants_cgroup; /* also without limits: a leaf of its own where one can be made, for a certain end */
+        bool has_image;
+        int image_fd; /* the sandbox (sandbox/image.h), borrowed */
 };
 
 /* Forks the spawner. Call it before threads exist. */

@@ -2,7 +2,8 @@
  *
  * Both ends are the same executable on the same machine, so the structs go over as they are. Server to spawner:
  * struct spawn_order, and for SPAWN_START the strings behind it (or in a memfd): cwd, then argv, env and candidates,
- * each string with its NUL. Descriptors in this order: stdin, stdout, stderr, and the memfd when there is one.
+ * each string with its NUL. Descriptors in this order: stdin, stdout, stderr, the memfd when there is one, and the image
+ * of the sandbox when there is one.
  * The other way: struct spawn_report.
  */
 #pragma once
@@ -14,7 +15,7 @@
 #include <sys/types.h>
 
 #define SPAWN_INLINE_MAX (64 * 1024) /* strings up to here travel in the packet itself */
-#define SPAWN_FDS_MAX 4
+#define SPAWN_FDS_MAX 5
 
 /* SIGNALs of one command under way. The server sends no more before it has an answer, so a keeper's ring has room for
  * each, and answers come in order. A power of two. */
@@ -28,6 +29,7 @@ struct spawn_order {
         uint32_t argc, envc, candidatec; /* start */
         bool is_tty;
         bool in_memfd;
+        bool has_image;
         bool wants_cgroup;
         uint64_t bytes; /* of the strings */
         struct spawn_limits limits;
@@ -53,6 +55,8 @@ enum spawn_step {
         SPAWN_STEP_LIMITS,
         SPAWN_STEP_CWD,
         SPAWN_STEP_EXEC,
+        SPAWN_STEP_NAMESPACES,
+        SPAWN_STEP_SANDBOX, /* and above: with an enum enter_step added */
 };
 
 /* What a cgroup has to see to (spawn_limits.c). */
@@ -64,6 +68,7 @@ struct spawn_report {
         pid_t pid;        /* started */
         uint32_t step;    /* failed: enum spawn_step */
         int32_t os_errno; /* failed, signalled */
+        uint32_t op;      /* failed: of the sandbox's plan; or ENTER_NO_OP */
         int32_t status;   /* exited; the rest, too */
         uint32_t met;     /* enum spawn_met */
         uint64_t user_us;

@@ -28,6 +28,7 @@ struct rig_seen {
         pid_t pid;
         const char *step;
         int os_errno;
+        uint32_t op;
         struct spawn_exit exit;
         int signalled;
         int signal_errno; /* of the last */
@@ -44,6 +45,8 @@ struct rig {
         struct rig_seen seen[RIG_NUMBERS];
         int (*wanted_errno)(int index); /* of the signals of a command, when set */
         struct spawn_limits limits;     /* of those that are started next; and … */
+        bool has_image; /* of the sandbox that commands get */
+        int image_fd;
         bool wants_cgroup;
 };
 
@@ -67,13 +70,14 @@ static inline void rig_on_started(void *arg, uint32_t number, pid_t pid)
         seen->pid = pid;
 }
 
-static inline void rig_on_failed(void *arg, uint32_t number, const char *step, int os_errno)
+static inline void rig_on_failed(void *arg, uint32_t number, const char *step, int os_errno, uint32_t op)
 {
         struct rig_seen *seen = rig_seen_at(arg, number);
         ok(!seen->has_started && !seen->has_failed);
         seen->has_failed = true;
         seen->step = step;
         seen->os_errno = os_errno;
+        seen->op = op;
 }
 
 static inline void rig_on_exited(void *arg, uint32_t number, const struct spawn_exit *end)
@@ -216,6 +220,8 @@ static inline int rig_start_argv(struct rig *rig, uint32_t number, const char *c
                 .stderr_fd = rig->out[1],
                 .limits = rig->limits,
                 .wants_cgroup = rig->wants_cgroup,
+                .has_image = rig->has_image,
+                .image_fd = rig->image_fd,
         };
         return spawn_start(rig->s, number, &req);
 }

@@ -12,13 +12,15 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "proc/cgroup.h"
 #include "proc/keeper.h"
 #include "proc/slot.h"
 #include "proc/spawn.h"
 #include "proc/spawn_msg.h"
-#include "base/sys.h"
 #include "proc/tree.h"
+#include "sandbox/image.h"
+#include "sandbox/stub.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -152,6 +154,12 @@ static int slot_fill(struct state *s, struct slot *slot, const struct spawn_orde
         for (int i = 0; i < 3; i++)
                 k->order.stdio[i] = fds[i];
 
+        if (order->has_image) {
+                slot->image = image_map(fds[order->in_memfd ? 4 : 3]);
+                if (!slot->image)
+                        return -ENOMEM;
+                k->order.image = slot->image;
+        }
         if (order->in_memfd)
                 return slot_take_memfd(slot, order, fds[3]);
         return slot_take_request(slot, order, TAKE(s->next));
@@ -166,8 +174,8 @@ static int slot_start(struct state *s, const struct spawn_order *order, int fds[
                 return -ENOMEM;
         struct keeper *k = &slot->keeper;
         int r = slot_fill(s, slot, order, fds);
-        if (order->in_memfd)
-                fds[3] = fd_close(fds[3]); /* or the keeper would hold it */
+        for (int i = 3; i < SPAWN_FDS_MAX; i++)
+                fds[i] = fd_close(fds[i]); /* or the keeper would hold it */
         if (r == 0) {
                 r = leaf_make(s, k, order);
                 if (r < 0)
@@ -179,6 +187,7 @@ static int slot_start(struct state *s, const struct spawn_order *order, int fds[
         fd_close(leaf_fd);
         if (r < 0) {
                 leaf_drop(s, k->leaf);
+                image_unmap(TAKE(slot->image));
                 slot_free(&s->slots, slot);
                 return r;
         }
@@ -194,7 +203,7 @@ static int slot_start(struct state *s, const struct spawn_order *order, int fds[
 static void order_start(struct state *s, const struct spawn_order *order, int fds[], size_t fd_count)
 {
         /* Descriptors that did not fit into our table are left out by the kernel. */
-        if (fd_count != (order->in_memfd ? 4 : 3)) {
+        if (fd_count != 3u + order->in_memfd + order->has_image) {
                 report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
                 return;
         }
@@ -248,6 +257,9 @@ static void slot_end(struct state *s, struct slot *slot)
 {
         uint32_t number = slot->keeper.number;
         leaf_drop(s, slot->keeper.leaf);
+        if (slot->image && slot->is_orphaned)
+                stubs_remove(slot->image, false);
+        image_unmap(TAKE(slot->image));
         slot_free(&s->slots, slot);
         report_gone(s, number);
 }
@@ -414,7 +426,7 @@ static void order_take(struct state *s)
                 return;
         }
 
-        int fds[SPAWN_FDS_MAX];
+        int fds[SPAWN_FDS_MAX] = { -1, -1, -1, -1, -1 };
         size_t fd_count = fds_take(&m, fds);
         size_t strings = order.kind == SPAWN_START && !order.in_memfd ? order.bytes : 0;
         if ((size_t)n != sizeof(order) + strings || order_act(s, &order, fds, fd_count) < 0)

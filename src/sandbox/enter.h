@@ -38,8 +38,8 @@ NODISCARD uint64_t enter_flags(const struct image *i);
 /* Each 0, or -errno with *ret filled. */
 NODISCARD int enter_ids(const struct image *i, struct enter_failure *ret);
 NODISCARD int enter_network(struct enter_failure *ret);
-/* *ret_ruleset is Landlock's, or -1. The caller's root and working directory are the new root afterwards. */
-NODISCARD int enter_view(const struct image *i, int *ret_ruleset, struct enter_failure *ret);
+/* `tty`: the command's terminal, or -1. *ret_ruleset is Landlock's, or -1. The caller's root and working directory are the new root afterwards. */
+NODISCARD int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret);
 /* No capability, no new privileges, Landlock and the filter. */
 NODISCARD int enter_confine(const struct image *i, int ruleset, struct enter_failure *ret);
 /* The init's part of it: no capability, and nobody looks into its memory. */

@@ -15,6 +15,7 @@
 
 struct view {
         const struct image *image;
+        int tty;
         int old, root, dev, lids, ruleset;
 };
 
@@ -165,6 +166,32 @@ static int dev_node(struct view *v, const char *from, const char *name)
         return attach(tree, v->dev, name);
 }
 
+/* The command's terminal is of the machine's pts, which is not here: this is the name that ttyname finds. Where the
+ * machine has no name for it, neither have we. */
+static int dev_console(struct view *v)
+{
+        char path[PATH_MAX], self[] = "proc/self/fd/0000000000";
+        size_t n = sizeof("proc/self/fd/") - 1;
+        char digits[10];
+        size_t count = 0;
+        for (unsigned left = (unsigned)v->tty; count == 0 || left > 0; left /= 10)
+                digits[count++] = (char)('0' + left % 10);
+        while (count > 0)
+                self[n++] = digits[--count];
+        self[n] = 0;
+        long bytes = sys_call4(SYS_readlinkat, v->old, self, path, sizeof(path) - 1);
+        if (bytes <= 1 || path[0] != '/')
+                return 0;
+        path[bytes] = 0;
+        struct stat named, tty;
+        int fd = sys_open_beneath(v->old, path + 1, O_PATH | O_NOFOLLOW);
+        bool is_it = fd >= 0 && sys_fstat(fd, &named) == 0 && sys_fstat(v->tty, &tty) == 0 &&
+                     named.st_dev == tty.st_dev && named.st_ino == tty.st_ino;
+        if (fd >= 0)
+                sys_close(fd);
+        return is_it ? dev_node(v, path + 1, "console") : 0;
+}
+
 static int dev_links(struct view *v)
 {
         static const char *const links[][2] = {
@@ -205,9 +232,8 @@ static int dev_make(struct view *v)
         if (r == 0)
                 r = attach(fs_make("devpts", "ptmxmode", "0666", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC), v->dev,
                            "pts");
-        /* The command's terminal is of the machine's pts, which is not here: this is the name that ttyname finds. */
-        if (r == 0 && v->image->tty)
-                r = dev_node(v, image_at(v->image, v->image->tty), "console");
+        if (r == 0 && v->tty >= 0)
+                r = dev_console(v);
         return r;
 }
 
@@ -370,9 +396,11 @@ static int op_run(struct view *v, const struct image_op *op)
         }
 }
 
-int enter_view(const struct image *i, int *ret_ruleset, struct enter_failure *ret)
+int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
 {
-        struct view v = { .image = i, .old = -1, .root = -1, .dev = -1, .lids = -1, .ruleset = -1 };
+        struct view v = {
+                .image = i, .tty = tty, .old = -1, .root = -1, .dev = -1, .lids = -1, .ruleset = -1
+        };
         if (i->landlock_abi > 0) {
                 v.ruleset = landlock_begin(i->landlock_abi);
                 if (v.ruleset < 0)

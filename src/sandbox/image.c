@@ -107,8 +107,6 @@ static void lay(struct layout *l, const struct plan *p, const struct image_extra
         image.filter = put(l, extra->filter->code, extra->filter->count * sizeof(*extra->filter->code));
         lay_ops(l, p, &image);
         lay_stubs(l, p, &image);
-        if (extra->tty)
-                image.tty = put_text(l, relative(slice_from_str(extra->tty)));
         image.bytes = (uint32_t)l->n;
         if (l->block)
                 memcpy(l->block, &image, sizeof(image));
@@ -130,4 +128,19 @@ int image_make(const struct plan *p, const struct image_extra *extra)
         if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 r = -errno;
         return r < 0 ? r : TAKE_FD(fd);
+}
+
+struct image *image_map(int fd)
+{
+        struct image head;
+        if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+                return NULL;
+        void *p = mmap(NULL, head.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        return p == MAP_FAILED ? NULL : p;
+}
+
+void image_unmap(struct image *i)
+{
+        if (i)
+                (void)munmap(i, i->bytes);
 }

@@ -3,7 +3,8 @@
  * They share their memory with nobody they could trust to keep a heap in order, so everything is laid out beforehand:
  * offsets from the start of the block, strings with a NUL behind them. Both ends are the same executable.
  *
- * The init maps it and reads the operations. The keeper reads, and writes, one stub at a time (sandbox/stub.h).
+ * The spawner maps it, shared, as long as the command lives. The init reads the operations; the keeper notes in it which
+ * stubs it has made (sandbox/stub.h), so that the spawner can remove them after a keeper that was killed.
  */
 #pragma once
 
@@ -36,7 +37,6 @@ struct image {
                 needs_user; /* a user namespace: always, unless we are root and only the network is taken away */
         uint32_t uid, gid;
         uint32_t landlock_abi; /* 0: none */
-        uint32_t tty;          /* the path of the command's terminal without its leading slash, or 0 */
         uint32_t ops, op_count;
         uint32_t stubs, stub_count;
         uint32_t filter, filter_count; /* struct sock_filter */
@@ -44,12 +44,15 @@ struct image {
 
 struct image_extra {
         const struct seccomp_filter *filter;
-        const char *tty; /* or NULL */
         int landlock_abi;
 };
 
-/* A sealed-size memfd, or -errno. */
+/* A memfd whose size cannot change, or -errno. */
 NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
+
+/* Shared and writable; NULL when it cannot be. NULL is fine for unmap. */
+NODISCARD struct image *image_map(int fd);
+void image_unmap(struct image *i);
 
 static inline const void *image_at(const struct image *i, uint32_t offset)
 {

@@ -4,6 +4,7 @@
  * what their pointers name, the matches of globs, and every directory between a writable root and something narrower
  * below it, which must not be renamed away (a pin).
  */
+#include "base/uri.h"
 #include "sandbox/plan_internal.h"
 
 #include <errno.h>
@@ -230,7 +231,8 @@ static int protect_pointers(struct maker *m, struct slice git)
                 return 0;
         for (int i = 0; i < 2; i++) {
                 struct slice path = text.p[0] == '/' ? text : path_join(m->arena, at, text);
-                path = profile_clean_path(m->arena, path);
+                if (uri_to_path(m->arena, path, &path, NULL) != URI_OK)
+                        return 0;
                 int r = protect(m, path, i == 0 ? "named by a protected .git" : "common to worktrees");
                 if (r < 0)
                         return r;

@@ -1,4 +1,4 @@
-/* stub: see stub.h. One stub at a time is read from the image, and written back; nothing is mapped. */
+/* stub: see stub.h. */
 #include "sandbox/stub.h"
 
 #include "sandbox/sys_mount.h"
@@ -25,17 +25,7 @@ bool stub_looks_so(const struct stat *st)
         return S_ISREG(st->st_mode) && (st->st_mode & 07777) == 0444 && st->st_size == 0;
 }
 
-/* ---- the image ---- */
-
-static bool image_read(int fd, void *p, size_t n, uint64_t at)
-{
-        return sys_call4(SYS_pread64, fd, p, n, at) == (long)n;
-}
-
-static uint64_t stub_offset(const struct image *i, uint32_t n)
-{
-        return i->stubs + (uint64_t)n * sizeof(struct image_stub);
-}
+/* ---- places ---- */
 
 /* Splits "/a/b/c" into "a/b" and "c". */
 static int spot_split(const char *path, size_t n, struct spot *ret)
@@ -56,14 +46,12 @@ static int spot_split(const char *path, size_t n, struct spot *ret)
         return 0;
 }
 
-static int spot_read(int fd, const struct image_stub *stub, struct spot *ret)
+static int spot_of(const char *path, struct spot *ret)
 {
-        char path[PATH_MAX];
-        long n = sys_call4(SYS_pread64, fd, path, sizeof(path), stub->path);
-        size_t end = 0;
-        while ((long)end < n && path[end])
-                end++;
-        return n < 0 ? (int)n : (long)end < n ? spot_split(path, end, ret) : -ENAMETOOLONG;
+        size_t n = 0;
+        while (n < PATH_MAX && path[n])
+                n++;
+        return n < PATH_MAX ? spot_split(path, n, ret) : -ENAMETOOLONG;
 }
 
 static int spot_open(const struct spot *p)
@@ -117,10 +105,10 @@ static int try_make(int dir, const char *name, bool is_directory)
         return r;
 }
 
-static int stub_make(int image_fd, struct image_stub *stub)
+static int stub_make(const struct image *i, struct image_stub *stub)
 {
         struct spot p;
-        int r = spot_read(image_fd, stub, &p);
+        int r = spot_of(image_at(i, stub->path), &p);
         int dir = r < 0 ? r : spot_open(&p);
         if (dir < 0)
                 return dir;
@@ -141,25 +129,22 @@ static int stub_make(int image_fd, struct image_stub *stub)
         return stub->fd == -EAGAIN ? -EEXIST : MIN(stub->fd, 0);
 }
 
-int stubs_make(int image_fd, struct enter_failure *ret)
+static struct image_stub *stubs_of(const struct image *i)
 {
-        struct image i;
-        int r = image_read(image_fd, &i, sizeof(i), 0) ? 0 : -EIO;
-        for (uint32_t n = 0; r == 0 && n < i.stub_count; n++) {
-                struct image_stub stub;
-                if (!image_read(image_fd, &stub, sizeof(stub), stub_offset(&i, n)))
-                        r = -EIO;
-                else
-                        r = stub_make(image_fd, &stub);
-                *ret = (struct enter_failure){ .step = ENTER_STUB, .os_errno = -r, .op = n };
+        return (struct image_stub *)(uintptr_t)image_at(i, i->stubs);
+}
+
+int stubs_make(struct image *i, struct enter_failure *ret)
+{
+        for (uint32_t n = 0; n < i->stub_count; n++) {
+                int r = stub_make(i, &stubs_of(i)[n]);
                 if (r == 0)
-                        r = (int)MIN(sys_call4(SYS_pwrite64, image_fd, &stub, sizeof(stub),
-                                               stub_offset(&i, n)),
-                                     0L);
+                        continue;
+                *ret = (struct enter_failure){ .step = ENTER_STUB, .os_errno = -r, .op = n };
+                stubs_remove(i, true);
+                return r;
         }
-        if (r < 0)
-                stubs_remove(image_fd, true);
-        return r;
+        return 0;
 }
 
 /* ---- removing ---- */
@@ -187,27 +172,22 @@ static void spot_sweep(const struct spot *p, int fd)
                 sys_close(dir);
 }
 
-void stubs_remove(int image_fd, bool has_fds)
+void stubs_remove(const struct image *i, bool has_fds)
 {
-        struct image i;
-        if (!image_read(image_fd, &i, sizeof(i), 0))
-                return;
-        for (uint32_t n = 0; n < i.stub_count; n++) {
-                struct image_stub stub;
+        for (uint32_t n = 0; n < i->stub_count; n++) {
+                struct image_stub *stub = &stubs_of(i)[n];
                 struct spot p;
-                if (!image_read(image_fd, &stub, sizeof(stub), stub_offset(&i, n)) || stub.fd < 0)
+                if (stub->fd < 0)
                         continue;
-                if (spot_read(image_fd, &stub, &p) == 0)
-                        spot_sweep(&p, has_fds ? stub.fd : -1);
+                if (spot_of(image_at(i, stub->path), &p) == 0)
+                        spot_sweep(&p, has_fds ? stub->fd : -1);
+                stub->fd = -1;
         }
 }
 
 void stub_sweep(const char *path)
 {
         struct spot p;
-        size_t n = 0;
-        while (n < PATH_MAX && path[n])
-                n++;
-        if (n < PATH_MAX && spot_split(path, n, &p) == 0)
+        if (spot_of(path, &p) == 0)
                 spot_sweep(&p, -1);
 }

@@ -12,10 +12,10 @@
 
 #include "sandbox/enter.h"
 
-/* All stubs of the image in this memfd, opened and locked. 0, or -errno with *ret; then none is left. */
-NODISCARD int stubs_make(int image_fd, struct enter_failure *ret);
+/* All stubs of the image, opened and locked. 0, or -errno with *ret; then none is left. */
+NODISCARD int stubs_make(struct image *i, struct enter_failure *ret);
 /* `has_fds`: the caller is who made them. */
-void stubs_remove(int image_fd, bool has_fds);
+void stubs_remove(const struct image *i, bool has_fds);
 
 /* Is this one, by its looks? For plans, which treat one as if it were missing, and for the sweep of what a crash left. */
 struct stat;

@@ -1,0 +1,288 @@
+/* box: see box.h. */
+#include "proc/box.h"
+
+#include "base/sys.h"
+#include "proc/child.h"
+#include "sandbox/enter.h"
+#include "sandbox/stub.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define COMMAND_STACK_BYTES (32 * 1024)
+
+enum { BOX_OVER = 1, BOX_EXITED };
+
+/* From the init. */
+struct box_message {
+        uint32_t kind;
+        int32_t status;
+        struct rusage usage;
+};
+
+/* What the init needs; on the keeper's stack, which stays until the start is over. */
+struct init_start {
+        struct keeper *k;
+        int socket;
+        bool enters_leaf;
+        struct image *image;
+        pid_t keeper;
+};
+
+/* ---- the init ---- */
+
+static NORETURN void init_fail(struct keeper *k, const struct enter_failure *why)
+{
+        child_note(k, why);
+        sys_exit(127);
+}
+
+static NORETURN void init_fail_at(struct keeper *k, enum spawn_step step, long r)
+{
+        child_fail(k, step, r);
+}
+
+static void *map(size_t n, int protection, int flags, int fd)
+{
+        return (void *)sys6(SYS_mmap, 0, (long)n, protection, flags, fd, 0);
+}
+
+static bool is_mapped(const void *p)
+{
+        return (uintptr_t)p < (uintptr_t)-4095L;
+}
+
+static void command_entry(void *start)
+{
+        child_run(start);
+}
+
+static void init_send(int socket, const struct box_message *m)
+{
+        (void)sys_send(socket, m, sizeof(*m), MSG_NOSIGNAL);
+}
+
+static int status_of(const siginfo_t *info)
+{
+        if (info->si_code == CLD_EXITED)
+                return (info->si_status & 0xff) << 8;
+        return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+/* The command is reported before it is reaped: until the keeper has said that it knows, its number outside is taken. */
+static NORETURN void init_reap(int socket, pid_t command)
+{
+        for (;;) {
+                siginfo_t info = { 0 };
+                struct box_message m = { .kind = BOX_EXITED };
+                long r = sys6(SYS_waitid, P_ALL, 0, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL,
+                              SYS_ARG(&m.usage), 0);
+                if (r == -EINTR)
+                        continue;
+                if (r < 0)
+                        sys_exit(0);
+                if (info.si_pid == command) {
+                        char known;
+                        m.status = status_of(&info);
+                        init_send(socket, &m);
+                        while (sys_read(socket, &known, 1) == -EINTR)
+                                continue;
+                        sys_close(socket);
+                        command = 0;
+                }
+                (void)sys_wait4(info.si_pid, NULL, __WALL, NULL);
+        }
+}
+
+/* Everything but the socket: the command alone holds its pipes when the keeper hears of the start. */
+static int init_close_all_but(int socket)
+{
+        int fd = (int)sys_call3(SYS_dup3, socket, 0, O_CLOEXEC);
+        if (fd < 0)
+                return fd;
+        (void)sys_call3(SYS_close_range, 1, ~0U, 0);
+        return 0;
+}
+
+static void init_run(void *arg)
+{
+        const struct init_start *start = arg;
+        struct keeper *k = start->k;
+        const struct image *image = start->image;
+        struct enter_failure why;
+        struct child_start child = {
+                .k = k, .parent = 1, .image = image, .ruleset = -1, .socket = start->socket
+        };
+
+        (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-init");
+        (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (start->enters_leaf) {
+                int entered = cgroup_leaf_enter(k->leaf_fd);
+                if (entered < 0 && k->order.needs_leaf)
+                        init_fail_at(k, SPAWN_STEP_LIMITS, entered);
+        }
+        if (enter_ids(image, &why) < 0 || (!image->has_network && enter_network(&why) < 0) ||
+            enter_view(image, k->order.is_tty ? k->order.stdio[0] : -1, &child.ruleset, &why) < 0)
+                init_fail(k, &why);
+
+        char *stack = map(COMMAND_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!is_mapped(stack))
+                init_fail_at(k, SPAWN_STEP_FORK, (long)stack);
+        long command = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + COMMAND_STACK_BYTES, NULL,
+                                      command_entry, &child);
+        if (command < 0)
+                init_fail_at(k, SPAWN_STEP_FORK, command);
+        if (enter_harden(&why) < 0)
+                init_fail(k, &why);
+        if (init_close_all_but(start->socket) < 0)
+                init_fail_at(k, SPAWN_STEP_STDIO, -EMFILE);
+        init_send(0, &(struct box_message){ .kind = BOX_OVER });
+        init_reap(0, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
+}
+
+/* Only the network is taken away: no view, so no init. */
+static void light_run(void *arg)
+{
+        const struct init_start *start = arg;
+        struct keeper *k = start->k;
+        struct enter_failure why;
+        struct child_start child = { .k = k,
+                                     .parent = start->keeper,
+                                     .enters_leaf = start->enters_leaf,
+                                     .image = start->image,
+                                     .ruleset = -1,
+                                     .socket = start->socket };
+        if (enter_ids(start->image, &why) < 0 || enter_network(&why) < 0)
+                init_fail(k, &why);
+        child_run(&child);
+}
+
+/* ---- the keeper ---- */
+
+/* On a stack of its own, because the keeper's is not copied: it is the spawner's shared memory. */
+static long clone_into(struct keeper *k, struct init_start *start)
+{
+        uint64_t flags = enter_flags(start->image) | CLONE_PARENT_SETTID;
+        void (*fn)(void *) = start->image->has_view ? init_run : light_run;
+        if (k->leaf_fd >= 0) {
+                struct sys_clone_args args = {
+                        .flags = flags | CLONE_INTO_CGROUP,
+                        .parent_tid = (uintptr_t)&k->root,
+                        .exit_signal = SIGCHLD,
+                        .cgroup = (uint64_t)k->leaf_fd,
+                };
+                long r = sys_clone3_onto(&args, k->child_stack, fn, start);
+                if (r >= 0 || r == -EAGAIN || r == -ENOMEM || r == -ENOSPC || r == -EUSERS)
+                        return r;
+                start->enters_leaf = true;
+        }
+        return sys_clone_onto((unsigned long)flags | SIGCHLD, k->child_stack, (pid_t *)&k->root, fn, start);
+}
+
+/* The command says that it is there, from outside's view of its number; then the init that execve is over. */
+static pid_t hear_start(int socket, bool has_init)
+{
+        pid_t command = 0;
+        for (;;) {
+                struct box_message m;
+                _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
+                struct iovec part = { &m, sizeof(m) };
+                struct msghdr msg = { .msg_iov = &part,
+                                      .msg_iovlen = 1,
+                                      .msg_control = control,
+                                      .msg_controllen = sizeof(control) };
+                long n = sys_call3(SYS_recvmsg, socket, &msg, MSG_CMSG_CLOEXEC);
+                if (n == -EINTR)
+                        continue;
+                if (n <= 0)
+                        return has_init ? 0 : command;
+                if (n == sizeof(m))
+                        return command;
+                const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+                if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
+                        command = ((const struct ucred *)(const void *)CMSG_DATA(c))->pid;
+        }
+}
+
+/* From here on a signal comes with every message. */
+static void listen_to(int socket)
+{
+        (void)sys_call3(SYS_fcntl, socket, F_SETOWN, sys_getpid());
+        (void)sys_call3(SYS_fcntl, socket, F_SETSIG, KEEPER_HEAR);
+        (void)sys_call3(SYS_fcntl, socket, F_SETFL, O_ASYNC | O_NONBLOCK | O_RDWR);
+}
+
+static void fail_at(struct keeper *k, enum spawn_step step, long r)
+{
+        k->failed_step = step;
+        k->failed_errno = (int32_t)-r;
+}
+
+static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], struct box *ret)
+{
+        const int yes = 1;
+        (void)sys6(SYS_setsockopt, ends[0], SOL_SOCKET, SO_PASSCRED, SYS_ARG(&yes), sizeof(yes), 0);
+        /* Groups of the server's are no groups of the command's. Who may not drop them has none to gain by them. */
+        if (start->image->uid == 0)
+                (void)sys_call2(SYS_setgroups, 0, NULL);
+        start->socket = ends[1];
+        long pid = clone_into(k, start);
+        sys_close(ends[1]);
+        if (pid < 0) {
+                fail_at(k, SPAWN_STEP_NAMESPACES, pid);
+                sys_close(ends[0]);
+                return 0;
+        }
+        k->root = (pid_t)pid;
+        bool has_init = start->image->has_view;
+        pid_t command = hear_start(ends[0], has_init);
+        if (!has_init) {
+                sys_close(ends[0]);
+                return (pid_t)pid;
+        }
+        ret->init = (pid_t)pid;
+        ret->socket = ends[0];
+        if (k->failed_step == SPAWN_STEP_NONE && command <= 0)
+                fail_at(k, SPAWN_STEP_NAMESPACES, -ECANCELED); /* somebody killed the init */
+        listen_to(ends[0]);
+        return command;
+}
+
+pid_t box_start(struct keeper *k, struct box *ret)
+{
+        struct enter_failure why;
+        int ends[2];
+        struct init_start start = { .k = k, .keeper = sys_getpid(), .image = k->order.image };
+        if (stubs_make(start.image, &why) < 0) {
+                child_note(k, &why);
+                return 0;
+        }
+        long r = sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+        if (r < 0) {
+                fail_at(k, SPAWN_STEP_FORK, r);
+                return 0;
+        }
+        return box_run(k, &start, ends, ret);
+}
+
+bool box_hear(struct box *b, struct box_exit *ret)
+{
+        struct box_message m;
+        if (b->socket < 0)
+                return false;
+        long n = sys6(SYS_recvfrom, b->socket, SYS_ARG(&m), sizeof(m), MSG_DONTWAIT, 0, 0);
+        if (n == -EAGAIN || n == -EINTR)
+                return false;
+        if (n == sizeof(m) && m.kind == BOX_EXITED) {
+                *ret = (struct box_exit){ .status = m.status, .usage = m.usage };
+                return true;
+        }
+        if (n <= 0) {
+                sys_close(b->socket);
+                b->socket = -1;
+        }
+        return false;
+}

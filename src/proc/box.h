@@ -1,0 +1,34 @@
+/* box: a command in a sandbox, seen from its keeper.
+ *
+ *     keeper ── init ── command        init: process 1 of the sandbox's own process numbers
+ *
+ * The init is a copy of the keeper in new namespaces. It builds the view (sandbox/enter.h), starts the command, reports its
+ * exit to the keeper over a socketpair, and reaps until nobody is left. When it is killed the kernel kills everything in
+ * there: so ending the tree is one signal. Where the profile takes only the network away there is no init.
+ *
+ * Raw system calls only, on both sides.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "proc/keeper.h"
+
+#include <sys/resource.h>
+
+struct box {
+        pid_t init; /* 0: none, or reaped */
+        int socket; /* from the init; -1 */
+};
+
+/* How it ended, as wait4 would have told. */
+struct box_exit {
+        int status;
+        struct rusage usage;
+};
+
+/* Makes the stubs and the processes; sleeps until execve is over. The command's pid as the keeper sees it, or -errno or 0
+ * with failed_step set. */
+NODISCARD pid_t box_start(struct keeper *k, struct box *ret);
+/* True when the command's exit has been reported; the init may forget it now. Never sleeps. KEEPER_HEAR comes when there is
+ * something to hear. */
+NODISCARD bool box_hear(struct box *b, struct box_exit *ret);
