@@ -46,6 +46,9 @@ struct profile_files {
  * `value` must be a string. */
 void profile_decode_path(struct decoder *d, const struct json *value, enum profile_form form,
                          struct slice *ret);
+/* A URI without a slash behind its scheme would silently become `/x`: where a path grants something that is refused.
+ * `value` is a string that was decoded as a path, `what` names it. */
+void profile_refuse_relative_uri(struct decoder *d, const struct json *value, const char *what);
 void profile_decode_entry(struct decoder *outer, const struct json *value, enum profile_form form,
                           struct profile_entry *ret);
 /* { "entries": [ENTRY], "glob_scan_max_depth"?: n } or { "read"?: [path], "write"?: [path] }: reads first, then writes. The
