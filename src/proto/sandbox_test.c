@@ -162,8 +162,7 @@ TEST(an_entry_of_the_wrong_shape_is_a_mistake)
                   "unknown variant `x`, expected `skip`" },
                 { ENTRIES(AT("a", "write")), "path is not absolute: a" },
                 { ENTRIES(AT("file:///C:/x", "write")),
-                  "sandbox permission path URI `file:///C:/x` is not valid on this exec-server host: "
-                  "'file:///C:/x' is invalid on 'linux'" },
+                  "invalid sandbox permission path URI: 'file:///C:/x' is invalid on 'linux'" },
                 { ENTRIES(SPECIAL("root", "write") ",null"),
                   "invalid type: null, expected struct ExecFileSystemSandboxEntry" },
         };
