@@ -199,3 +199,95 @@ TEST(what_stands_beside_the_profile_is_checked)
 
         check(rows, ARRAY_LEN(rows));
 }
+
+/* --- the context -------------------------------------------------------------------------------------------------- */
+
+#define DYNAMIC ENTRIES(SPECIAL("project_roots", "write"))
+#define DYNAMIC_WITH(more)                                                                                  \
+        "{" more ",'permissions':{'type':'managed','file_system':{'type':'restricted','entries':[" SPECIAL( \
+                "project_roots", "write") "]},'network':'enabled'}}"
+
+/* The complaint, or "". */
+static const char *decode(struct arena *a, const char *text, enum sandbox_use use,
+                          struct sandbox_context *ret)
+{
+        struct err err = ERR_INIT;
+        struct json_doc doc;
+        const struct json *value = test_parse(a, slice_from_str(text), &doc);
+        int r = sandbox_context_decode(a, &doc, value, use, ret, &err);
+
+        eq_int(r, err.code);
+        return arena_printf(a, "%s", err.text);
+}
+
+TEST(files_need_a_cwd_when_the_profile_does)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct sandbox_context c;
+        const char *refusal = "file system sandbox context with dynamic permissions requires cwd";
+
+        eq_str(decode(&a, DYNAMIC, SANDBOX_FOR_FILES, &c), refusal);
+        eq_str(decode(&a, DYNAMIC_WITH("'workspaceRoots':['/w']"), SANDBOX_FOR_FILES, &c), refusal);
+        eq_str(decode(&a, ENTRIES(GLOB("deny")), SANDBOX_FOR_FILES, &c), refusal);
+        eq_str(decode(&a, DYNAMIC_WITH("'cwd':'/w'"), SANDBOX_FOR_FILES, &c), "");
+        eq_str(decode(&a, ENTRIES(AT("/w", "write")), SANDBOX_FOR_FILES, &c), "");
+        eq_str(decode(&a, DYNAMIC, SANDBOX_FOR_PROCESS, &c), "");
+}
+
+TEST(without_workspace_roots_a_given_cwd_stands_in)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct sandbox_context c;
+
+        eq_str(decode(&a, DYNAMIC_WITH("'cwd':'file:///w/'"), SANDBOX_FOR_PROCESS, &c), "");
+        struct place place = sandbox_context_place(&c, S("/other"), S("/t"));
+        eq_slice(place.cwd, S("/w"));
+        eq_u64(place.root_count, 1);
+        eq_slice(place.roots[0], S("/w"));
+        eq_slice(place.tmpdir, S("/t"));
+
+        eq_str(decode(&a, DYNAMIC_WITH("'cwd':'/w','workspaceRoots':[]"), SANDBOX_FOR_PROCESS, &c), "");
+        place = sandbox_context_place(&c, S("/other"), S("/t"));
+        eq_slice(place.cwd, S("/w"));
+        eq_u64(place.root_count, 0);
+
+        eq_str(decode(&a, DYNAMIC_WITH("'workspaceRoots':['/v','/u/.']"), SANDBOX_FOR_PROCESS, &c), "");
+        place = sandbox_context_place(&c, S("/other"), S("/t"));
+        eq_slice(place.cwd, S("/other"));
+        eq_u64(place.root_count, 2);
+        eq_slice(place.roots[1], S("/u"));
+
+        eq_str(decode(&a, DYNAMIC, SANDBOX_FOR_PROCESS, &c), "");
+        place = sandbox_context_place(&c, S("/other"), S("/t"));
+        eq_slice(place.cwd, S("/other"));
+        eq_u64(place.root_count, 0);
+        ok(!sandbox_context_place(&c, (struct slice){ 0 }, S("/t")).cwd.p);
+}
+
+TEST(a_uri_without_a_slash_gives_no_root_and_no_cwd)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct sandbox_context c;
+
+        eq_str(decode(&a, BESIDE("'cwd':'file:w'"), SANDBOX_FOR_PROCESS, &c), "sandbox cwd is not absolute");
+        eq_str(decode(&a, BESIDE("'workspaceRoots':['/w','file:']"), SANDBOX_FOR_PROCESS, &c),
+               "sandbox workspace root is not absolute");
+}
+
+TEST(workspace_roots_are_bounded)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _buf_ struct buf text = BUF_INIT(1 << 16);
+        struct sandbox_context c;
+
+        test_put(&text, S("{'permissions':{'type':'disabled'},'workspaceRoots':['/w'"));
+        for (size_t i = 1; i < SANDBOX_ROOTS_MAX; i++)
+                test_put(&text, S(",'/w'"));
+        size_t n = text.n;
+        test_put(&text, S("]}"));
+        eq_str(decode(&a, text.p, SANDBOX_FOR_PROCESS, &c), "");
+        eq_u64(c.root_count, SANDBOX_ROOTS_MAX);
+        buf_truncate(&text, n);
+        test_put(&text, S(",'/w']}"));
+        eq_str(decode(&a, text.p, SANDBOX_FOR_PROCESS, &c), "a sandbox has at most 256 workspaceRoots");
+}
