@@ -9,6 +9,7 @@
 #define ADD_RULE 445
 
 #define CREATE_RULESET_VERSION 1
+#define ABI_MIN 2
 #define RULE_PATH_BENEATH 1
 
 #define FS_WRITE_FILE (1ULL << 1)
@@ -36,7 +37,7 @@ static uint64_t writing(uint32_t abi)
 int landlock_abi(void)
 {
         long r = sys_call3(CREATE_RULESET, NULL, 0, CREATE_RULESET_VERSION);
-        return r < 0 ? 0 : (int)r;
+        return r < ABI_MIN ? 0 : (int)r;
 }
 
 int landlock_begin(uint32_t abi)

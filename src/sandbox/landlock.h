@@ -7,7 +7,8 @@
 
 #include "base/compat.h"
 
-/* What the kernel has; 0: none. For the self-test and the image. */
+/* What the kernel has; 0: none that is of use. The first ABI is not: it refuses to move any file into another directory,
+ * also where everything may be written, and honest programs do that. For the self-test and the image. */
 NODISCARD int landlock_abi(void);
 
 /* A ruleset that forbids every kind of writing, signals and abstract sockets to the outside included where the kernel
