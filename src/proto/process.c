@@ -231,7 +231,8 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         sandbox = decode_peek(&d, "sandbox");
         in->has_sandbox = sandbox != NULL;
         if (sandbox && !d.has_failed)
-                d.has_failed = sandbox_admit(a, doc, sandbox, err) < 0;
+                d.has_failed =
+                        sandbox_context_decode(a, doc, sandbox, SANDBOX_FOR_PROCESS, &in->sandbox, err) < 0;
         check_network(&d, in->has_sandbox);
         check_strays(&d);
         if ((v = decode_peek(&d, "metadata")))

@@ -3,6 +3,7 @@
 
 #include "policy/env.h"
 #include "proto/decode.h"
+#include "proto/sandbox.h"
 
 /* EXTENSIONS.md, process/start: each 0 when it was not given. */
 struct process_limits {
@@ -22,6 +23,7 @@ struct process_start {
         bool has_env_policy;
         struct env_policy env_policy;
         bool has_sandbox;
+        struct sandbox_context sandbox;
         bool is_prepared;    /* kind: the caller has applied its policy already */
         uint16_t rows, cols; /* of a terminal; 0 = the default */
         bool has_limits;

@@ -139,7 +139,7 @@ static void on_request(struct conn *c, struct arena *a, const struct rpc_message
         void *params = NULL;
         int r;
         buf_init(&req.text, 0);
-        if (m && m->job)
+        if (m && (m->job || m->may_be_job))
                 keep_text(&req, &doc, text);
         if (is_held(&req, msg, text, &r, &err))
                 m = NULL;

@@ -39,6 +39,7 @@ struct method {
         /* 0, or negative with err filled */
         int (*handle)(struct req *req, const void *params, struct err *err);
         const struct job_class *job; /* in place of `handle`: server/job.h */
+        bool may_be_job;             /* `handle` may submit it as one: its message is kept, too */
 };
 
 /* One whole message. `text` has BUF_PADDING readable bytes behind it. */

@@ -25,6 +25,12 @@ static void job_free(struct job *job)
         free(job);
 }
 
+/* A request on a process: one that was held back, or a start that is being prepared. */
+static bool is_process(const struct job *job)
+{
+        return !job->class || job->class->go_on;
+}
+
 /* Its request was answered, or nobody is left to answer. A thread that has it goes on with it. */
 static void job_forget(struct parked *parked)
 {
@@ -35,7 +41,7 @@ static void job_forget(struct parked *parked)
         c->jobs.count--;
         if (job->has_begun)
                 c->jobs.running--;
-        if (!job->class)
+        if (is_process(job))
                 c->jobs.held--;
         if (c->jobs.count < LIMIT_JOBS / 2)
                 conn_unblock(c, BLOCK_JOBS);
@@ -101,7 +107,7 @@ void job_error_code(struct err *err)
 /* Do the two have to keep their order, though neither changes a file? */
 static bool is_same_key(const struct job *a, const struct job *b)
 {
-        return a->key.p && b->key.p && !a->class == !b->class && slice_eq(a->key, b->key) &&
+        return a->key.p && b->key.p && is_process(a) == is_process(b) && slice_eq(a->key, b->key) &&
                (a->is_exclusive || b->is_exclusive);
 }
 
@@ -241,6 +247,22 @@ void jobs_on_room(struct conn *c)
         pump(c);
 }
 
+/* It is not parked any more, and still has its memory. */
+static void go_on(struct job *job)
+{
+        struct conn *c = job->conn;
+        struct err err = ERR_INIT;
+        struct req req = { .server = job->server, .conn = c, .id = &job->id, .arena = &job->arena };
+        buf_init(&req.text, 0);
+        job->is_in_pool = true; /* kept until we are done with it */
+        parked_done(&job->parked);
+        if (job->class->go_on(job, &req, &err) < 0)
+                conn_fail(c, &job->id, &err, NULL);
+        job_free(job);
+        if (conn_is_usable(c))
+                pump(c);
+}
+
 static void job_done(struct work *work)
 {
         struct job *job = container_of(work, struct job, work);
@@ -253,7 +275,9 @@ static void job_done(struct work *work)
         spares_fit(&job->server->spares, &job->answer);
         if (!job->has_more && job->class->settle)
                 job->class->settle(job);
-        if (!job->is_stream)
+        if (job->class->go_on && !job->err)
+                go_on(job);
+        else if (!job->is_stream)
                 answer(job);
         else if (!list_is_linked(&job->stream_link))
                 list_append(&c->jobs.streams, &job->stream_link);
@@ -320,6 +344,8 @@ int job_submit(struct req *req, const struct job_class *class, void *params, str
         }
         job->text = req->text;
         buf_init(&req->text, 0);
+        if (is_process(job))
+                c->jobs.held++;
         pump(c);
         return 0;
 }
@@ -335,7 +361,7 @@ bool job_must_hold(struct conn *c, struct slice method, struct slice process_id)
         if (!is_start && c->jobs.held == 0)
                 return false;
         list_each (job, &c->jobs.all, link)
-                if ((is_start && job->is_change) || (!job->class && slice_eq(job->key, process_id)))
+                if ((is_start && job->is_change) || (is_process(job) && slice_eq(job->key, process_id)))
                         return true;
         return false;
 }
@@ -364,7 +390,8 @@ bool job_cancel_start(struct conn *c, struct slice process_id)
         struct job *job;
         bool has_some = false;
         list_each (job, &c->jobs.all, link) {
-                if (job->class || !job->is_start || !slice_eq(job->key, process_id))
+                bool is_start = job->class ? job->class->go_on != NULL : job->is_start;
+                if (!is_start || !slice_eq(job->key, process_id))
                         continue;
                 struct err err = ERR_INIT;
                 err_set(&err, RPC_INVALID_REQUEST, -ECANCELED, "process %.*s start was cancelled",

@@ -33,6 +33,9 @@ struct job_class {
         int (*run)(struct job *job, struct jsonw *w, struct err *err);
         /* On the loop, after the last run and before the answer is sent, when the connection is still there. */
         void (*settle)(struct job *job);
+        /* On the loop, in place of an answer: the request goes on as another kind of work. It is a process/start then: later
+         * requests on its process (the key) wait until here. May refuse. */
+        int (*go_on)(struct job *job, struct req *req, struct err *err);
         /* On the loop, last of all: frees what `own` holds. NULL: nothing to do. */
         void (*release)(struct job *job);
 };
@@ -54,7 +57,7 @@ struct job {
         struct arena arena; /* what follows lives in it */
         struct buf text;    /* the message, when it was too large to be copied */
         struct slice held;  /* the message that was held back */
-        bool is_start;      /* it is a process/start */
+        bool is_start;      /* it is a process/start that was held back */
         void *params;
         struct rpc_id id;
         size_t max_message; /* what the client reads */

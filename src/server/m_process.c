@@ -1,4 +1,6 @@
 /* m_process: the process methods. Decoding is proto/process.c, the work is task*.c; here is only which is which. */
+#include "base/fd.h"
+#include "base/mem.h"
 #include "proto/process.h"
 #include "server/job.h"
 #include "server/methods.h"
@@ -20,9 +22,54 @@ static void reply_empty(struct req *req)
         req_reply_end(req, &w);
 }
 
+/* A sandbox is planned first, on the pool: that looks at files. */
+static int plan_begin(struct job *job, UNUSED struct err *err)
+{
+        const struct process_start *in = job->params;
+        job->key = in->process_id;
+        job->is_exclusive = true;
+        job->own = NULL;
+        return 0;
+}
+
+static int plan_run(struct job *job, struct jsonw *w, struct err *err)
+{
+        const struct process_start *in = job->params;
+        int fd = boxes_image(&job->server->boxes, &job->arena, in, task_environment(&job->arena, in), err);
+        if (fd < 0)
+                return fd;
+        job->own = mem_new(int);
+        *(int *)job->own = fd;
+        jsonw_null(w); /* not what is answered */
+        return 0;
+}
+
+static int plan_go_on(struct job *job, struct req *req, struct err *err)
+{
+        return task_start(req, job->params, *(int *)job->own, err);
+}
+
+static void plan_release(struct job *job)
+{
+        if (job->own)
+                fd_close(*(int *)job->own);
+        free(job->own);
+}
+
+static const struct job_class plan_class = {
+        .prepare = plan_begin,
+        .run = plan_run,
+        .go_on = plan_go_on,
+        .release = plan_release,
+};
+
 static int handle_start(struct req *req, const void *params, struct err *err)
 {
-        return task_start(req, params, err);
+        struct process_start *in = (void *)(uintptr_t)params;
+        if (!boxes_must_enforce(in))
+                return task_start(req, in, -1, err);
+        int r = task_start_check(req, in, err);
+        return r < 0 ? r : job_submit(req, &plan_class, in, err);
 }
 
 static int handle_read(struct req *req, const void *params, struct err *err)
@@ -78,7 +125,8 @@ static int handle_terminate(struct req *req, const void *params, UNUSED struct e
         .name = wire_name, .family = "exec", .needs = NEEDS_READY, .params_size = sizeof(struct params), \
         .decode = params##_decode
 
-const struct method m_process_start = { EXEC_METHOD("process/start", process_start), .handle = handle_start };
+const struct method m_process_start = { EXEC_METHOD("process/start", process_start), .handle = handle_start,
+                                        .may_be_job = true };
 const struct method m_process_read = { EXEC_METHOD("process/read", process_read), .handle = handle_read };
 const struct method m_process_write = { EXEC_METHOD("process/write", process_write), .handle = handle_write };
 const struct method m_process_signal = { EXEC_METHOD("process/signal", process_signal),

@@ -14,6 +14,7 @@
 #include "loop/loop.h"
 #include "loop/pool.h"
 #include "proc/process.h"
+#include "server/boxes.h"
 #include "server/config.h"
 #include "server/spares.h"
 
@@ -29,6 +30,7 @@ struct server {
         struct loop loop;
         const struct config *config;
         struct procs procs;
+        struct boxes boxes;      /* sandboxes for commands */
         struct pool *pool;       /* file work: whatever may block */
         struct journal *journal; /* of temporary files; NULL when none can be kept */
         struct watcher *watcher; /* made by the first request that watches */

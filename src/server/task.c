@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/process.h"
@@ -41,6 +42,7 @@ static void free_task(struct deferred *d)
         must(list_is_empty(&t->readers) && list_is_empty(&t->waits));
         must(list_is_empty(&t->writes) && list_is_empty(&t->starts));
         t->process = process_free(t->process);
+        fd_close(t->image_fd);
         write_ids_free(t->write_ids);
         free(t->limits);
         free(t->argv_json);
@@ -92,6 +94,7 @@ struct task *task_new(struct session *session, struct slice id)
         t->session = session;
         t->id = slice_dup(id);
         t->id_len = id.n;
+        t->image_fd = -1;
         list_init(&t->starts);
         list_init(&t->readers);
         list_init(&t->waits);

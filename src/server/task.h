@@ -50,6 +50,7 @@ struct task {
         struct timer *retention;   /* since the close */
         struct list retained_link; /* server::retained */
         struct deferred reap;
+        int image_fd;                /* of its sandbox, while it starts; -1 */
         char *program, *search_path; /* of a start that is under way, for the text of its failure */
 };
 
@@ -67,7 +68,12 @@ struct process_write;
 struct process_wait;
 struct process_signal;
 struct process_limits;
-NODISCARD int task_start(struct req *req, const struct process_start *in, struct err *err);
+/* What can be told before a sandbox is planned for it. */
+NODISCARD int task_start_check(struct req *req, const struct process_start *in, struct err *err);
+/* `image_fd`: of its sandbox, borrowed; -1: it runs plainly. */
+NODISCARD int task_start(struct req *req, const struct process_start *in, int image_fd, struct err *err);
+/* What the command will have in its environment. From any thread. */
+NODISCARD const char **task_environment(struct arena *a, const struct process_start *in);
 NODISCARD int task_read(struct task *t, struct req *req, const struct process_read *in, struct err *err);
 NODISCARD int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err);
 NODISCARD int task_close_stdin(struct task *t, struct req *req, struct err *err);

@@ -3,14 +3,17 @@
  * The answer waits for the keeper: a program that cannot be executed is an error of the request, not an exit. When the
  * connection goes away meanwhile the start goes on, and the process belongs to the detached session.
  */
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "policy/env.h"
 #include "proto/process.h"
 #include "server/environment.h"
+#include "server/server.h"
 #include "server/task_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -119,12 +122,16 @@ static struct spawn_limits kernel_limits(const struct process_limits *l)
         };
 }
 
+const char **task_environment(struct arena *a, const struct process_start *in)
+{
+        return env_build(a, in->has_env_policy ? &in->env_policy : NULL, (const char *const *)environ,
+                         in->env, in->env_count, in->tty ? environment_shell() : NULL);
+}
+
 static int begin(struct task *t, struct req *req, const struct process_start *in, struct err *err)
 {
         struct arena *a = req->arena;
-        const char **env =
-                env_build(a, in->has_env_policy ? &in->env_policy : NULL, (const char *const *)environ,
-                          in->env, in->env_count, in->tty ? environment_shell() : NULL);
+        const char **env = task_environment(a, in);
         const char *path = env_get(env, "PATH");
         if (!path)
                 path = DEFAULT_PATH;
@@ -141,6 +148,8 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .rows = in->rows ? in->rows : TTY_ROWS,
                 .cols = in->cols ? in->cols : TTY_COLS,
                 .limits = kernel_limits(&in->limits),
+                .has_image = t->image_fd >= 0,
+                .image_fd = t->image_fd,
         };
         t->process = process_start(&req->server->procs, &start, &task_process_events, t, err);
         if (!t->process) {
@@ -177,7 +186,7 @@ static void describe(struct task *t, const struct process_start *in)
         }
 }
 
-int task_start(struct req *req, const struct process_start *in, struct err *err)
+int task_start_check(struct req *req, const struct process_start *in, struct err *err)
 {
         struct session *session = req->conn->session;
         const struct config *config = req->server->config;
@@ -202,14 +211,31 @@ int task_start(struct req *req, const struct process_start *in, struct err *err)
                 err->rpc = RPC_INVALID_PARAMS;
                 return r;
         }
+        return 0;
+}
+
+int task_start(struct req *req, const struct process_start *in, int image_fd, struct err *err)
+{
+        struct session *session = req->conn->session;
+        int r = session ? task_start_check(req, in, err) : -ESTALE;
+        if (!session)
+                return err_set(err, RPC_INVALID_REQUEST, -ESTALE,
+                               "session has been resumed by another connection");
+        if (r < 0)
+                return r;
+        int own_fd = image_fd >= 0 ? fcntl(image_fd, F_DUPFD_CLOEXEC, 3) : -1;
+        if (image_fd >= 0 && own_fd < 0)
+                return err_set(err, RPC_INTERNAL, -errno, "%s (os error %d)", errno_text(errno), errno);
 
         struct starter *s = mem_new(struct starter);
         r = parked_init(&s->parked, req, sizeof(*s), starter_forget, err);
         if (r < 0) {
                 free(s);
+                fd_close(own_fd);
                 return r;
         }
         struct task *t = task_new(session, in->process_id);
+        t->image_fd = own_fd;
         t->is_sandboxed = in->has_sandbox;
         describe(t, in);
         s->task = t;
@@ -230,6 +256,7 @@ static void forget_texts(struct task *t)
 {
         free(TAKE(t->program));
         free(TAKE(t->search_path));
+        t->image_fd = fd_close(t->image_fd);
 }
 
 /* How each limit that was asked for is enforced. */
@@ -273,6 +300,17 @@ void task_start_succeeded(struct task *t)
         parked_reply_end(&s->parked, &w);
 }
 
+/* Those that every command has say the same in a sandbox. */
+static bool is_step_of_sandbox(const char *step)
+{
+        static const char *const common[] = { "cwd",  "exec",   "pty",     "stdio", "session",
+                                              "fork", "limits", "spawner", "keeper" };
+        for (size_t i = 0; i < ARRAY_LEN(common); i++)
+                if (strcmp(step, common[i]) == 0)
+                        return false;
+        return true;
+}
+
 void task_start_failed(struct task *t, const char *step, int os_errno)
 {
         struct err err = ERR_INIT;
@@ -287,6 +325,8 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 err_set(&err, RPC_INTERNAL, -os_errno, "%s (os error %d)", errno_text(os_errno), os_errno);
         err.step = step;
         err.os_errno = os_errno;
+        if (t->image_fd >= 0 && step && is_step_of_sandbox(step))
+                boxes_explain_failure(t->image_fd, step, os_errno, t->process->failed_op, &err);
         if (step && (strcmp(step, "spawner") == 0 || strcmp(step, "keeper") == 0))
                 err.remedy =
                         "a helper process of the server was killed; what had begun is ended: start it again";
