@@ -1,7 +1,8 @@
 /* redirect: see redirect.h.
  *
  * 301 and 302 turn POST into GET, 303 turns everything but HEAD into GET, 307 and 308 change nothing (RFC 9110, 15.4).
- * Credentials go only where the client sent them: to the same scheme, host and port.
+ * Credentials and private headers go only where the client sent them: to the same scheme, host and port. What was left
+ * behind once does not come back later in the chain.
  */
 #include "net/redirect.h"
 
@@ -18,6 +19,15 @@ static bool is_credential(struct slice name)
         static const struct slice names[] = { S("authorization"), S("cookie"), S("cookie2"),
                                               S("proxy-authorization"), S("www-authenticate") };
         return is_one_of(name, names, ARRAY_LEN(names));
+}
+
+static bool is_private(const struct hop *hop, struct slice name)
+{
+        struct slice rest = hop->private_names;
+        while (rest.p)
+                if (slice_eq(name, slice_split(&rest, ',')))
+                        return true;
+        return false;
 }
 
 static bool is_about_body(struct slice name)
@@ -62,7 +72,9 @@ enum redirect redirect_next(struct arena *a, const struct hop *now, const struct
         if (!location)
                 return REDIRECT_NONE;
 
-        struct hop next = { .method = now->method, .has_body = now->has_body };
+        struct hop next = { .method = now->method,
+                            .has_body = now->has_body,
+                            .private_names = now->private_names };
         struct slice scheme = { 0 };
         enum weburl_result r = weburl_parse(a, location->value, &now->url, &next.url, &scheme);
         if (r == WEBURL_SCHEME) {
@@ -83,7 +95,7 @@ enum redirect redirect_next(struct arena *a, const struct hop *now, const struct
         for (size_t i = 0; i < now->header_count; i++) {
                 struct slice name = now->headers[i].name;
                 if ((drops_body && is_about_body(name)) || slice_eq(name, S("referer")) ||
-                    (!is_same && (is_credential(name) || slice_eq(name, S("host")))))
+                    (!is_same && (is_credential(name) || is_private(now, name) || slice_eq(name, S("host")))))
                         continue;
                 next.headers[next.header_count++] = now->headers[i];
         }

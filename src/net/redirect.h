@@ -12,6 +12,7 @@ struct hop {
         bool has_body; /* the body of the first request goes along */
         struct http_header *headers;
         size_t header_count;
+        struct slice private_names; /* of headers that go to no other origin; a comma between two */
 };
 
 enum redirect {

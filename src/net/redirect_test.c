@@ -11,6 +11,8 @@ static struct http_header sent[] = {
         { .name = S("content-type"), .value = S("t") },
         { .name = S("host"), .value = S("named") },
         { .name = S("x-keep"), .value = S("k") },
+        { .name = S("x-key"), .value = S("s") },
+        { .name = S("x-k"), .value = S("s") },
 };
 
 /* "METHOD url body=B names…", or what came of it. */
@@ -20,7 +22,8 @@ static const char *follow(struct arena *a, const char *method, const char *from,
         struct hop now = { .method = slice_from_str(method),
                            .has_body = true,
                            .headers = sent,
-                           .header_count = ARRAY_LEN(sent) },
+                           .header_count = ARRAY_LEN(sent),
+                           .private_names = S("x-key,x-k") },
                    next;
         struct http_header h = { .name = S("Location"), .value = slice_from_str(location) };
         struct netmsg_head head = { .status = (uint16_t)status,
@@ -45,8 +48,8 @@ static const char *follow(struct arena *a, const char *method, const char *from,
         return text;
 }
 
-#define ALL " authorization cookie proxy-authorization content-type host x-keep referer="
-#define NO_BODY " authorization cookie proxy-authorization host x-keep referer="
+#define ALL " authorization cookie proxy-authorization content-type host x-keep x-key x-k referer="
+#define NO_BODY " authorization cookie proxy-authorization host x-keep x-key x-k referer="
 
 TEST(the_method_follows_the_status)
 {
@@ -60,7 +63,7 @@ TEST(the_method_follows_the_status)
         eq_str(follow(&a, "POST", "http://h/a", 308, "/x"), "POST http://h/x body=1" ALL "http://h/a");
 }
 
-TEST(credentials_stay_with_scheme_host_and_port)
+TEST(credentials_and_private_headers_stay_with_scheme_host_and_port)
 {
         _arena_ struct arena a = ARENA_INIT;
         static const char *const elsewhere[] = { "http://i/", "http://h:81/", "https://h/" };

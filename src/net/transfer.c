@@ -354,6 +354,7 @@ static void copy_hop(struct transfer *t, const struct netmsg_request *m)
                 hop->headers[i].name = slice_from(arena_dup(&t->arena, name), name.n);
                 hop->headers[i].value = slice_from(arena_dup(&t->arena, value), value.n);
         }
+        hop->private_names = slice_from(arena_dup(&t->arena, m->private_names), m->private_names.n);
 }
 
 static int take_request(struct transfers *ts, const struct netmsg *msg)

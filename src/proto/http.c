@@ -158,6 +158,25 @@ static int build_header(struct arena *a, const struct http_param_header *h, cons
         return 0;
 }
 
+/* Of a name that comes twice both are private: which of them holds the secret is more than a name says. */
+static struct slice list_private_names(struct arena *a, const struct http_request_params *in,
+                                       const struct http_outgoing *out)
+{
+        size_t bytes = 0, n = 0;
+        for (size_t i = 0; i < in->header_count; i++)
+                bytes += in->headers[i].env_var.p ? out->headers[i].name.n + 1 : 0;
+        char *names = arena_alloc(a, bytes + 1);
+        for (size_t i = 0; i < in->header_count; i++) {
+                struct slice name = out->headers[i].name;
+                if (!in->headers[i].env_var.p)
+                        continue;
+                memcpy(names + n, name.p, name.n);
+                names[n + name.n] = ',';
+                n += name.n + 1;
+        }
+        return slice_from(names, n > 0 ? n - 1 : 0);
+}
+
 static bool has_header(const struct http_outgoing *out, struct slice name)
 {
         for (size_t i = 0; i < out->header_count; i++)
@@ -217,6 +236,7 @@ int http_outgoing_build(struct arena *a, const struct http_request_params *in, c
         if (out.header_count > LIMIT_HTTP_HEADERS || bytes > LIMIT_HTTP_HEAD_BYTES)
                 return refuse(err, "has more than %d headers or %d bytes of them", LIMIT_HTTP_HEADERS,
                               LIMIT_HTTP_HEAD_BYTES);
+        out.private_names = list_private_names(a, in, &out);
         *ret = out;
         return 0;
 }

@@ -32,6 +32,7 @@ struct http_outgoing {
         struct slice method, url;
         struct http_header *headers;
         size_t header_count;
+        struct slice private_names; /* of the headers that hold a variable; a comma between two */
 };
 
 /* `environment` is the server's environ. Some names are refused whatever they hold: credentials of the machine that

@@ -142,6 +142,32 @@ TEST(what_goes_out_is_in_one_spelling)
         ok(in.has_timeout && in.timeout_ms == 5 && in.streams && in.stops);
 }
 
+TEST(headers_that_hold_a_variable_are_private_by_name)
+{
+        static const struct {
+                const char *headers, *names;
+        } rows[] = {
+                { "{'name':'A','value':''}", "" },
+                { "{'name':'A','value':'','valueEnvVar':null}", "" },
+                { "{'name':'A','value':'','valueEnvVar':'FOO'}", "a" },
+                { "{'name':'A','value':'','valueEnvVar':'FOO'},{'name':'b','value':''},"
+                  "{'name':'C','value':'c','valueEnvVar':'FOO'}",
+                  "a,c" },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct http_request_params in = { 0 };
+                struct http_outgoing out;
+                struct err err = ERR_INIT;
+                const char *text =
+                        arena_printf(&a,
+                                     "{'method':'GET','url':'http://u@h/','requestId':'r','headers':[%s]}",
+                                     rows[i].headers);
+                eq_int(decode_and_build(&a, text, &in, &out, &err), 0);
+                eq_slice(out.private_names, slice_from_str(rows[i].names));
+        }
+}
+
 TEST(an_authorization_header_goes_before_the_user_of_the_url)
 {
         _arena_ struct arena a = ARENA_INIT;

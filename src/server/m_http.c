@@ -335,6 +335,7 @@ static int handle_request(struct req *req, const void *params, struct err *err)
                 .timeout_ms = in->has_timeout ? in->timeout_ms : NETMSG_NO_TIMEOUT,
                 .headers = out.headers,
                 .header_count = out.header_count,
+                .private_names = out.private_names,
         };
         r = net_call_start(c->server, &call->net, &events, &m, in->body, err);
         if (r == 0)

@@ -24,6 +24,9 @@
 #define READ_BYTES (256 * KIB)
 #define SLOT_BITS 16
 static_assert(LIMIT_HTTP_REQUESTS <= 1 << SLOT_BITS, "a slot must fit into an id");
+/* Headers, the names of private ones once more, and what stands around them. */
+static_assert(2 * LIMIT_HTTP_HEAD_BYTES + 9 * LIMIT_HTTP_HEADERS + 64 <= NETMSG_PAYLOAD_MAX,
+              "what http_outgoing_build permits must fit into a message");
 
 struct net_helper {
         struct server *server;

@@ -131,6 +131,7 @@ int netmsg_request_decode(struct arena *a, struct slice payload, struct netmsg_r
         m.body_bytes = read_number(&r, 8);
         m.credit = (uint32_t)read_number(&r, 4);
         read_headers(&r, a, &m.headers, &m.header_count);
+        m.private_names = read_string(&r);
         if (read_end(&r) < 0)
                 return -EPROTO;
         *ret = m;
@@ -249,6 +250,7 @@ int netmsg_request_write(struct buf *out, uint32_t id, const struct netmsg_reque
         write_number(&w, 8, m->body_bytes);
         write_number(&w, 4, m->credit);
         write_headers(&w, m->headers, m->header_count);
+        write_string(&w, m->private_names);
         return write_end(&w);
 }
 

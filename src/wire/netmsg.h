@@ -16,10 +16,10 @@
 #include "base/buf.h"
 #include "wire/http.h"
 
-#define NETMSG_VERSION 1
+#define NETMSG_VERSION 2
 #define NETMSG_HEAD_BYTES 12
 #define NETMSG_PAYLOAD_MAX \
-        (512 * 1024)                 /* of one message: a head with all its headers, or a piece of a body */
+        (768 * 1024)                 /* of one message: a head with all its headers, or a piece of a body */
 #define NETMSG_PIECE_MAX (64 * 1024) /* of a body in one message */
 #define NETMSG_HEADERS_MAX 4096
 #define NETMSG_TEXT_MAX 4096 /* of END */
@@ -49,6 +49,7 @@ struct netmsg_request {
         uint32_t credit;     /* bytes of the response that may come before the first CREDIT */
         struct http_header *headers;
         size_t header_count;
+        struct slice private_names; /* of headers that stay with the origin of `url`; a comma between two */
 };
 
 struct netmsg_head {

@@ -20,6 +20,7 @@ static const struct netmsg_request request = {
         .credit = 4096,
         .headers = two_headers,
         .header_count = 2,
+        .private_names = S("x-empty,x-key"),
 };
 
 /* One of each, in a row. */
@@ -66,6 +67,7 @@ TEST(every_message_is_read_back_as_it_was_written)
         eq_int(r.header_count, 2);
         eq_slice(r.headers[1].name, S("x-empty"));
         eq_slice(r.headers[1].value, S(""));
+        eq_slice(r.private_names, S("x-empty,x-key"));
 
         m = next(&rest);
         eq_int(m.type, NETMSG_BODY);
@@ -130,14 +132,14 @@ TEST(an_odd_head_is_broken)
 {
         /* length, type, version, zero, id */
         static const struct slice heads[] = {
-                S("\0\0\0\0\4\2\0\0\1\0\0\0"),         /* another version */
-                S("\0\0\0\0\0\1\0\0\1\0\0\0"),         /* no such type */
-                S("\0\0\0\0\x44\1\0\0\1\0\0\0"),       /* no such type */
-                S("\0\0\0\0\4\1\1\0\1\0\0\0"),         /* not zero */
-                S("\1\0\x08\0\1\1\0\0\1\0\0\0"),       /* too long */
-                S("\xff\xff\xff\xff\1\1\0\0\1\0\0\0"), /* far too long */
-                S("\0\0\0\0\2\1\0\0\1\0\0\0"),         /* a piece of nothing */
-                S("\1\0\1\0\x42\1\0\0\1\0\0\0"),       /* a piece over 64 KiB */
+                S("\0\0\0\0\4\1\0\0\1\0\0\0"),         /* another version */
+                S("\0\0\0\0\0\2\0\0\1\0\0\0"),         /* no such type */
+                S("\0\0\0\0\x44\2\0\0\1\0\0\0"),       /* no such type */
+                S("\0\0\0\0\4\2\1\0\1\0\0\0"),         /* not zero */
+                S("\1\0\x0c\0\1\2\0\0\1\0\0\0"),       /* too long */
+                S("\xff\xff\xff\xff\1\2\0\0\1\0\0\0"), /* far too long */
+                S("\0\0\0\0\2\2\0\0\1\0\0\0"),         /* a piece of nothing */
+                S("\1\0\1\0\x42\2\0\0\1\0\0\0"),       /* a piece over 64 KiB */
         };
         struct netmsg m;
         for (size_t i = 0; i < ARRAY_LEN(heads); i++)
