@@ -120,6 +120,12 @@
 #define LIMIT_HTTP_HEAD_BYTES (256 * KIB)
 #define LIMIT_HTTP_HEADERS 1024
 #define LIMIT_HTTP_METHOD_BYTES 1024
+/* How much later than its timeoutMs a request is ended here, when farhand-net has not ended it. */
+#define LIMIT_HTTP_GRACE_MS 1000
+/* While it has requests, farhand-net is asked so often whether it is there. So many in a row without a word: killed, its
+ * requests -32603. Several, so that a server which itself was stopped for a while does not take its helper for dead. */
+#define LIMIT_HTTP_PULSE_MS 3000
+#define LIMIT_HTTP_PINGS 3
 /* Redirects that are followed. Beyond: -32603. */
 #define LIMIT_HTTP_REDIRECTS 10
 /* A requestId. Longer: -32602. */

@@ -413,6 +413,8 @@ int transfers_take(struct transfers *ts, const struct netmsg *m)
 {
         if (m->type == NETMSG_REQUEST)
                 return take_request(ts, m);
+        if (m->type == NETMSG_PING)
+                return netmsg_pong_write(&ts->link->out);
         struct transfer *t = find(ts, m->id);
         switch (m->type) {
         case NETMSG_BODY:

@@ -36,6 +36,9 @@ struct net_helper {
         struct buf in;
         struct outq out;
         struct deferred flush;
+        struct timer *pulse;                         /* to the next PING, or to the end */
+        bool is_watched;                             /* it runs */
+        unsigned pings;                              /* since the last sign of life */
         struct net_call *calls[LIMIT_HTTP_REQUESTS]; /* by slot */
         uint32_t uses;                               /* of slots so far */
         size_t count;
@@ -129,6 +132,9 @@ static void stop(struct net_helper *h, bool kills)
                 (void)syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
         h->pidfd = fd_close(h->pidfd);
         deferred_cancel(&h->flush);
+        timer_stop(h->pulse);
+        h->is_watched = false;
+        h->pings = 0;
         outq_release(&h->out);
         buf_release(&h->in);
 }
@@ -139,6 +145,7 @@ static struct net_call *release_slot(struct net_helper *h, size_t slot)
         h->calls[slot] = NULL;
         h->count--;
         call->helper = NULL;
+        call->timer = timer_free(call->timer);
         return call;
 }
 
@@ -153,6 +160,60 @@ static void lose(struct net_helper *h, int why)
                 struct net_call *call = release_slot(h, slot);
                 call->events->end(call, &end);
         }
+}
+
+/* --- its silence -------------------------------------------------------------------------------------------------- */
+
+static void say(struct net_helper *h, const struct buf *message)
+{
+        outq_raw(&h->out, buf_slice(message));
+        loop_defer(&h->server->loop, &h->flush);
+}
+
+static void watch_for_pulse(struct net_helper *h)
+{
+        h->is_watched = true;
+        timer_start(h->pulse, LIMIT_HTTP_PULSE_MS);
+}
+
+static void ping(struct net_helper *h)
+{
+        _buf_ struct buf message = BUF_INIT(NETMSG_HEAD_BYTES);
+        must(netmsg_ping_write(&message) == 0);
+        say(h, &message);
+        h->pings++;
+        watch_for_pulse(h);
+}
+
+/* Asks on while an answer is due, also when no call is left: the next one must not meet a helper that hangs. */
+static void on_pulse(void *arg)
+{
+        struct net_helper *h = arg;
+        h->is_watched = false;
+        if (h->pings >= LIMIT_HTTP_PINGS)
+                lose(h, -ETIMEDOUT);
+        else if (h->count > 0 || h->pings > 0)
+                ping(h);
+}
+
+/* The helper keeps time limits itself; here it did not. */
+static void on_late(void *arg)
+{
+        struct net_call *call = arg;
+        struct netmsg_end end = { .outcome = NETMSG_FAILED, .text = S("request timed out") };
+        if (call->helper->pings == 0)
+                ping(call->helper);
+        net_call_cancel(call);
+        call->events->end(call, &end);
+}
+
+static void limit_time(struct net_call *call, uint64_t timeout_ms)
+{
+        uint64_t ms;
+        if (timeout_ms == NETMSG_NO_TIMEOUT || ckd_add(&ms, timeout_ms, (uint64_t)LIMIT_HTTP_GRACE_MS))
+                return;
+        call->timer = timer_new(&call->helper->server->loop, on_late, call);
+        timer_start(call->timer, ms);
 }
 
 /* --- its words ---------------------------------------------------------------------------------------------------- */
@@ -200,6 +261,8 @@ static int take(struct net_helper *h, const struct netmsg *m)
                 return call ? take_data(call, m->payload) : 0;
         case NETMSG_END:
                 return call ? take_end(h, call, m->payload) : 0;
+        case NETMSG_PONG:
+                return 0; /* that it came is all */
         default:
                 return -EPROTO;
         }
@@ -214,6 +277,7 @@ static int read_some(struct net_helper *h)
                 return errno == EAGAIN || errno == EINTR ? 0 : -errno;
         if (n == 0)
                 return -EPIPE;
+        h->pings = 0;
         buf_commit(&h->in, (size_t)n);
         size_t at = 0;
         ssize_t used;
@@ -248,8 +312,10 @@ static void on_flush(struct deferred *d)
 static void on_ready(void *arg, unsigned events)
 {
         struct net_helper *h = arg;
-        if (events & WATCH_WRITE)
+        if (events & WATCH_WRITE) {
+                h->pings = 0; /* there was no room: it has read */
                 loop_defer(&h->server->loop, &h->flush);
+        }
         if (!(events & WATCH_READ) || h->fd < 0)
                 return;
         int r = read_some(h);
@@ -292,6 +358,7 @@ static struct net_helper *get(struct server *s)
         buf_init(&h->in, NETMSG_HEAD_BYTES + NETMSG_PAYLOAD_MAX + READ_BYTES);
         outq_init(&h->out, FRAMING_RAW, SIZE_MAX);
         deferred_init(&h->flush, on_flush);
+        h->pulse = timer_new(&s->loop, on_pulse, h);
         return s->net = h;
 }
 
@@ -301,14 +368,9 @@ struct net_helper *net_helper_free(struct net_helper *h)
                 return NULL;
         must(h->count == 0);
         stop(h, false);
+        timer_free(h->pulse);
         free(h);
         return NULL;
-}
-
-static void say(struct net_helper *h, const struct buf *message)
-{
-        outq_raw(&h->out, buf_slice(message));
-        loop_defer(&h->server->loop, &h->flush);
 }
 
 int net_call_start(struct server *s, struct net_call *call, const struct net_call_events *events,
@@ -341,6 +403,9 @@ int net_call_start(struct server *s, struct net_call *call, const struct net_cal
         h->calls[slot] = call;
         h->count++;
         say(h, &message);
+        limit_time(call, m->timeout_ms);
+        if (!h->is_watched)
+                watch_for_pulse(h);
         return 0;
 }
 

@@ -3,7 +3,8 @@
  * Started by the first call, and by the next one after it died. A call is registered from net_call_start until its `end`
  * event or net_call_cancel, whichever is first; after either nothing of it is ever reported. What the helper says is
  * checked: one that breaks the rules (more data than credit, data before a head, nonsense) is killed, and its calls end
- * as those of one that died.
+ * as those of one that died. So is one that hangs: while it has calls it is asked for a sign of life from time to time.
+ * Time limits hold without it: a call that it does not end in time is ended here.
  */
 #pragma once
 
@@ -28,6 +29,7 @@ struct net_call {
         uint32_t id;
         uint64_t credit; /* bytes that may still come */
         bool has_head;
+        struct timer *timer; /* of its time limit; NULL: none */
 };
 
 /* `m` without credit and body_bytes: they are set here. The body is copied. -32603 `http helper not installed`, or why it

@@ -31,12 +31,31 @@ static bool is_known_type(unsigned type)
         case NETMSG_BODY:
         case NETMSG_CREDIT:
         case NETMSG_CANCEL:
+        case NETMSG_PING:
         case NETMSG_HEAD:
         case NETMSG_DATA:
         case NETMSG_END:
+        case NETMSG_PONG:
                 return true;
         default:
                 return false;
+        }
+}
+
+/* What a message of this type may be as a whole; the decoders look inside. */
+static bool fits_type(unsigned type, size_t length, uint32_t id)
+{
+        switch (type) {
+        case NETMSG_BODY:
+        case NETMSG_DATA:
+                return length > 0 && length <= NETMSG_PIECE_MAX;
+        case NETMSG_CANCEL:
+                return length == 0;
+        case NETMSG_PING:
+        case NETMSG_PONG:
+                return length == 0 && id == 0;
+        default:
+                return true;
         }
 }
 
@@ -46,17 +65,15 @@ ssize_t netmsg_next(struct slice in, struct netmsg *ret)
                 return 0;
         size_t length = (size_t)get_le(in.p, 4);
         unsigned type = (unsigned char)in.p[4], version = (unsigned char)in.p[5];
+        uint32_t id = (uint32_t)get_le(in.p + 8, 4);
         if (length > NETMSG_PAYLOAD_MAX || !is_known_type(type) || version != NETMSG_VERSION ||
-            get_le(in.p + 6, 2) != 0)
-                return -EPROTO;
-        bool is_piece = type == NETMSG_BODY || type == NETMSG_DATA;
-        if (is_piece && (length == 0 || length > NETMSG_PIECE_MAX))
+            get_le(in.p + 6, 2) != 0 || !fits_type(type, length, id))
                 return -EPROTO;
         if (in.n - NETMSG_HEAD_BYTES < length)
                 return 0;
         *ret = (struct netmsg){
                 .type = (enum netmsg_type)type,
-                .id = (uint32_t)get_le(in.p + 8, 4),
+                .id = id,
                 .payload = slice_from(in.p + NETMSG_HEAD_BYTES, length),
         };
         return (ssize_t)(NETMSG_HEAD_BYTES + length);
@@ -280,6 +297,18 @@ int netmsg_credit_write(struct buf *out, uint32_t id, uint32_t bytes)
 int netmsg_cancel_write(struct buf *out, uint32_t id)
 {
         struct writer w = write_begin(out, NETMSG_CANCEL, id);
+        return write_end(&w);
+}
+
+int netmsg_ping_write(struct buf *out)
+{
+        struct writer w = write_begin(out, NETMSG_PING, 0);
+        return write_end(&w);
+}
+
+int netmsg_pong_write(struct buf *out)
+{
+        struct writer w = write_begin(out, NETMSG_PONG, 0);
         return write_end(&w);
 }
 

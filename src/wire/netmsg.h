@@ -5,7 +5,8 @@
  *
  * Little-endian. `id` names one HTTP request. The server says REQUEST, BODY until the announced length is there, CREDIT
  * as it takes bytes of the response on, and CANCEL; the helper says HEAD, DATA and, as the last word about an id, END.
- * It may send no more DATA than it has credit for. After CANCEL what is still under way is ignored.
+ * It may send no more DATA than it has credit for. After CANCEL what is still under way is ignored. PING asks whether the
+ * helper still listens, PONG says so; both are about no request: id 0.
  *
  * Both ends take the other for hostile: every length is bounded and every field checked, and a broken message ends the
  * conversation. Decoders are pure; slices point into the input, arrays into the arena.
@@ -30,9 +31,11 @@ enum netmsg_type {
         NETMSG_BODY = 2,
         NETMSG_CREDIT = 3,
         NETMSG_CANCEL = 4,
+        NETMSG_PING = 5,
         NETMSG_HEAD = 65,
         NETMSG_DATA = 66,
         NETMSG_END = 67,
+        NETMSG_PONG = 68,
 };
 
 struct netmsg {
@@ -84,5 +87,7 @@ NODISCARD int netmsg_head_write(struct buf *out, uint32_t id, const struct netms
 NODISCARD int netmsg_end_write(struct buf *out, uint32_t id, const struct netmsg_end *m);
 NODISCARD int netmsg_credit_write(struct buf *out, uint32_t id, uint32_t bytes);
 NODISCARD int netmsg_cancel_write(struct buf *out, uint32_t id);
+NODISCARD int netmsg_ping_write(struct buf *out);
+NODISCARD int netmsg_pong_write(struct buf *out);
 /* Any length: becomes as many messages as it takes. `type` is NETMSG_BODY or NETMSG_DATA. */
 NODISCARD int netmsg_bytes_write(struct buf *out, enum netmsg_type type, uint32_t id, struct slice bytes);

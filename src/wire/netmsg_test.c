@@ -35,6 +35,8 @@ static void write_all(struct buf *out)
         eq_int(netmsg_head_write(out, 0xfffffffe, &head), 0);
         eq_int(netmsg_bytes_write(out, NETMSG_DATA, 8, S("\0\1\2")), 0);
         eq_int(netmsg_end_write(out, 9, &end), 0);
+        eq_int(netmsg_ping_write(out), 0);
+        eq_int(netmsg_pong_write(out), 0);
 }
 
 static struct netmsg next(struct slice *rest)
@@ -88,6 +90,8 @@ TEST(every_message_is_read_back_as_it_was_written)
         eq_int(netmsg_end_decode(next(&rest).payload, &end), 0);
         eq_int(end.outcome, NETMSG_FAILED);
         eq_slice(end.text, S("why"));
+        eq_int(next(&rest).type, NETMSG_PING);
+        eq_int(next(&rest).type, NETMSG_PONG);
         eq_int(rest.n, 0);
 }
 
@@ -134,12 +138,17 @@ TEST(an_odd_head_is_broken)
         static const struct slice heads[] = {
                 S("\0\0\0\0\4\1\0\0\1\0\0\0"),         /* another version */
                 S("\0\0\0\0\0\2\0\0\1\0\0\0"),         /* no such type */
-                S("\0\0\0\0\x44\2\0\0\1\0\0\0"),       /* no such type */
+                S("\0\0\0\0\x45\2\0\0\1\0\0\0"),       /* no such type */
                 S("\0\0\0\0\4\2\1\0\1\0\0\0"),         /* not zero */
                 S("\1\0\x0c\0\1\2\0\0\1\0\0\0"),       /* too long */
                 S("\xff\xff\xff\xff\1\2\0\0\1\0\0\0"), /* far too long */
                 S("\0\0\0\0\2\2\0\0\1\0\0\0"),         /* a piece of nothing */
                 S("\1\0\1\0\x42\2\0\0\1\0\0\0"),       /* a piece over 64 KiB */
+                S("\1\0\0\0\4\2\0\0\1\0\0\0"),         /* more to a cancel than its id */
+                S("\1\0\0\0\5\2\0\0\0\0\0\0"),         /* more to a ping than itself */
+                S("\1\0\0\0\x44\2\0\0\0\0\0\0"),       /* and to a pong */
+                S("\0\0\0\0\5\2\0\0\1\0\0\0"),         /* a ping about a request */
+                S("\0\0\0\0\x44\2\0\0\1\0\0\0"),       /* and a pong */
         };
         struct netmsg m;
         for (size_t i = 0; i < ARRAY_LEN(heads); i++)

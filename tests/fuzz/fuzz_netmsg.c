@@ -46,6 +46,16 @@ static void take(const struct netmsg *m)
                 must(r == 0);
                 break;
         case NETMSG_CANCEL:
+                r = netmsg_cancel_write(&out, m->id);
+                must(r == 0);
+                break;
+        case NETMSG_PING:
+                r = netmsg_ping_write(&out);
+                must(r == 0);
+                break;
+        case NETMSG_PONG:
+                r = netmsg_pong_write(&out);
+                must(r == 0);
                 break;
         }
         if (r == 0)

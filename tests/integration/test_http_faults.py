@@ -1,13 +1,20 @@
-"""http/request where something goes wrong around it: redirects that would carry secrets away.
+"""http/request where something goes wrong around it: redirects that would carry secrets away, and a helper that hangs.
 
 The other end is http_origin, on loopback; test_http_request has what goes right.
 """
 
+import base64
+import contextlib
+import os
+import signal
+import threading
+
 import pytest
 
-from farhand_client import Server
-from http_origin import Origin
-from test_http_request import HELPER, VARIABLES, headers, redirect, said
+from farhand_client import PATIENCE, Server, pid_gone, wait_until
+from http_origin import Origin, response
+from test_http_request import (HELPER, VARIABLES, error, fetch, finished, headers, helper_pids, params, redirect,
+                               said)
 
 pytestmark = pytest.mark.skipif(HELPER is None, reason="farhand-net was not built: no libcurl")
 
@@ -65,3 +72,107 @@ def test_as_many_headers_from_variables_as_a_request_may_have(client, origin):
         said(client, origin.url, headers=many)
         assert [value for name, value in origin.requests[0].headers if name in set(names)] == ["foo"] * 1020
         assert "foo" not in str(other.requests)
+
+
+# A helper that hangs
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    """The process does nothing, but is there."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: is_stopped(pid), what=f"pid {pid} to stop")
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", "rb") as f:
+        return f.read().rpartition(b")")[2].split()[0] == b"T"
+
+
+def half(release):
+    """Half an answer, and the rest after `release`."""
+    def answer(_request, sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf")
+        return b"half" if release.wait(60 * PATIENCE) else False
+    return answer
+
+
+def is_delta(message):
+    return message.get("method") == "http/request/bodyDelta"
+
+
+def test_the_time_limit_holds_when_the_helper_hangs_and_another_is_started(origin):
+    with Server(env=VARIABLES) as s, s.connect() as c:
+        fetch(c, origin.url)
+        pid = helper_pids(s.proc.pid)[0]
+        with stopped(pid):
+            # With more than the socket takes before it is read.
+            body = base64.b64encode(bytes(2 << 20)).decode()
+            for streams in (False, True):
+                e = error(c, origin.url + "/lost", timeoutMs=200, streamResponse=streams, bodyBase64=body)
+                assert (e.code, e.message) == (-32603, "http/request failed: request timed out")
+            assert c.call("environment/status") == {"status": "ready"}
+            pid_gone(pid, timeout=30)
+        assert fetch(c, origin.url + "/x")[0] == 200
+        assert not [r for r in origin.requests if r.target == "/lost"]
+        assert len(helper_pids(s.proc.pid)) == 1 and pid not in helper_pids(s.proc.pid)
+
+
+def test_the_time_limit_holds_when_the_helper_hangs_in_the_middle_of_a_body(origin):
+    release = threading.Event()
+    origin.on("/half", half(release))
+    with Server(env=VARIABLES) as s, s.connect() as c:
+        limit_ms = 5000  # to get there on a busy machine; and less than it takes to give the helper up
+        whole = c.request("http/request", params(origin.url + "/half", request_id="w", timeoutMs=limit_ms))
+        c.call("http/request", params(origin.url + "/half", request_id="s", streamResponse=True, timeoutMs=limit_ms))
+        c.wait_for(is_delta)
+        with stopped(helper_pids(s.proc.pid)[0]):
+            e = c.response(whole, timeout=20)["error"]
+            assert e["code"] == -32603 and e["message"].endswith(": request timed out")
+            assert finished(c, "s") == (b"half", "request timed out")
+        release.set()
+
+
+def test_a_hung_helper_fails_its_requests_without_a_time_limit_and_a_quiet_one_is_left_alone(origin):
+    release = threading.Event()
+    origin.on("/slow", lambda r, s: (release.wait(60 * PATIENCE), response(body=b"late"))[1])
+    origin.on("/half", half(release))
+    with Server(env=VARIABLES) as quiet, quiet.connect() as q, Server(env=VARIABLES) as s, s.connect() as c:
+        waiting = q.request("http/request", params(origin.url + "/slow", request_id="w"))
+        q.call("http/request", params(origin.url + "/half", request_id="s", streamResponse=True))
+        quiet_pids = helper_pids(quiet.proc.pid)
+        lost = c.request("http/request", params(origin.url + "/slow", request_id="w"))
+        c.call("http/request", params(origin.url + "/half", request_id="s", streamResponse=True))
+        c.wait_for(is_delta)
+        pid = helper_pids(s.proc.pid)[0]
+        with stopped(pid):
+            e = c.response(lost, timeout=30)["error"]
+            assert (e["code"], e["message"]) == (-32603, "http/request failed: http helper ended")
+            assert finished(c, "s") == (b"half", "http helper ended")
+            pid_gone(pid)
+        assert fetch(c, origin.url + "/x")[0] == 200
+        # The other server asked its helper as often, and nothing else was said all the while.
+        release.set()
+        assert q.result(waiting, timeout=20)["status"] == 200
+        assert finished(q, "s") == (b"halfhalf", None)
+        assert helper_pids(quiet.proc.pid) == quiet_pids
+
+
+def test_a_helper_that_comes_round_keeps_its_requests(origin):
+    release = threading.Event()
+    origin.on("/half", half(release))
+    with Server(env=VARIABLES) as s, s.connect() as c:
+        c.call("http/request", params(origin.url + "/half", request_id="s", streamResponse=True))
+        c.wait_for(is_delta)
+        pids = helper_pids(s.proc.pid)
+        with stopped(pids[0]):
+            assert error(c, origin.url + "/lost", timeoutMs=100).message == "http/request failed: request timed out"
+        release.set()
+        assert finished(c, "s") == (b"halfhalf", None)
+        assert fetch(c, origin.url + "/x")[0] == 200
+        assert helper_pids(s.proc.pid) == pids
