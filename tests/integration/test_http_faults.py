@@ -1,4 +1,4 @@
-"""http/request where something goes wrong around it: redirects that would carry secrets away, and a helper that hangs.
+"""http/request at its edges: redirects that would carry secrets away, a helper that hangs, the ceilings of the server.
 
 The other end is http_origin, on loopback; test_http_request has what goes right.
 """
@@ -7,11 +7,12 @@ import base64
 import contextlib
 import os
 import signal
+import socket
 import threading
 
 import pytest
 
-from farhand_client import PATIENCE, Server, pid_gone, wait_until
+from farhand_client import PATIENCE, RpcError, Server, pid_gone, wait_until
 from http_origin import Origin, response
 from test_http_request import (HELPER, VARIABLES, error, fetch, finished, headers, helper_pids, params, redirect,
                                said)
@@ -176,3 +177,108 @@ def test_a_helper_that_comes_round_keeps_its_requests(origin):
         assert finished(c, "s") == (b"halfhalf", None)
         assert fetch(c, origin.url + "/x")[0] == 200
         assert helper_pids(s.proc.pid) == pids
+
+
+# The ceilings of all connections together
+
+CONN_REQUESTS = 64
+REQUESTS = 512
+BODIES_MIB = 512
+IN_THE_WAY = (-32021, "limit of the server reached: bytes of http bodies (536870912)")
+
+
+def refusal(client, url, **more):
+    e = error(client, url, **more)
+    return e.code, e.message
+
+
+def succeeds(client, url, **more):
+    """False while there is no room yet."""
+    try:
+        return fetch(client, url, timeout=60, **more)[0] == 200
+    except RpcError as e:
+        if e.code != -32021:
+            raise
+        return False
+
+
+def test_requests_of_all_connections_are_counted(origin):
+    """The listener accepts nothing, so that nobody needs as many threads and descriptors."""
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=REQUESTS))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        s = stack.enter_context(Server(env=VARIABLES))
+        clients = [stack.enter_context(s.connect()) for _ in range(REQUESTS // CONN_REQUESTS)]
+        other = stack.enter_context(s.connect())
+        running = [[c.request("http/request", params(url, request_id=f"n{i}")) for i in range(CONN_REQUESTS)]
+                   for c in clients]
+        for c in clients:  # answered after what was asked before it was taken on
+            assert c.call("environment/status") == {"status": "ready"}
+
+        message = "limit of the server reached: http requests of all connections (512)"
+        for streams in (False, True):
+            assert refusal(other, origin.url, streamResponse=streams) == (-32021, message)
+        assert not origin.requests
+
+        clients[0].abort()
+        wait_until(lambda: succeeds(other, origin.url), timeout=30, what="room after a connection that is gone")
+        silent.close()
+        for c, ids in zip(clients[1:], running[1:]):
+            assert {c.response(i, timeout=60)["error"]["code"] for i in ids} == {-32603}
+        assert fetch(other, origin.url)[0] == 200
+
+
+def memory_mib():
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("MemAvailable")) >> 10
+
+
+def is_under_way(port):
+    """Whether bytes of a connection to that port wait in the kernel, at either end."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        rows = [line.split() for line in f][1:]
+    mine = [row for row in rows if f":{port:04X}" in (row[1][-5:], row[2][-5:])]
+    return any(row[4] != "00000000:00000000" for row in mine if row[3] == "01")
+
+
+def test_bodies_of_all_requests_are_counted(origin):
+    """Answers that are collected up to their last byte fill the room but for 4 MiB."""
+    if memory_mib() < 4 * BODIES_MIB:
+        pytest.skip("too little memory")
+    release, sent = threading.Event(), threading.Semaphore(0)
+    sizes = [47] * 10 + [38]
+    assert sum(sizes) == BODIES_MIB - 4
+
+    def hold(request, sock):
+        size = int(request.target.partition("?")[2]) << 20
+        sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        for at in range(0, size - 1, 1 << 20):
+            sock.sendall(bytes(min(1 << 20, size - 1 - at)))
+        sent.release()
+        return b"\0" if release.wait(300 * PATIENCE) else False
+    origin.on("/hold", hold)
+    body = base64.b64encode(bytes(8 << 20)).decode()
+    with Server(env=VARIABLES) as s, s.connect() as c, s.connect() as other:
+        for i, size in enumerate(sizes[:-1]):
+            c.request("http/request", params(f"{origin.url}/hold?{size}", request_id=f"n{i}"))
+        last = other.request("http/request", params(f"{origin.url}/hold?{sizes[-1]}", request_id="last"))
+        for _ in sizes:
+            assert sent.acquire(timeout=60 * PATIENCE)
+        # Then only the windows of the requests are between there and here, 256 KiB each.
+        wait_until(lambda: not is_under_way(origin.port), timeout=60, what="the helper to read")
+
+        origin.on("/taken", lambda r, s: response(body=b"%d" % len(r.body)))
+        assert refusal(other, origin.url + "/taken", method="POST", bodyBase64=body) == IN_THE_WAY
+        assert not [r for r in origin.requests if r.target == "/taken"]
+        origin.on("/large", lambda r, s: response(body=bytes(8 << 20)))
+        assert refusal(other, origin.url + "/large") == IN_THE_WAY
+        assert fetch(other, origin.url + "/taken", method="POST", bodyBase64="YWI=")[2] == b"2"
+        other.call("http/request", params(origin.url + "/large", request_id="s", streamResponse=True))
+        assert finished(other, "s") == (bytes(8 << 20), None)  # a stream is not collected
+
+        c.abort()
+        wait_until(lambda: succeeds(other, origin.url + "/taken", method="POST", bodyBase64=body), timeout=60,
+                   what="room after a connection that is gone")
+        assert fetch(other, origin.url + "/large")[2] == bytes(8 << 20)
+        release.set()
+        assert base64.b64decode(other.result(last, timeout=60)["bodyBase64"]) == bytes(sizes[-1] << 20)
