@@ -134,6 +134,9 @@ TEST(start_refuses_networks_and_sandboxes_that_nobody_would_enforce)
                 { START(",'sandbox':{}"), "missing field `permissions`" },
                 { START(",'sandbox':{'permissions':{'type':'external','network':'restricted'},"
                         "'windowsSandboxLevel':'disabled'}"),
+                  NULL },
+                { START(",'sandbox':{'permissions':{'type':'disabled'},"
+                        "'sandboxOverride':'escalatedSandboxWithRestrictions'}"),
                   "sandbox intent cannot be enforced on this executor" },
         };
 

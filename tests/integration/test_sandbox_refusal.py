@@ -1,4 +1,4 @@
-"""`sandbox` in process/start while nothing is enforced yet: what asks for nothing runs, all else is refused."""
+"""`sandbox` in process/start: which profiles run plainly, which are enforced, and what is refused."""
 
 import copy
 import os
@@ -122,15 +122,32 @@ RESTRICTING = {
 }
 
 
+# What a command does in a directory below /tmp under them: the file is written, or is not, or nothing can be started.
+READS = ("read-only", "read-only, network", "deep", "skip")
+FAILS = ("nothing", "nothing, network", "minimal", "root write and read")
+
+
 @BOTH
 @pytest.mark.parametrize("name", RESTRICTING)
-def test_a_profile_that_restricts_is_refused(client, tmp, name, tty):
-    err = refused(client, tmp, sandbox(RESTRICTING[name]), tty=tty)
-    assert err.message == REFUSAL
+def test_a_profile_that_restricts_is_enforced(client, tmp, name, tty):
+    params = params_of(tmp, sandbox(RESTRICTING[name]), tty=tty)
+    if name in FAILS:
+        err = client.error("process/start", params)
+        assert (err.code, err.message) == (-32603, "No such file or directory (os error 2)")
+        assert err.data["step"] in ("cwd", "exec")
+        assert os.listdir(tmp) == []
+        return
+    assert client.call("process/start", params)["sandboxType"] == "linuxSeccomp"
+    client.wait_closed("p")
+    assert client.output("p").split()[0] == b"ran"
+    assert os.listdir(tmp) == ([] if name in READS else ["ran"])
+
+
+OVERRIDE = sandbox({"type": "disabled"}, sandboxOverride="escalatedSandboxWithRestrictions")
 
 
 def test_a_refusal_leaves_the_id_free(client, tmp):
-    refused(client, tmp, sandbox(RESTRICTING["read-only"]))
+    refused(client, tmp, OVERRIDE)
     assert client.call("process/start", params_of(tmp, None))["processId"] == "p"
     client.wait_closed("p")
     client.check_seq("p")
@@ -138,26 +155,43 @@ def test_a_refusal_leaves_the_id_free(client, tmp):
 
 def test_a_refusal_comes_before_the_check_for_duplicates(client, tmp):
     client.start("p", ["/bin/sleep", "60"])
-    err = client.error("process/start", params_of(tmp, sandbox(RESTRICTING["read-only"])))
+    err = client.error("process/start", params_of(tmp, OVERRIDE))
     assert (err.code, err.message) == (-32602, REFUSAL)
-    err = client.error("process/start", params_of(tmp, sandbox(PLAIN["disabled"])))
-    assert (err.code, err.message) == (-32600, "process p already exists")
+    for profile in (PLAIN["disabled"], RESTRICTING["read-only"]):
+        err = client.error("process/start", params_of(tmp, sandbox(profile)))
+        assert (err.code, err.message) == (-32600, "process p already exists")
 
 
 def test_an_empty_argv_is_named_first(client, tmp):
     assert refused(client, tmp, sandbox(RESTRICTING["read-only"]), argv=[]).message == "argv must not be empty"
 
 
-@pytest.mark.parametrize("member", ["permissions", "windowsSandboxLevel"])
+def test_a_profile_is_required(client, tmp):
+    assert refused(client, tmp, sandbox({}, permissions=...)).message == "missing field `permissions`"
+
+
 @pytest.mark.parametrize("profile", ["disabled", "read-only"])
-def test_required_members_of_the_object(client, tmp, profile, member):
-    box = sandbox({**PLAIN, **RESTRICTING}[profile], **{member: ...})
-    assert refused(client, tmp, box).message == f"missing field `{member}`"
+def test_the_level_for_windows_may_be_absent(client, tmp, profile):
+    """The reference wants it here, too."""
+    box = sandbox({**PLAIN, **RESTRICTING}[profile], windowsSandboxLevel=...)
+    assert client.call("process/start", params_of(tmp, box))["sandboxType"] == "linuxSeccomp"
+
+
+UNTAGGED = {
+    "closed": ({"network": {"enabled": False}, "file_system": {"read": ["/"], "write": []}}, []),
+    "open": ({"network": {"enabled": True}, "file_system": {"read": ["/"], "write": ["/"]}}, ["ran"]),
+}
+
+
+@pytest.mark.parametrize("name", UNTAGGED)
+def test_the_profile_from_before_the_tag_is_mapped(client, tmp, name):
+    profile, written = UNTAGGED[name]
+    client.call("process/start", params_of(tmp, sandbox(profile)))
+    client.wait_closed("p")
+    assert os.listdir(tmp) == written
 
 
 OLD_SHAPES = {
-    "untagged": {"network": {"enabled": False}, "file_system": {"read": ["/"], "write": []}},
-    "untagged, open": {"network": {"enabled": True}, "file_system": {"read": ["/"], "write": ["/"]}},
     "untagged, entries": {"network": "enabled", "file_system": {"type": "unrestricted"}},
     "untagged, empty": {},
 }
