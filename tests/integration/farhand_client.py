@@ -134,7 +134,8 @@ def pid_gone(pid, timeout=10):
 class Server:
     """One `farhand serve`. A context manager; leaving it ends the server and looks for sanitizer reports."""
 
-    def __init__(self, args=(), env=None, config=None, listen="ws://127.0.0.1:0", cwd=None, timeout=15):
+    def __init__(self, args=(), env=None, config=None, listen="ws://127.0.0.1:0", cwd=None, timeout=15, **popen):
+        """`popen`: how else the process is made, as subprocess.Popen takes it (preexec_fn, umask)."""
         self.url = None
         self.port = None
         self._stderr = tempfile.TemporaryFile()
@@ -146,7 +147,7 @@ class Server:
             self._config.flush()
         self.argv = serve_argv(args, listen, self._config and self._config.name)
         self.proc = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._stderr,
-                                     env=merged_env(env), cwd=cwd)
+                                     env=merged_env(env), cwd=cwd, **popen)
         self.pid = self.proc.pid
         try:
             self._read_url(timeout * PATIENCE)

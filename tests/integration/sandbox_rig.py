@@ -1,0 +1,317 @@
+"""What the tests of sandboxed processes stand on: profiles, trees to run in, and a server of either user.
+
+A Rig is a server that runs as root or as a user without rights, with a client. Its trees lie outside /tmp, because
+profiles make /tmp writable, and belong to the user of the server. Where the server refuses to restrict anything the
+tests skip: the rig asks once.
+"""
+
+import contextlib
+import ctypes
+import hashlib
+import itertools
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+
+import pytest
+
+from farhand_client import BIN, Client, RpcError, Server
+
+REFUSAL = "sandbox intent cannot be enforced on this executor"
+ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+USERS = ["root", "unprivileged"]
+# Nobody else's, so that no process of another is ever within reach.
+UNPRIVILEGED = 58231
+# On a disk, writable for everybody, outside /tmp.
+TREES = "/var/tmp"
+
+CLONE_NEWNS = 0x20000
+MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
+
+
+# Profiles
+
+
+def special(kind, access, **more):
+    return {"path": {"type": "special", "value": {"kind": kind, **more}}, "access": access}
+
+
+def at(path, access):
+    return {"path": {"type": "path", "path": uri(path)}, "access": access}
+
+
+def glob(pattern, access="deny"):
+    return {"path": {"type": "glob_pattern", "pattern": pattern}, "access": access}
+
+
+ROOT_READ = special("root", "read")
+ROOT_WRITE = special("root", "write")
+WORKSPACE = special("project_roots", "write")
+MINIMAL = special("minimal", "read")
+
+
+def restricted(*entries, network="restricted", **more):
+    return {"type": "managed", "file_system": {"type": "restricted", "entries": list(entries), **more},
+            "network": network}
+
+
+def read_only(*more, network="restricted"):
+    return restricted(ROOT_READ, *more, network=network)
+
+
+def workspace_write(*more, network="restricted", **depth):
+    return restricted(ROOT_READ, WORKSPACE, *more, network=network, **depth)
+
+
+def narrow(*more, network="restricted"):
+    """The system's own directories, and what is named."""
+    return restricted(MINIMAL, *more, network=network)
+
+
+def unrestricted(network="restricted"):
+    return {"type": "managed", "file_system": {"type": "unrestricted"}, "network": network}
+
+
+def external(network="restricted"):
+    return {"type": "external", "network": network}
+
+
+def uri(path):
+    return "file://" + "".join(chr(c) if chr(c).isalnum() and c < 128 or chr(c) in "/-_.~" else f"%{c:02X}"
+                               for c in os.fsencode(path))
+
+
+def sandbox(profile, cwd, roots=None):
+    """The object as current clients send it. Paths are native."""
+    return {"permissions": profile, "cwd": uri(cwd), "workspaceRoots": [uri(r) for r in ([cwd] if roots is None else roots)],
+            "windowsSandboxLevel": "disabled", "windowsSandboxPrivateDesktop": False, "useLegacyLandlock": False}
+
+
+# Trees
+
+
+class Tree:
+    """A directory of one test: `w` is the workspace, `o` lies outside of it, `t` is for temporary files."""
+
+    def __init__(self, base, uid):
+        self.base, self.uid = base, uid
+        self.w, self.o, self.t = (os.path.join(base, name) for name in "wot")
+
+    def own(self, path):
+        if os.geteuid() == 0:
+            os.chown(path, self.uid, self.uid, follow_symlinks=False)
+        return path
+
+    def dir(self, path, mode=0o755):
+        """With all that is missing above it."""
+        if not os.path.isdir(path):
+            self.dir(os.path.dirname(path))
+            os.mkdir(path)
+            os.chmod(path, mode)
+            self.own(path)
+        return path
+
+    def file(self, path, content="data\n", mode=0o644):
+        self.dir(os.path.dirname(path))
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(content)
+        os.chmod(path, mode)
+        return self.own(path)
+
+    def link(self, path, target):
+        self.dir(os.path.dirname(path))
+        os.symlink(target, path)
+        return self.own(path)
+
+    def clear(self):
+        for entry in os.scandir(self.base):
+            shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+def snapshot(*tops, inodes=False, times=False, skip=()):
+    """Everything below the directories: path -> what it is. `times`: also when it was changed, but for the tops."""
+    seen = {}
+
+    def look(path, is_top):
+        st = os.lstat(path)
+        what = [stat.filemode(st.st_mode), st.st_uid]
+        if inodes:
+            what.append(st.st_ino)
+        if times and not is_top:
+            what.append(st.st_mtime_ns)
+        if stat.S_ISLNK(st.st_mode):
+            what.append(os.readlink(path))
+        elif stat.S_ISREG(st.st_mode):
+            with open(path, "rb") as f:
+                what.append(hashlib.sha256(f.read()).hexdigest()[:16] if st.st_size > 64 else f.read())
+        seen[path] = tuple(what)
+        if stat.S_ISDIR(st.st_mode):
+            for name in os.listdir(path):
+                below = os.path.join(path, name)
+                if below not in skip:
+                    with contextlib.suppress(FileNotFoundError):
+                        look(below, False)
+
+    for top in tops:
+        if os.path.lexists(top):
+            look(top, True)
+    return seen
+
+
+def differences(before, after):
+    """For a message."""
+    return [f"{'-' if path in before else ' '}{'+' if path in after else ' '} {path}: {before.get(path)} {after.get(path)}"
+            for path in sorted(set(before) | set(after)) if before.get(path) != after.get(path)]
+
+
+# Servers
+
+
+def become(uid, mount_namespace=False):
+    """For preexec_fn. The namespace of mounts is one in which mounts spread, but not to that of the tests."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def check(result, what):
+        if result != 0:
+            raise OSError(ctypes.get_errno(), what)
+
+    def act():
+        if mount_namespace:
+            check(libc.unshare(CLONE_NEWNS), "unshare")
+            check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
+            check(libc.mount(b"none", b"/", None, MS_REC | MS_SHARED, None), "shared mounts")
+        if uid != os.geteuid():
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+
+    return act
+
+
+class Outcome:
+    """How a command ended. `refused` is the error of process/start; then there was no command."""
+
+    def __init__(self, refused=None, out=b"", err=b"", code=None, denied=None):
+        self.refused, self.out, self.err, self.code, self.denied = refused, out, err, code, denied
+
+    @property
+    def ok(self):
+        return self.refused is None and self.code == 0
+
+    def __repr__(self):
+        if self.refused is not None:
+            return f"refused: {self.refused}"
+        return f"exit {self.code}, out {self.out[-2000:]!r}, err {self.err[-2000:]!r}, denied {self.denied}"
+
+
+class Rig:
+    """One server, one client, and trees that are removed at the end."""
+
+    def __init__(self, user, mount_namespace=False, env=None, args=()):
+        self.user = user
+        self.uid = 0 if user == "root" else os.geteuid() or UNPRIVILEGED
+        self.base = tempfile.mkdtemp(prefix="fh-box-", dir=TREES)
+        self._stack = contextlib.ExitStack()
+        self._stack.callback(shutil.rmtree, self.base, ignore_errors=True)
+        self._names = itertools.count(1)
+        try:
+            os.chmod(self.base, 0o755)
+            self.home = self.tree("home")
+            self.env = {"HOME": self.home.base, "XDG_STATE_HOME": self.home.dir(os.path.join(self.home.base, "state")),
+                        "CODEX_HOME": self.home.dir(os.path.join(self.home.base, "c")), "TMPDIR": None, **(env or {})}
+            self.mount_namespace = mount_namespace
+            self.args = args
+            self.server = self._stack.enter_context(self.new_server())
+            self.client = self._stack.enter_context(Client(self.server.url))
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def new_server(self, **kw):
+        return Server(self.args, env=self.env, preexec_fn=become(self.uid, self.mount_namespace),
+                      umask=0o022, **kw)
+
+    def tree(self, name=None):
+        base = os.path.join(self.base, name or str(next(self._names)))
+        os.mkdir(base)
+        tree = Tree(base, self.uid)
+        tree.own(base)
+        return tree
+
+    def params(self, argv, profile, cwd, roots=None, env=None, box_cwd=None, **kw):
+        """Of process/start. `box_cwd`: that of the sandbox, when it is not that of the process."""
+        return {"processId": f"p{next(self._names)}", "argv": argv, "cwd": uri(cwd), "env": {**ENV, **(env or {})},
+                "tty": False, "pipeStdin": False, "arg0": None,
+                "sandbox": sandbox(profile, box_cwd or cwd, roots), **kw}
+
+    def start(self, argv, profile, cwd, client=None, **kw):
+        """Returns the process id. An RpcError when the server refuses."""
+        params = self.params(argv, profile, cwd, **kw)
+        result = (client or self.client).call("process/start", params, 30)
+        assert result["sandboxType"] == "linuxSeccomp"
+        return params["processId"]
+
+    def finish(self, process_id, timeout=30, client=None):
+        client = client or self.client
+        client.wait_closed(process_id, timeout)
+        exited = client.wait_exit(process_id)
+        out = client.output(process_id, "stdout") + client.output(process_id, "pty")
+        return Outcome(None, out, client.output(process_id, "stderr"), exited["exitCode"], exited.get("sandboxDenied"))
+
+    def run(self, argv, profile, cwd, timeout=30, client=None, **kw):
+        try:
+            process_id = self.start(argv, profile, cwd, client, **kw)
+        except RpcError as refused:
+            return Outcome(refused)
+        return self.finish(process_id, timeout, client)
+
+    def sh(self, script, profile, cwd, *args, shell="/bin/sh", **kw):
+        return self.run([shell, "-c", script, "sh", *args], profile, cwd, **kw)
+
+    def close(self):
+        self._stack.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._stack.__exit__(*exc)
+
+
+_skip_reasons = {}
+
+
+def why_not(user):
+    """None, or why sandboxed processes of this user cannot be tried here. Asked once per user."""
+    if user not in _skip_reasons:
+        _skip_reasons[user] = _ask(user)
+    return _skip_reasons[user]
+
+
+def _ask(user):
+    if user == "root" and os.geteuid() != 0:
+        return "needs root"
+    if user == "unprivileged" and os.geteuid() == 0:
+        done = subprocess.run([BIN, "--version"], capture_output=True, preexec_fn=become(UNPRIVILEGED), check=False) \
+            if os.path.isdir("/proc/self") else None
+        if done is None or done.returncode not in (0, 1, 2):
+            return f"user {UNPRIVILEGED} cannot run {BIN}"
+    with Rig(user) as rig:
+        done = rig.sh("echo ran", read_only(), "/")
+        if done.refused is not None and done.refused.message == REFUSAL:
+            return f"the server says: {REFUSAL}"
+        assert done.ok and done.out == b"ran\n", f"a read-only command does not run: {done}"
+    return None
+
+
+@contextlib.contextmanager
+def rig_of(user, **kw):
+    """A Rig, or a skip."""
+    reason = why_not(user)
+    if reason is not None:
+        pytest.skip(reason)
+    with Rig(user, **kw) as rig:
+        yield rig
+        assert not rig.client.bad, f"messages that no server may send: {rig.client.bad[:3]}"
