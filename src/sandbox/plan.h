@@ -46,6 +46,7 @@ struct plan_op {
 struct plan_stub {
         struct slice path;
         bool is_directory;
+        size_t op;         /* the operation that lies on it */
         uint64_t dev, ino; /* of the directory that it will be in */
 };
 

@@ -149,9 +149,11 @@ static int stub(struct maker *m, const struct node *n)
         }
         if (!p->stubs)
                 p->stubs = arena_zalloc(m->arena, PLAN_STUBS_MAX * sizeof(*p->stubs));
-        p->stubs[p->stub_count++] = (struct plan_stub){
-                .path = path, .is_directory = is_directory, .dev = n->seen.dev, .ino = n->seen.ino
-        };
+        p->stubs[p->stub_count++] = (struct plan_stub){ .path = path,
+                                                        .is_directory = is_directory,
+                                                        .op = p->op_count,
+                                                        .dev = n->seen.dev,
+                                                        .ino = n->seen.ino };
         return op_add(m, &(struct plan_op){ .kind = n->access == ACCESS_DENY ? PLAN_HIDE : PLAN_COVER,
                                             .is_directory = is_directory,
                                             .path = path,

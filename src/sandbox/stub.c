@@ -105,6 +105,13 @@ static int try_make(int dir, const char *name, bool is_directory)
         return r;
 }
 
+/* Where we cannot make anything the command cannot either: it is who we are, without our privileges. Unless the directory
+ * is its own, whose mode it can change. */
+static bool is_out_of_reach(int r, const struct stat *dir, uint32_t uid)
+{
+        return r == -EROFS || ((r == -EACCES || r == -EPERM) && dir->st_uid != uid);
+}
+
 static int stub_make(const struct image *i, struct image_stub *stub)
 {
         struct spot p;
@@ -126,6 +133,11 @@ static int stub_make(const struct image *i, struct image_stub *stub)
         sys_close(dir);
         if (r < 0)
                 return r;
+        if (is_out_of_reach(stub->fd, &st, i->uid)) {
+                struct image_op *ops = (struct image_op *)(uintptr_t)image_at(i, i->ops);
+                ops[stub->op].may_miss = true;
+                return 0;
+        }
         return stub->fd == -EAGAIN ? -EEXIST : MIN(stub->fd, 0);
 }
 
