@@ -346,7 +346,7 @@ static void mounted_below(const struct rig *rig)
         rig_directory(rig, "d/sub");
         rig_directory(rig, "mount");
         rig_file(rig, "d/f", S("x"));
-        must(mount(rig_path(rig, "d/sub"), rig_path(rig, "mount"), NULL, MS_BIND, NULL) == 0);
+        must(mount(rig_path(rig, "d/sub"), rig_path(rig, "mount"), "", MS_BIND, NULL) == 0);
         must(copy(rig, "d", "mount", true) == -EINVAL);
 }
 

@@ -143,7 +143,7 @@ static void mount_points(const struct rig *rig)
         rig_directory(rig, "other");
         rig_file(rig, "other/kept", S("x"));
         rig_directory(rig, "d/mount");
-        must(mount(rig_path(rig, "other"), rig_path(rig, "d/mount"), NULL, MS_BIND, NULL) == 0);
+        must(mount(rig_path(rig, "other"), rig_path(rig, "d/mount"), "", MS_BIND, NULL) == 0);
 
         must(drop(rig, "d", true, true) == -EBUSY);
         must(exists(rig, "other/kept"));

@@ -34,7 +34,7 @@ static inline void rig_in_namespace(const struct rig *rig, void (*fn)(const stru
 
         ok(pid >= 0);
         if (pid == 0) {
-                if (!rig_unshare() || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                if (!rig_unshare() || mount("none", "/", "", MS_REC | MS_PRIVATE, NULL) < 0)
                         _exit(77);
                 fn(rig);
                 _exit(0);

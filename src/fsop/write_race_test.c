@@ -56,7 +56,7 @@ static void copy_onto_mount(const struct rig *rig)
         rig_file(rig, "to", S("old"));
         rig_file(rig, "mounted", S("old"));
         must(chmod(rig_path(rig, "from"), 0755) == 0);
-        must(mount(rig_path(rig, "mounted"), rig_path(rig, "to"), NULL, MS_BIND, NULL) == 0);
+        must(mount(rig_path(rig, "mounted"), rig_path(rig, "to"), "", MS_BIND, NULL) == 0);
         err = ERR_INIT;
         must(fsop_copy(rig_path(rig, "from"), rig_path(rig, "to"), false, NULL, &err) == 0);
         must(holds(rig, "mounted", S("program")));

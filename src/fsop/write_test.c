@@ -527,7 +527,7 @@ static void mounted_file(const struct rig *rig)
 {
         rig_file(rig, "f", S("f"));
         rig_file(rig, "g", S("g"));
-        must(mount(rig_path(rig, "g"), rig_path(rig, "f"), NULL, MS_BIND, NULL) == 0);
+        must(mount(rig_path(rig, "g"), rig_path(rig, "f"), "", MS_BIND, NULL) == 0);
         must(put(rig, "f", S("written")) == 0);
         must(holds(rig, "g", S("written")));
         must(umount(rig_path(rig, "f")) == 0);
@@ -536,8 +536,8 @@ static void mounted_file(const struct rig *rig)
         /* Beside it nothing can be made. */
         rig_tmpfs(rig, "ro", "size=1m");
         rig_file(rig, "ro/f", S("x"));
-        must(mount(rig_path(rig, "g"), rig_path(rig, "ro/f"), NULL, MS_BIND, NULL) == 0);
-        must(mount(NULL, rig_path(rig, "ro"), NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
+        must(mount(rig_path(rig, "g"), rig_path(rig, "ro/f"), "", MS_BIND, NULL) == 0);
+        must(mount("none", rig_path(rig, "ro"), "", MS_REMOUNT | MS_RDONLY, NULL) == 0);
         must(put(rig, "ro/f", S("again")) == 0);
         must(holds(rig, "g", S("again")));
         must(put(rig, "ro/new", S("x")) == -EROFS);
