@@ -1,10 +1,10 @@
 #include "fsop/fsop.h"
 
+#include "fsop/rig_forbid_internal.h"
 #include "fsop/rig_internal.h"
 #include "unit.h"
 
 #include <errno.h>
-#include <seccomp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -122,10 +122,7 @@ static int wrong_opens_without_openat2(const struct rig *rig, int answer)
 
         ok(pid >= 0);
         if (pid == 0) {
-                scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-                if (!filter ||
-                    seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint16_t)answer), SCMP_SYS(openat2), 0) < 0 ||
-                    seccomp_load(filter) < 0)
+                if (!rig_forbid(SCMP_SYS(openat2), answer))
                         _exit(77);
                 _exit(count_wrong_opens(rig));
         }

@@ -6,6 +6,8 @@
  */
 #include "fsop/edit.h"
 
+#include "base/buf.h"
+#include "base/fd.h"
 #include "fsop/entry_internal.h"
 #include "fsop/tree_internal.h"
 
@@ -13,11 +15,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* Directories that were filled again while they were emptied, in one request. Beyond: ENOTEMPTY. */
 #define REMOVE_AGAIN_MAX 1024
+#define FDINFO_BYTES_MAX 4096
 
 struct removal {
         unsigned again;
@@ -32,6 +37,48 @@ static int remove_entry(UNUSED void *arg, struct tree_pair at, const char *name,
         return errno == EISDIR ? TREE_DESCEND : -errno;
 }
 
+/* Tells mounts apart, also two of the same file system, as long as both descriptors are open. */
+static int mount_of(int fd, uint64_t *ret)
+{
+        struct statx stx;
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) == 0 &&
+            (stx.stx_mask & STATX_MNT_ID)) {
+                *ret = stx.stx_mnt_id;
+                return 0;
+        }
+
+        /* Before Linux 5.8. */
+        char path[64];
+        _buf_ struct buf text = BUF_INIT(FDINFO_BYTES_MAX);
+        (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        if (fd_read_file(path, FDINFO_BYTES_MAX, &text) < 0)
+                return -EOPNOTSUPP;
+        struct slice rest = buf_slice(&text);
+        while (rest.n > 0) {
+                struct slice line = slice_split(&rest, '\n'), name = slice_split(&line, ':');
+                if (slice_eq(name, S("mnt_id")) && slice_to_u64(slice_trim(line), UINT64_MAX, ret) == 0)
+                        return 0;
+        }
+        return -EOPNOTSUPP;
+}
+
+/* What openat2 does, where it is missing or forbidden: old kernels, the filters of some containers. Where nobody tells
+ * whether this is a mount point, it might be one. */
+static int open_on_mount(int dirfd, const char *name, int flags)
+{
+        uint64_t outer, inner;
+        _close_ int fd = openat(dirfd, name, flags);
+        if (fd < 0)
+                return -errno;
+
+        int r = mount_of(dirfd, &outer);
+        if (r == 0)
+                r = mount_of(fd, &inner);
+        if (r < 0)
+                return r;
+        return inner == outer ? TAKE_FD(fd) : -EBUSY;
+}
+
 static int open_directory(int dirfd, const char *name)
 {
         struct open_how how = {
@@ -40,9 +87,8 @@ static int open_directory(int dirfd, const char *name)
         };
 
         long fd = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
-        /* Old kernels and the filters of some containers do not have it. */
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-                fd = openat(dirfd, name, (int)how.flags);
+                return open_on_mount(dirfd, name, (int)how.flags);
         if (fd < 0)
                 return errno == EXDEV ? -EBUSY : -errno;
         return (int)fd;

@@ -1,5 +1,6 @@
 #include "fsop/edit.h"
 
+#include "fsop/rig_forbid_internal.h"
 #include "fsop/rig_mount_internal.h"
 
 #include <errno.h>
@@ -157,6 +158,49 @@ TEST(mount_point_is_busy_and_what_is_mounted_stays)
 {
         _rig_ struct rig rig = rig_new();
         rig_in_namespace(&rig, mount_points);
+}
+
+/* As Linux 5.8 behind a filter that does not know openat2. */
+static void mount_points_by_statx(const struct rig *rig)
+{
+        if (!rig_forbid(SCMP_SYS(openat2), EPERM))
+                _exit(77);
+        mount_points(rig);
+}
+
+/* As Linux before 5.6. */
+static void mount_points_by_proc(const struct rig *rig)
+{
+        if (!rig_forbid(SCMP_SYS(openat2), ENOSYS) || !rig_forbid(SCMP_SYS(statx), ENOSYS))
+                _exit(77);
+        mount_points(rig);
+}
+
+/* Nobody tells where a mount begins: it might be anywhere. */
+static void mount_points_unknown(const struct rig *rig)
+{
+        if (!rig_forbid(SCMP_SYS(openat2), ENOSYS) || !rig_forbid(SCMP_SYS(statx), ENOSYS))
+                _exit(77);
+        must(mount("none", "/proc", "tmpfs", 0, NULL) == 0);
+        rig_directory(rig, "d");
+        rig_file(rig, "d/kept", S("x"));
+
+        must(drop(rig, "d", true, true) == -EOPNOTSUPP);
+        must(exists(rig, "d/kept"));
+}
+
+TEST(mount_point_is_busy_without_openat2_too)
+{
+        _rig_ struct rig by_statx = rig_new();
+        rig_in_namespace(&by_statx, mount_points_by_statx);
+        _rig_ struct rig by_proc = rig_new();
+        rig_in_namespace(&by_proc, mount_points_by_proc);
+}
+
+TEST(nothing_is_removed_where_mount_points_cannot_be_told)
+{
+        _rig_ struct rig rig = rig_new();
+        rig_in_namespace(&rig, mount_points_unknown);
 }
 
 struct swapper {

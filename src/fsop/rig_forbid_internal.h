@@ -1,0 +1,19 @@
+/* rig_forbid: system calls that an old kernel does not have, or the filter of a container forbids. Only for x_test.c. */
+#pragma once
+
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From now on `call` is answered with an errno, in this process and its children. False where filters are forbidden. */
+static inline bool rig_forbid(int call, int answer)
+{
+        scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+        bool is_forbidden = filter &&
+                            seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint16_t)answer), call, 0) == 0 &&
+                            seccomp_load(filter) == 0;
+
+        if (filter)
+                seccomp_release(filter);
+        return is_forbidden;
+}
