@@ -32,6 +32,7 @@ struct pool {
         unsigned waiting_count;
         unsigned threads, idle;
         bool is_ending;
+        bool is_given_up; /* whoever sees the last thread go frees the pool */
 };
 
 /* The next work, or NULL when this thread has to go. The lock is held; the thread counts as idle. */
@@ -57,6 +58,15 @@ static struct work *next_work(struct pool *p)
         return w;
 }
 
+static void free_pool(struct pool *p)
+{
+        fd_close(p->finished_signal);
+        pthread_mutex_destroy(&p->lock);
+        pthread_cond_destroy(&p->has_work);
+        pthread_cond_destroy(&p->thread_ended);
+        free(p);
+}
+
 static void *thread_main(void *arg)
 {
         struct pool *p = arg;
@@ -76,9 +86,11 @@ static void *thread_main(void *arg)
                         pthread_mutex_lock(&p->lock);
                 }
         }
-        p->threads--;
+        bool is_last = --p->threads == 0 && p->is_given_up;
         pthread_cond_signal(&p->thread_ended);
         pthread_mutex_unlock(&p->lock);
+        if (is_last)
+                free_pool(p);
         return NULL;
 }
 
@@ -179,15 +191,6 @@ void pool_submit(struct pool *p, struct work *w)
         pthread_cond_signal(&p->has_work);
 }
 
-static void free_pool(struct pool *p)
-{
-        fd_close(p->finished_signal);
-        pthread_mutex_destroy(&p->lock);
-        pthread_cond_destroy(&p->has_work);
-        pthread_cond_destroy(&p->thread_ended);
-        free(p);
-}
-
 /* Is there anything to hand over, cancelled or done? */
 static bool cancel_waiting(struct pool *p)
 {
@@ -220,12 +223,16 @@ bool pool_free(struct pool *p, uint64_t wait_ms)
         int r = 0;
         while (p->threads > 0 && r != ETIMEDOUT)
                 r = pthread_cond_timedwait(&p->thread_ended, &p->lock, &until);
-        bool is_over = p->threads == 0; /* else somebody is stuck in it, and it ends with the process */
+        bool is_over = p->threads == 0; /* else somebody is stuck in it */
         pthread_mutex_unlock(&p->lock);
         while (cancel_waiting(p)) /* what is done may have more to do */
                 hand_over(p);
         p->finished_watch = watch_free(p->finished_watch);
-        if (is_over)
+        pthread_mutex_lock(&p->lock);
+        p->is_given_up = true;
+        bool is_last = p->threads == 0;
+        pthread_mutex_unlock(&p->lock);
+        if (is_last)
                 free_pool(p);
         return is_over;
 }

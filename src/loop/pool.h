@@ -19,8 +19,9 @@ struct work {
 struct pool;
 
 NODISCARD int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err *err);
-/* Waits up to `wait_ms` for what runs. What is still running then is left to the end of the process: nothing that its
- * work points at may be freed. Work that was not begun is forgotten. Returns true when all threads have ended. */
+/* Waits up to `wait_ms` for what runs. What is still running then is left alone: nothing that its work points at may be
+ * freed, and the last such thread frees the pool. Work that was not begun is cancelled. Returns true when all threads
+ * have ended. */
 bool pool_free(struct pool *p, uint64_t wait_ms);
 
 void pool_submit(struct pool *p, struct work *w);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "unit.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -136,23 +137,62 @@ TEST(the_number_of_threads_is_bounded_and_all_of_them_are_used)
         rig_close(&r);
 }
 
-TEST(a_pool_with_a_stuck_call_is_given_up_in_time)
+/* Ends of threads are told through a pipe, by the destructor of a variable of the thread: nothing of the pool runs after
+ * that. */
+static void tell_end(void *arg)
+{
+        const int *said = arg;
+        must(write(said[1], "x", 1) == 1);
+}
+
+struct stuck {
+        struct item item;
+        pthread_key_t key;
+        int ended[2];
+};
+
+static void stuck_run(struct work *w)
+{
+        struct stuck *s = container_of(w, struct stuck, item.work);
+        must(pthread_setspecific(s->key, s->ended) == 0);
+        item_run(w);
+}
+
+static int count_descriptors(void)
+{
+        int count = 0;
+        for (int fd = 0; fd < 1024; fd++)
+                count += fcntl(fd, F_GETFD) >= 0;
+        return count;
+}
+
+TEST(a_pool_with_a_stuck_call_is_given_up_in_time_and_freed_by_it)
 {
         struct rig r;
         rig_open(&r, 2);
-        /* Not on this stack: the thread may look at it when the test is long over. */
-        static struct item stuck;
-        static atomic_uint running;
-        stuck = ITEM;
-        stuck.running = &running;
-        ok(pipe(stuck.gate) == 0);
-        pool_submit(r.pool, &stuck.work);
+        struct stuck stuck = { .item = ITEM };
+        atomic_uint running = 0;
+        stuck.item.work.run = stuck_run;
+        stuck.item.running = &running;
+        ok(pipe(stuck.item.gate) == 0 && pipe(stuck.ended) == 0);
+        eq_int(pthread_key_create(&stuck.key, tell_end), 0);
+        pool_submit(r.pool, &stuck.item.work);
         while (atomic_load(&running) == 0)
                 usleep(100);
         ok(!pool_free(r.pool, 10));
         r.guard = timer_free(r.guard);
         loop_release(&r.loop);
-        ok(write(stuck.gate[1], "x", 1) == 1);
+
+        int before = count_descriptors();
+        char byte;
+        ok(write(stuck.item.gate[1], "x", 1) == 1);
+        ok(read(stuck.ended[0], &byte, 1) == 1);
+        eq_int(count_descriptors(), before - 1); /* the pool's own */
+        for (int i = 0; i < 2; i++) {
+                close(stuck.item.gate[i]);
+                close(stuck.ended[i]);
+        }
+        pthread_key_delete(stuck.key);
 }
 
 /* --- work that makes more work ------------------------------------------------------------------------------------ */
