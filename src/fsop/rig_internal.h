@@ -35,7 +35,7 @@ static inline void rig_empty(int dirfd)
         closedir(d);
 }
 
-static inline void rig_release(struct rig *rig)
+static inline void rig_release(const struct rig *rig)
 {
         int fd = rig->root[0] ? open(rig->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
@@ -44,6 +44,13 @@ static inline void rig_release(struct rig *rig)
         (void)rmdir(rig->root);
 }
 #define _rig_ CLEANUP(rig_release)
+
+/* skip() jumps over the cleanup. */
+#define rig_skip(rig)             \
+        do {                      \
+                rig_release(rig); \
+                skip();           \
+        } while (0)
 
 static inline struct rig rig_new(void)
 {
