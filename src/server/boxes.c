@@ -4,6 +4,7 @@
 #include "policy/env.h"
 #include "proto/process.h"
 #include "sandbox/enter.h"
+#include "sandbox/glob_scan.h"
 #include "sandbox/image.h"
 #include "sandbox/landlock.h"
 #include "sandbox/plan.h"
@@ -50,6 +51,23 @@ static int refuse(struct err *err, int r)
         return r;
 }
 
+/* What exists now. What a pattern will match later cannot be masked. */
+static int expand(struct arena *a, const struct rules *rules, struct glob_matches **ret_matches,
+                  struct slice **ret, size_t *ret_count, struct err *err)
+{
+        const struct glob_query query = { .patterns = rules->globs,
+                                          .count = rules->glob_count,
+                                          .depth = rules->glob_depth };
+        int r = glob_scan(&query, ret_matches, err);
+        if (r < 0)
+                return r;
+        *ret_count = (*ret_matches)->count;
+        *ret = arena_alloc(a, MAX(*ret_count, 1u) * sizeof(**ret));
+        for (size_t i = 0; i < *ret_count; i++)
+                (*ret)[i] = (*ret_matches)->list[i].path;
+        return 0;
+}
+
 int boxes_image(struct boxes *b, struct arena *a, const struct process_start *in, const char *const *env,
                 struct err *err)
 {
@@ -61,10 +79,13 @@ int boxes_image(struct boxes *b, struct arena *a, const struct process_start *in
         int r = filter_get(b, profile->has_network, err);
         if (r == 0)
                 r = rules_resolve(a, profile, &place, &rules, err);
+        _glob_matches_ struct glob_matches *matches = NULL;
+        struct slice *denied = NULL;
+        size_t denied_count = 0;
         if (r == 0 && rules.glob_count > 0)
-                r = err_set(err, 0, -ENOTSUP, "deny globs cannot be enforced for processes");
+                r = expand(a, &rules, &matches, &denied, &denied_count, err);
         if (r == 0)
-                r = plan_make(a, &rules, profile->has_network, NULL, 0, &plan, err);
+                r = plan_make(a, &rules, profile->has_network, denied, denied_count, &plan, err);
         if (r < 0)
                 return refuse(err, r);
 

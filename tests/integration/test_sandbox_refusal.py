@@ -130,7 +130,9 @@ FAILS = ("nothing", "nothing, network", "minimal", "root write and read")
 @BOTH
 @pytest.mark.parametrize("name", RESTRICTING)
 def test_a_profile_that_restricts_is_enforced(client, tmp, name, tty):
-    params = params_of(tmp, sandbox(RESTRICTING[name]), tty=tty)
+    # A pattern is relative to the cwd, and what is there is looked at.
+    place = {"cwd": f"file://{tmp}"} if "glob" in name else {}
+    params = params_of(tmp, sandbox(RESTRICTING[name], **place), tty=tty)
     if name in FAILS:
         err = client.error("process/start", params)
         assert (err.code, err.message) == (-32603, "No such file or directory (os error 2)")
