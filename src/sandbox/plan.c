@@ -191,7 +191,7 @@ static int collect_rules(struct maker *m)
 
 /* ---- protected names ---- */
 
-static bool is_protected_name(struct slice name)
+bool is_protected_name(struct slice name)
 {
         for (size_t i = 0; rules_protected_names[i]; i++)
                 if (slice_eq(name, slice_from_str(rules_protected_names[i])))

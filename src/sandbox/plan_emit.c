@@ -139,7 +139,9 @@ static int stub(struct maker *m, const struct node *n)
 {
         struct plan *p = m->plan;
         struct slice path = seen_first_missing(&n->seen);
-        bool is_directory = n->is_protected && path.n == n->path.n;
+        struct slice above = path_parent(path);
+        struct slice name = slice_from(path.p + above.n + (above.n > 1), path.n - above.n - (above.n > 1));
+        bool is_directory = path.n == n->path.n && (n->is_protected || is_protected_name(name));
         if (is_made(m, path))
                 return 0;
         if (p->stub_count == PLAN_STUBS_MAX) {

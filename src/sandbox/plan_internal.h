@@ -44,5 +44,8 @@ NODISCARD struct node *node_above(const struct maker *m, struct slice path);
 /* What holds at this path: DENY where nothing is said. */
 NODISCARD enum access access_at(const struct maker *m, struct slice path);
 
+/* Is it one of the names of PERMISSIONS.md 5? */
+NODISCARD bool is_protected_name(struct slice name);
+
 /* Turns sorted nodes into operations (plan_emit.c). */
 NODISCARD int plan_emit(struct maker *m);

@@ -86,7 +86,7 @@ static int try_make(int dir, const char *name, bool is_directory)
         int made = is_directory ? sys_mkdirat(dir, name, 0555) : sys_touchat(dir, name, 0444);
         if (made < 0 && made != -EEXIST)
                 return made;
-        int fd = sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | (is_directory ? O_DIRECTORY : 0));
+        int fd = sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0)
                 return fd == -ENOENT ? -EAGAIN : fd;
         struct stat st;
@@ -133,12 +133,17 @@ static int stub_make(const struct image *i, struct image_stub *stub)
         sys_close(dir);
         if (r < 0)
                 return r;
+        struct image_op *ops = (struct image_op *)(uintptr_t)image_at(i, i->ops);
         if (is_out_of_reach(stub->fd, &st, i->uid)) {
-                struct image_op *ops = (struct image_op *)(uintptr_t)image_at(i, i->ops);
                 ops[stub->op].may_miss = true;
                 return 0;
         }
-        return stub->fd == -EAGAIN ? -EEXIST : MIN(stub->fd, 0);
+        if (stub->fd < 0)
+                return stub->fd == -EAGAIN ? -EEXIST : stub->fd;
+        /* Another command may have made it first, of another kind. */
+        r = sys_fstat(stub->fd, &st);
+        ops[stub->op].is_directory = S_ISDIR(st.st_mode);
+        return r;
 }
 
 static struct image_stub *stubs_of(const struct image *i)
