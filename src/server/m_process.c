@@ -2,6 +2,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "proto/process.h"
+#include "server/boxes.h"
 #include "server/job.h"
 #include "server/methods.h"
 #include "server/task.h"
@@ -35,7 +36,7 @@ static int plan_begin(struct job *job, UNUSED struct err *err)
 static int plan_run(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct process_start *in = job->params;
-        int fd = boxes_image(&job->server->boxes, &job->arena, in, task_environment(&job->arena, in), err);
+        int fd = boxes_image(&job->server->preparer, &job->arena, in, task_environment(&job->arena, in), err);
         if (fd < 0)
                 return fd;
         job->own = mem_new(int);
@@ -66,7 +67,7 @@ static const struct job_class plan_class = {
 static int handle_start(struct req *req, const void *params, struct err *err)
 {
         struct process_start *in = (void *)(uintptr_t)params;
-        if (!boxes_must_enforce(in))
+        if (!in->has_sandbox || !profile_must_enforce(&in->sandbox.profile))
                 return task_start(req, in, -1, err);
         int r = task_start_check(req, in, err);
         return r < 0 ? r : job_submit(req, &plan_class, in, err);

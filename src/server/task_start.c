@@ -300,17 +300,6 @@ void task_start_succeeded(struct task *t)
         parked_reply_end(&s->parked, &w);
 }
 
-/* Those that every command has say the same in a sandbox. */
-static bool is_step_of_sandbox(const char *step)
-{
-        static const char *const common[] = { "cwd",  "exec",   "pty",     "stdio", "session",
-                                              "fork", "limits", "spawner", "keeper" };
-        for (size_t i = 0; i < ARRAY_LEN(common); i++)
-                if (strcmp(step, common[i]) == 0)
-                        return false;
-        return true;
-}
-
 void task_start_failed(struct task *t, const char *step, int os_errno)
 {
         struct err err = ERR_INIT;
@@ -325,8 +314,10 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 err_set(&err, RPC_INTERNAL, -os_errno, "%s (os error %d)", errno_text(os_errno), os_errno);
         err.step = step;
         err.os_errno = os_errno;
-        if (t->image_fd >= 0 && step && is_step_of_sandbox(step))
-                boxes_explain_failure(t->image_fd, step, os_errno, t->process->failed_op, &err);
+        if (t->image_fd >= 0 && step && prepare_is_step(step)) {
+                prepare_explain(t->image_fd, step, os_errno, t->process->failed_op, &err);
+                err.rpc = RPC_INVALID_PARAMS;
+        }
         if (step && (strcmp(step, "spawner") == 0 || strcmp(step, "keeper") == 0))
                 err.remedy =
                         "a helper process of the server was killed; what had begun is ended: start it again";

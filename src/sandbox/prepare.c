@@ -1,0 +1,144 @@
+/* prepare: see prepare.h. */
+#include "sandbox/prepare.h"
+
+#include "sandbox/enter.h"
+#include "sandbox/glob_scan.h"
+#include "sandbox/image.h"
+#include "sandbox/landlock.h"
+
+#include <errno.h>
+
+void preparer_init(struct preparer *p)
+{
+        *p = (struct preparer){ .landlock_abi = landlock_abi() };
+        pthread_mutex_init(&p->lock, NULL);
+}
+
+void preparer_release(struct preparer *p)
+{
+        for (size_t i = 0; i < ARRAY_LEN(p->filters); i++)
+                seccomp_filter_release(&p->filters[i]);
+        pthread_mutex_destroy(&p->lock);
+}
+
+bool profile_must_enforce(const struct profile *p)
+{
+        return p->kind != PROFILE_DISABLED && (!p->has_network || profile_limits_files(p));
+}
+
+static int filter_get(struct preparer *p, bool has_network, struct err *err)
+{
+        int r = 0;
+        pthread_mutex_lock(&p->lock);
+        if (!p->filters[has_network].code)
+                r = seccomp_compile(has_network, &p->filters[has_network], err);
+        pthread_mutex_unlock(&p->lock);
+        return r;
+}
+
+/* What exists now. What a pattern will match later cannot be masked. */
+static int expand(struct arena *a, const struct rules *rules, struct glob_matches **ret_matches,
+                  struct slice **ret, size_t *ret_count, struct err *err)
+{
+        const struct glob_query query = { .patterns = rules->globs,
+                                          .count = rules->glob_count,
+                                          .depth = rules->glob_depth };
+        int r = glob_scan(&query, ret_matches, err);
+        if (r < 0)
+                return r;
+        *ret_count = (*ret_matches)->count;
+        *ret = arena_alloc(a, MAX(*ret_count, 1u) * sizeof(**ret));
+        for (size_t i = 0; i < *ret_count; i++)
+                (*ret)[i] = (*ret_matches)->list[i].path; /* lives until the plan is made */
+        return 0;
+}
+
+int prepare_plan(struct arena *a, const struct profile *profile, const struct place *place, struct plan *ret,
+                 struct err *err)
+{
+        _glob_matches_ struct glob_matches *matches = NULL;
+        struct slice *denied = NULL;
+        size_t denied_count = 0;
+        struct rules rules;
+        int r = rules_resolve(a, profile, place, &rules, err);
+        if (r == 0 && rules.glob_count > 0)
+                r = expand(a, &rules, &matches, &denied, &denied_count, err);
+        if (r == 0)
+                r = plan_make(a, &rules, profile->has_network, denied, denied_count, ret, err);
+        if (r < 0 && !err->step)
+                err->step = "plan";
+        return r;
+}
+
+int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
+                  const struct place *place, struct err *err)
+{
+        struct plan plan;
+        int r = filter_get(p, profile->has_network, err);
+        if (r == 0)
+                r = prepare_plan(a, profile, place, &plan, err);
+        if (r < 0)
+                return r;
+        const struct image_extra extra = { .filter = &p->filters[profile->has_network],
+                                           .landlock_abi = p->landlock_abi };
+        r = image_make(&plan, &extra);
+        if (r < 0) {
+                err->os_errno = -r;
+                (void)err_set(err, 0, r, "%s (os error %d)", errno_text(r), -r);
+        }
+        return r;
+}
+
+bool prepare_is_step(const char *step)
+{
+        if (strcmp(step, "namespaces") == 0)
+                return true;
+        for (uint32_t i = ENTER_NONE + 1; i < ENTER_STEPS; i++)
+                if (strcmp(step, enter_step_name(i)) == 0)
+                        return true;
+        return false;
+}
+
+/* ---- failures ---- */
+
+static const char *remedy_for(const char *step, int os_errno)
+{
+        if (strcmp(step, "namespaces") == 0 && os_errno == ENOSPC)
+                return "no more user namespaces may be made: raise user.max_user_namespaces, or run fewer "
+                       "commands";
+        if (strcmp(step, "namespaces") == 0 || strcmp(step, "idMap") == 0)
+                return "the system lets nobody of this kind make user namespaces: allow it "
+                       "(kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, the "
+                       "seccomp profile of the container), or run the server outside the container";
+        if (strcmp(step, "proc") == 0)
+                return "a new /proc may not be mounted, because parts of the present one are hidden: run the "
+                       "container with an unmasked /proc";
+        if (os_errno == ESTALE || strcmp(step, "stub") == 0)
+                return "something changed the directory meanwhile: start it again";
+        return NULL;
+}
+
+/* The path of an operation, or of a stub. */
+static const char *path_of(const struct image *i, const char *step, uint32_t op)
+{
+        if (strcmp(step, "stub") == 0) {
+                const struct image_stub *stubs = image_at(i, i->stubs);
+                return op < i->stub_count ? (const char *)image_at(i, stubs[op].path) + 1 : NULL;
+        }
+        const struct image_op *ops = image_at(i, i->ops);
+        return op < i->op_count ? image_at(i, ops[op].path) : NULL;
+}
+
+void prepare_explain(int image_fd, const char *step, int os_errno, uint32_t op, struct err *err)
+{
+        struct image *i = image_map(image_fd);
+        const char *path = i ? path_of(i, step, op) : NULL;
+        err->reason = "sandboxUnavailable";
+        err->step = step;
+        err->os_errno = os_errno;
+        err->remedy = remedy_for(step, os_errno);
+        (void)err_set(err, 0, -os_errno,
+                      "sandbox intent cannot be enforced on this executor: %s%s%s: %s (os error %d)", step,
+                      path ? " /" : "", path ? path : "", errno_text(os_errno), os_errno);
+        image_unmap(i);
+}

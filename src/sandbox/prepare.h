@@ -1,0 +1,41 @@
+/* prepare: from a permission profile to an image: rules, matches of patterns, plan, filter.
+ *
+ * What is the same for all commands is made once: the filters of system calls, and what the kernel offers. The rest looks
+ * at the file system, and blocks as long as that does. From any thread.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "policy/rules.h"
+#include "sandbox/plan.h"
+#include "sandbox/seccomp.h"
+
+#include <pthread.h>
+
+struct preparer {
+        pthread_mutex_t lock;
+        struct seccomp_filter
+                filters[2]; /* without and with the machine's network; code NULL: not made yet */
+        int landlock_abi;
+};
+
+void preparer_init(struct preparer *p);
+void preparer_release(struct preparer *p);
+
+/* Must something be enforced on a command? Otherwise it runs plainly. */
+NODISCARD bool profile_must_enforce(const struct profile *p);
+
+/* What would be done; for --explain. -errno with err. */
+NODISCARD int prepare_plan(struct arena *a, const struct profile *profile, const struct place *place,
+                           struct plan *ret, struct err *err);
+
+/* A descriptor (sandbox/image.h), or -errno with err: step "plan" or "glob scan" where it was the profile. */
+NODISCARD int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
+                            const struct place *place, struct err *err);
+
+/* Why a start failed that had an image: the text, step, errno and remedy; no code of JSON-RPC. `step`, `os_errno` and `op`
+ * are those of spawn_events.failed. */
+void prepare_explain(int image_fd, const char *step, int os_errno, uint32_t op, struct err *err);
+/* Is this step the sandbox's, and not one that every command has? */
+NODISCARD bool prepare_is_step(const char *step);
