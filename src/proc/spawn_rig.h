@@ -45,7 +45,7 @@ struct rig {
         struct rig_seen seen[RIG_NUMBERS];
         int (*wanted_errno)(int index); /* of the signals of a command, when set */
         struct spawn_limits limits;     /* of those that are started next; and … */
-        bool has_image; /* of the sandbox that commands get */
+        bool has_image;                 /* of the sandbox that commands get */
         int image_fd;
         bool wants_cgroup;
 };

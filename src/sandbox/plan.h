@@ -35,7 +35,8 @@ enum plan_kind {
 struct plan_op {
         enum plan_kind kind;
         bool is_directory;
-        bool may_miss; /* then there is nothing to hide */
+        bool may_miss;   /* then there is nothing to hide */
+        bool is_guarded; /* were it detached, more would be allowed: see guard.h */
         struct slice path;
         struct slice text;
         uint64_t dev, ino; /* of what is there now; 0: not looked at */

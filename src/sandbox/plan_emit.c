@@ -99,8 +99,10 @@ static int bind(struct maker *m, const struct node *n, enum plan_kind kind)
                 r = place(m, top, n->path, n->seen.is_directory ? PLAN_DIRECTORY : PLAN_FILE, S(""));
         if (r < 0)
                 return r;
+        bool is_carve_out = kind == PLAN_READ && access_at(m, path_parent(n->path)) == ACCESS_WRITE;
         return op_add(m, &(struct plan_op){ .kind = kind,
                                             .is_directory = n->seen.is_directory,
+                                            .is_guarded = is_carve_out,
                                             .path = n->path,
                                             .dev = n->seen.dev,
                                             .ino = n->seen.ino,
@@ -127,6 +129,7 @@ static int hide(struct maker *m, const struct node *n)
         return op_add(m, &(struct plan_op){ .kind = has_openings(m, n) ? PLAN_OPEN : PLAN_HIDE,
                                             .is_directory = n->seen.is_directory,
                                             .may_miss = is_ours,
+                                            .is_guarded = !is_ours,
                                             .path = n->path,
                                             .dev = is_ours ? 0 : n->seen.dev,
                                             .ino = is_ours ? 0 : n->seen.ino,
@@ -158,6 +161,7 @@ static int stub(struct maker *m, const struct node *n)
                                                         .ino = n->seen.ino };
         return op_add(m, &(struct plan_op){ .kind = n->access == ACCESS_DENY ? PLAN_HIDE : PLAN_COVER,
                                             .is_directory = is_directory,
+                                            .is_guarded = true,
                                             .path = path,
                                             .why = n->why });
 }

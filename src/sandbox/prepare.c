@@ -71,17 +71,16 @@ int prepare_plan(struct arena *a, const struct profile *profile, const struct pl
 }
 
 int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
-                  const struct place *place, struct err *err)
+                  const struct place *place, struct plan *ret_plan, struct err *err)
 {
-        struct plan plan;
         int r = filter_get(p, profile->has_network, err);
         if (r == 0)
-                r = prepare_plan(a, profile, place, &plan, err);
+                r = prepare_plan(a, profile, place, ret_plan, err);
         if (r < 0)
                 return r;
         const struct image_extra extra = { .filter = &p->filters[profile->has_network],
                                            .landlock_abi = p->landlock_abi };
-        r = image_make(&plan, &extra);
+        r = image_make(ret_plan, &extra);
         if (r < 0) {
                 err->os_errno = -r;
                 (void)err_set(err, 0, r, "%s (os error %d)", errno_text(r), -r);

@@ -30,9 +30,10 @@ NODISCARD bool profile_must_enforce(const struct profile *p);
 NODISCARD int prepare_plan(struct arena *a, const struct profile *profile, const struct place *place,
                            struct plan *ret, struct err *err);
 
-/* A descriptor (sandbox/image.h), or -errno with err: step "plan" or "glob scan" where it was the profile. */
+/* A descriptor (sandbox/image.h) and the plan that it was made from (in the arena), or -errno with err: step "plan" or
+ * "glob scan" where it was the profile. */
 NODISCARD int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
-                            const struct place *place, struct err *err);
+                            const struct place *place, struct plan *ret_plan, struct err *err);
 
 /* Why a start failed that had an image: the text, step, errno and remedy; no code of JSON-RPC. `step`, `os_errno` and `op`
  * are those of spawn_events.failed. */

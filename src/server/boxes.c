@@ -1,22 +1,99 @@
 /* boxes: see boxes.h. */
 #include "server/boxes.h"
 
+#include "base/fd.h"
+#include "base/log.h"
 #include "policy/env.h"
+#include "proc/process.h"
 #include "proto/process.h"
+#include "server/task.h"
 #include "wire/rpc.h"
 
-int boxes_image(struct preparer *p, struct arena *a, const struct process_start *in, const char *const *env,
-                struct err *err)
+#include <errno.h>
+
+/* Its keeper removes stubs when the tree has gone, which looks like a break; but it has reported the end before that, so
+ * whatever it said is heard first. */
+static void on_broken(void *owner)
+{
+        struct task *t = owner;
+        procs_settle(t->process->procs);
+        if (t->process->is_gone)
+                return;
+        if (process_has_exited(t->process)) {
+                process_kill_rest(t->process);
+                return;
+        }
+        log_warn("sandbox broken from outside", "session=%.13s proc=%s", t->session->id,
+                 log_quote(task_id(t)));
+        task_end_now(t, END_SANDBOX);
+}
+
+static void on_guard(void *arg, UNUSED unsigned events)
+{
+        struct boxes *b = arg;
+        guard_read(b->guard, on_broken);
+}
+
+void boxes_init(struct boxes *b, struct loop *loop, struct procs *procs)
+{
+        struct err err = ERR_INIT;
+        *b = (struct boxes){ .procs = procs };
+        preparer_init(&b->preparer);
+        if (guard_new(&b->guard, &err) < 0) {
+                log_warn("no sandbox with masks can be kept", "why=%s", log_quote(slice_from_str(err.text)));
+                return;
+        }
+        b->watch = watch_new(loop, guard_fd(b->guard), on_guard, b);
+        watch_set(b->watch, WATCH_READ);
+}
+
+void boxes_release(struct boxes *b)
+{
+        b->watch = watch_free(b->watch);
+        b->guard = guard_free(b->guard);
+        preparer_release(&b->preparer);
+}
+
+static int hold(struct boxes *b, const struct plan *plan, struct box_made *ret, struct err *err)
+{
+        if (b->guard)
+                return guard_hold(b->guard, plan, &ret->hold, err);
+        for (size_t i = 0; i < plan->op_count; i++) {
+                if (!plan->ops[i].is_guarded)
+                        continue;
+                err->step = "guard";
+                err->os_errno = EMFILE;
+                err->remedy = "raise fs.inotify.max_user_instances, and start the server again";
+                return err_set(err, 0, -EMFILE, "masks cannot be guarded");
+        }
+        return 0;
+}
+
+int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in, const char *const *env,
+               struct box_made *ret, struct err *err)
 {
         struct slice tmpdir = slice_from_str(env_get(env, "TMPDIR"));
         struct place place = sandbox_context_place(&in->sandbox, in->cwd, tmpdir);
-        int fd = prepare_image(p, a, &in->sandbox.profile, &place, err);
-        if (fd >= 0)
-                return fd;
+        struct plan plan;
+        *ret = BOX_NONE;
+        int fd = prepare_image(&b->preparer, a, &in->sandbox.profile, &place, &plan, err);
+        int r = fd < 0 ? fd : hold(b, &plan, ret, err);
+        if (r == 0) {
+                ret->image_fd = fd;
+                return 0;
+        }
+        fd_close(fd);
         bool is_profile = err->step != NULL; /* otherwise the server has run out of something */
         err->rpc = is_profile ? RPC_INVALID_PARAMS : RPC_INTERNAL;
         err->reason = is_profile ? "sandboxUnavailable" : NULL;
         if (is_profile)
                 (void)err_wrap(err, "failed to prepare process sandbox");
-        return fd;
+        return r;
+}
+
+void boxes_unmake(struct boxes *b, struct box_made *made)
+{
+        fd_close(made->image_fd);
+        (void)guard_let_go(b->guard, made->hold);
+        *made = BOX_NONE;
 }

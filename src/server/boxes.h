@@ -1,12 +1,37 @@
-/* boxes: the sandboxes of processes, as requests ask for them. */
+/* boxes: the sandboxes of processes, as requests ask for them, and what becomes of a process whose sandbox breaks.
+ *
+ * Somebody outside may take away what a mask lies on (sandbox/guard.h). Then the command is ended: more than its profile
+ * allows would be open to it.
+ */
 #pragma once
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "loop/loop.h"
+#include "sandbox/guard.h"
 #include "sandbox/prepare.h"
 
+struct procs;
 struct process_start;
 
-/* From any thread, blocks. `env`: of the command. A descriptor, or -errno with err as the client sees it. */
-NODISCARD int boxes_image(struct preparer *p, struct arena *a, const struct process_start *in,
-                          const char *const *env, struct err *err);
+struct boxes {
+        struct preparer preparer;
+        struct guard *guard; /* NULL when the system has no more inotify instances for us */
+        struct watch *watch; /* of the guard */
+        struct procs *procs;
+};
+
+/* What a start needs; the caller's to give back. */
+struct box_made {
+        int image_fd; /* -1: none */
+        struct guard_hold *hold;
+};
+#define BOX_NONE ((struct box_made){ .image_fd = -1 })
+
+void boxes_init(struct boxes *b, struct loop *loop, struct procs *procs);
+void boxes_release(struct boxes *b);
+
+/* From any thread, blocks. `env`: of the command. -errno with err as the client sees it. */
+NODISCARD int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
+                         const char *const *env, struct box_made *ret, struct err *err);
+void boxes_unmake(struct boxes *b, struct box_made *made);

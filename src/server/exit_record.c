@@ -15,6 +15,8 @@ static const char *reason_of(const struct task *t)
                 return "wallLimit";
         case END_SILENCE_LIMIT:
                 return "silenceLimit";
+        case END_SANDBOX:
+                return "sandboxBroken";
         case END_SESSION:
                 return "sessionEnd";
         case END_SHUTDOWN:

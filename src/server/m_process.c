@@ -1,6 +1,4 @@
 /* m_process: the process methods. Decoding is proto/process.c, the work is task*.c; here is only which is which. */
-#include "base/fd.h"
-#include "base/mem.h"
 #include "proto/process.h"
 #include "server/boxes.h"
 #include "server/job.h"
@@ -36,25 +34,25 @@ static int plan_begin(struct job *job, UNUSED struct err *err)
 static int plan_run(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct process_start *in = job->params;
-        int fd = boxes_image(&job->server->preparer, &job->arena, in, task_environment(&job->arena, in), err);
-        if (fd < 0)
-                return fd;
-        job->own = mem_new(int);
-        *(int *)job->own = fd;
+        struct box_made *made = arena_new(&job->arena, struct box_made);
+        int r = boxes_make(&job->server->boxes, &job->arena, in, task_environment(&job->arena, in), made,
+                           err);
+        if (r < 0)
+                return r;
+        job->own = made;
         jsonw_null(w); /* not what is answered */
         return 0;
 }
 
 static int plan_go_on(struct job *job, struct req *req, struct err *err)
 {
-        return task_start(req, job->params, *(int *)job->own, err);
+        return task_start(req, job->params, job->own, err);
 }
 
 static void plan_release(struct job *job)
 {
         if (job->own)
-                fd_close(*(int *)job->own);
-        free(job->own);
+                boxes_unmake(&job->server->boxes, job->own);
 }
 
 static const struct job_class plan_class = {
@@ -68,7 +66,7 @@ static int handle_start(struct req *req, const void *params, struct err *err)
 {
         struct process_start *in = (void *)(uintptr_t)params;
         if (!in->has_sandbox || !profile_must_enforce(&in->sandbox.profile))
-                return task_start(req, in, -1, err);
+                return task_start(req, in, NULL, err);
         int r = task_start_check(req, in, err);
         return r < 0 ? r : job_submit(req, &plan_class, in, err);
 }

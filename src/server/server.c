@@ -264,7 +264,7 @@ static int server_init(struct server *s, const struct config *config, struct err
         if (r < 0)
                 return r;
         spares_init(&s->spares, &s->loop);
-        preparer_init(&s->preparer);
+        boxes_init(&s->boxes, &s->loop, &s->procs);
         r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
         if (r < 0)
                 return r;
@@ -298,7 +298,7 @@ static void server_release(struct server *s)
         s->assembly_timer = timer_free(s->assembly_timer);
         s->drain_timer = timer_free(s->drain_timer);
         spares_release(&s->spares);
-        preparer_release(&s->preparer);
+        boxes_release(&s->boxes);
         uv_close((uv_handle_t *)&s->sigterm, NULL);
         uv_close((uv_handle_t *)&s->sigint, NULL);
         uv_close((uv_handle_t *)&s->sighup, NULL);

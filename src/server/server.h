@@ -14,7 +14,7 @@
 #include "loop/loop.h"
 #include "loop/pool.h"
 #include "proc/process.h"
-#include "sandbox/prepare.h"
+#include "server/boxes.h"
 #include "server/config.h"
 #include "server/spares.h"
 
@@ -30,10 +30,10 @@ struct server {
         struct loop loop;
         const struct config *config;
         struct procs procs;
-        struct preparer preparer; /* of sandboxes for commands */
-        struct pool *pool;        /* file work: whatever may block */
-        struct journal *journal;  /* of temporary files; NULL when none can be kept */
-        struct watcher *watcher;  /* made by the first request that watches */
+        struct boxes boxes;      /* sandboxes for commands */
+        struct pool *pool;       /* file work: whatever may block */
+        struct journal *journal; /* of temporary files; NULL when none can be kept */
+        struct watcher *watcher; /* made by the first request that watches */
         struct listener *listener;
         struct net_helper *net;   /* NULL until the first http/request */
         char id[UUID_TEXT_BYTES]; /* of this life of the server */

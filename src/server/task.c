@@ -2,7 +2,6 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/process.h"
@@ -42,7 +41,6 @@ static void free_task(struct deferred *d)
         must(list_is_empty(&t->readers) && list_is_empty(&t->waits));
         must(list_is_empty(&t->writes) && list_is_empty(&t->starts));
         t->process = process_free(t->process);
-        fd_close(t->image_fd);
         write_ids_free(t->write_ids);
         free(t->limits);
         free(t->argv_json);
@@ -71,6 +69,7 @@ void task_forget(struct task *t)
         list_remove(&t->session_link);
         list_remove(&t->server_link);
         t->session->task_count--;
+        boxes_unmake(&t->session->server->boxes, &t->box);
         loop_defer(&t->session->server->loop, &t->reap);
 }
 
@@ -94,7 +93,7 @@ struct task *task_new(struct session *session, struct slice id)
         t->session = session;
         t->id = slice_dup(id);
         t->id_len = id.n;
-        t->image_fd = -1;
+        t->box = BOX_NONE;
         list_init(&t->starts);
         list_init(&t->readers);
         list_init(&t->waits);
@@ -218,6 +217,7 @@ static void on_gone(struct process *p)
         struct session *session = t->session;
         task_signals_answer_all(t);
         stop_timers(t);
+        boxes_unmake(&session->server->boxes, &t->box);
         if (!t->is_named)
                 task_forget(t);
         session_task_gone(session);

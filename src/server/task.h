@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "proc/process.h"
+#include "server/boxes.h"
 #include "server/parked.h"
 #include "server/session.h"
 
@@ -21,6 +22,7 @@ enum end_cause {
         END_TERMINATED, /* a client asked for it */
         END_WALL_LIMIT,
         END_SILENCE_LIMIT,
+        END_SANDBOX, /* somebody outside broke its sandbox */
         END_SESSION,
         END_SHUTDOWN,
 };
@@ -50,7 +52,7 @@ struct task {
         struct timer *retention;   /* since the close */
         struct list retained_link; /* server::retained */
         struct deferred reap;
-        int image_fd;                /* of its sandbox, while it starts; -1 */
+        struct box_made box;         /* its sandbox */
         char *program, *search_path; /* of a start that is under way, for the text of its failure */
 };
 
@@ -70,8 +72,10 @@ struct process_signal;
 struct process_limits;
 /* What can be told before a sandbox is planned for it. */
 NODISCARD int task_start_check(struct req *req, const struct process_start *in, struct err *err);
-/* `image_fd`: of its sandbox, borrowed; -1: it runs plainly. */
-NODISCARD int task_start(struct req *req, const struct process_start *in, int image_fd, struct err *err);
+/* `box`: its sandbox, which it takes when it succeeds; NULL: it runs plainly. */
+struct box_made;
+NODISCARD int task_start(struct req *req, const struct process_start *in, struct box_made *box,
+                         struct err *err);
 /* What the command will have in its environment. From any thread. */
 NODISCARD const char **task_environment(struct arena *a, const struct process_start *in);
 NODISCARD int task_read(struct task *t, struct req *req, const struct process_read *in, struct err *err);

@@ -13,7 +13,6 @@
 #include "server/task_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -148,8 +147,8 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .rows = in->rows ? in->rows : TTY_ROWS,
                 .cols = in->cols ? in->cols : TTY_COLS,
                 .limits = kernel_limits(&in->limits),
-                .has_image = t->image_fd >= 0,
-                .image_fd = t->image_fd,
+                .has_image = t->box.image_fd >= 0,
+                .image_fd = t->box.image_fd,
         };
         t->process = process_start(&req->server->procs, &start, &task_process_events, t, err);
         if (!t->process) {
@@ -214,7 +213,7 @@ int task_start_check(struct req *req, const struct process_start *in, struct err
         return 0;
 }
 
-int task_start(struct req *req, const struct process_start *in, int image_fd, struct err *err)
+int task_start(struct req *req, const struct process_start *in, struct box_made *box, struct err *err)
 {
         struct session *session = req->conn->session;
         int r = session ? task_start_check(req, in, err) : -ESTALE;
@@ -223,19 +222,20 @@ int task_start(struct req *req, const struct process_start *in, int image_fd, st
                                "session has been resumed by another connection");
         if (r < 0)
                 return r;
-        int own_fd = image_fd >= 0 ? fcntl(image_fd, F_DUPFD_CLOEXEC, 3) : -1;
-        if (image_fd >= 0 && own_fd < 0)
-                return err_set(err, RPC_INTERNAL, -errno, "%s (os error %d)", errno_text(errno), errno);
 
         struct starter *s = mem_new(struct starter);
         r = parked_init(&s->parked, req, sizeof(*s), starter_forget, err);
         if (r < 0) {
                 free(s);
-                fd_close(own_fd);
                 return r;
         }
         struct task *t = task_new(session, in->process_id);
-        t->image_fd = own_fd;
+        if (box) {
+                t->box = *box;
+                *box = BOX_NONE;
+        }
+        if (t->box.hold)
+                guard_set_owner(req->server->boxes.guard, t->box.hold, t);
         t->is_sandboxed = in->has_sandbox;
         describe(t, in);
         s->task = t;
@@ -256,7 +256,7 @@ static void forget_texts(struct task *t)
 {
         free(TAKE(t->program));
         free(TAKE(t->search_path));
-        t->image_fd = fd_close(t->image_fd);
+        t->box.image_fd = fd_close(t->box.image_fd);
 }
 
 /* How each limit that was asked for is enforced. */
@@ -314,8 +314,8 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 err_set(&err, RPC_INTERNAL, -os_errno, "%s (os error %d)", errno_text(os_errno), os_errno);
         err.step = step;
         err.os_errno = os_errno;
-        if (t->image_fd >= 0 && step && prepare_is_step(step)) {
-                prepare_explain(t->image_fd, step, os_errno, t->process->failed_op, &err);
+        if (t->box.image_fd >= 0 && step && prepare_is_step(step)) {
+                prepare_explain(t->box.image_fd, step, os_errno, t->process->failed_op, &err);
                 err.rpc = RPC_INVALID_PARAMS;
         }
         if (step && (strcmp(step, "spawner") == 0 || strcmp(step, "keeper") == 0))

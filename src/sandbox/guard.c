@@ -1,0 +1,301 @@
+/* guard: see guard.h. */
+#include "sandbox/guard.h"
+
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "sandbox/plan_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
+#define READ_BYTES (64 * 1024)
+#define READS_PER_TURN 16
+
+/* A watched directory, and the names in it that matter. */
+struct watched {
+        int wd;
+        struct list names; /* guarded_name::in_directory */
+};
+
+struct guarded_name {
+        struct list in_directory; /* watched::names */
+        struct list in_hold;      /* guard_hold::names */
+        struct guard_hold *hold;
+        struct watched *directory;
+        size_t n;
+        char name[];
+};
+
+struct guard_hold {
+        struct list names;  /* guarded_name::in_hold */
+        struct list broken; /* while guard_read works */
+        void *owner;
+        bool is_broken;
+};
+
+struct guard {
+        int fd;
+        pthread_mutex_t lock;
+        struct map directories; /* by wd */
+        size_t name_count;
+        size_t adding; /* threads between a watch and its entry here: meanwhile no watch is removed */
+};
+
+int guard_new(struct guard **ret, struct err *err)
+{
+        int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+        if (fd < 0) {
+                int r = -errno;
+                err->step = "guard";
+                err->os_errno = -r;
+                err->remedy = "raise fs.inotify.max_user_instances";
+                return err_set(err, 0, r, "inotify: %s (os error %d)", errno_text(r), -r);
+        }
+        struct guard *g = mem_new(struct guard);
+        g->fd = fd;
+        pthread_mutex_init(&g->lock, NULL);
+        map_init(&g->directories);
+        *ret = g;
+        return 0;
+}
+
+struct guard *guard_free(struct guard *g)
+{
+        if (!g)
+                return NULL;
+        must(g->name_count == 0);
+        map_release(&g->directories);
+        pthread_mutex_destroy(&g->lock);
+        fd_close(g->fd);
+        free(g);
+        return NULL;
+}
+
+int guard_fd(const struct guard *g)
+{
+        return g->fd;
+}
+
+/* ---- holding ---- */
+
+static struct slice key_of(const int *wd)
+{
+        return slice_from(wd, sizeof(*wd));
+}
+
+/* The lock is held, here and in all that follows unless it is said. */
+static void name_free(struct guard *g, struct guarded_name *n)
+{
+        list_remove(&n->in_directory);
+        list_remove(&n->in_hold);
+        g->name_count--;
+        free(n);
+}
+
+/* Directories in which nothing matters any more. */
+static void directories_sweep(struct guard *g)
+{
+        struct watched *d;
+        for (size_t pos = 0; g->adding == 0 && (d = map_next(&g->directories, &pos));) {
+                if (!list_is_empty(&d->names))
+                        continue;
+                (void)inotify_rm_watch(g->fd,
+                                       d->wd); /* fails when the directory has gone: it is over already */
+                free(map_remove(&g->directories, key_of(&d->wd)));
+        }
+}
+
+static struct watched *directory_get(struct guard *g, int wd)
+{
+        struct watched *d = map_find(&g->directories, key_of(&wd));
+        if (d)
+                return d;
+        d = mem_new(struct watched);
+        d->wd = wd;
+        list_init(&d->names);
+        map_put(&g->directories, key_of(&d->wd), d);
+        return d;
+}
+
+/* Lets go of the lock: a file system that does not answer must not stop the others. An event that comes before the entry
+ * is lost; but then the change was before the building of the sandbox, which compares. */
+static int watch_add(struct guard *g, const char *path)
+{
+        g->adding++;
+        pthread_mutex_unlock(&g->lock);
+        int wd = inotify_add_watch(g->fd, path, EVENTS);
+        int r = wd < 0 ? -errno : wd;
+        pthread_mutex_lock(&g->lock);
+        g->adding--;
+        return r;
+}
+
+static int name_add(struct guard *g, struct guard_hold *h, struct slice directory, struct slice name)
+{
+        char path[PATH_MAX];
+        if (directory.n >= sizeof(path))
+                return -ENAMETOOLONG;
+        if (g->name_count == GUARD_NAMES_MAX)
+                return -ENOSPC;
+        memcpy(path, directory.p, directory.n);
+        path[directory.n] = 0;
+        int wd = watch_add(g, path);
+        if (wd < 0)
+                return wd;
+        struct guarded_name *n = mem_zalloc(sizeof(*n) + name.n + 1);
+        n->hold = h;
+        n->directory = directory_get(g, wd);
+        n->n = name.n;
+        memcpy(n->name, name.p, name.n);
+        list_append(&n->directory->names, &n->in_directory);
+        list_append(&h->names, &n->in_hold);
+        g->name_count++;
+        return 0;
+}
+
+/* Every name on the way from the root to `path`, but for those that the path before had as well. */
+static int path_add(struct guard *g, struct guard_hold *h, struct slice path, struct slice before)
+{
+        size_t from = 1;
+        for (size_t n = 1; n <= path.n; n++) {
+                if (n < path.n && path.p[n] != '/')
+                        continue;
+                struct slice above = from == 1 ? S("/") : slice_from(path.p, from - 1);
+                struct slice so_far = slice_from(path.p, n), name = slice_from(path.p + from, n - from);
+                int r = path_is_within(before, so_far) ? 0 : name_add(g, h, above, name);
+                /* A directory that we cannot read cannot be watched; nor can the command name anything in it. */
+                if (r < 0 && r != -EACCES)
+                        return r;
+                from = n + 1;
+        }
+        return 0;
+}
+
+int guard_hold(struct guard *g, const struct plan *plan, struct guard_hold **ret, struct err *err)
+{
+        *ret = NULL;
+        struct guard_hold *h = mem_new(struct guard_hold);
+        list_init(&h->names);
+        list_init(&h->broken);
+        struct slice before = S("");
+        int r = 0;
+        pthread_mutex_lock(&g->lock);
+        for (size_t i = 0; r == 0 && i < plan->op_count; i++) {
+                if (!plan->ops[i].is_guarded)
+                        continue;
+                r = path_add(g, h, plan->ops[i].path, before);
+                before = plan->ops[i].path;
+        }
+        pthread_mutex_unlock(&g->lock);
+        if (r == 0 && !list_is_empty(&h->names)) {
+                *ret = h;
+                return 0;
+        }
+        (void)guard_let_go(g, h);
+        if (r == 0)
+                return 0;
+        err->step = "guard";
+        err->os_errno = -r;
+        err->remedy =
+                r == -ENOSPC ? "raise fs.inotify.max_user_watches, or run fewer commands with masks at a time"
+                             : NULL;
+        return err_set(err, 0, r, "masks cannot be guarded: %s (os error %d)", errno_text(r), -r);
+}
+
+struct guard_hold *guard_let_go(struct guard *g, struct guard_hold *h)
+{
+        if (!h)
+                return NULL;
+        struct guarded_name *n;
+        pthread_mutex_lock(&g->lock);
+        list_each (n, &h->names, in_hold)
+                name_free(g, n);
+        directories_sweep(g);
+        list_remove(&h->broken);
+        pthread_mutex_unlock(&g->lock);
+        free(h);
+        return NULL;
+}
+
+void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner)
+{
+        pthread_mutex_lock(&g->lock);
+        h->owner = owner;
+        h->is_broken = false; /* what was before is found when the sandbox is built */
+        pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- events ---- */
+
+static void name_hit(struct guarded_name *n, struct list *broken)
+{
+        if (n->hold->is_broken)
+                return;
+        n->hold->is_broken = true;
+        list_append(broken, &n->hold->broken);
+}
+
+/* Something was lost: nobody knows what, so everybody is suspect. */
+static void all_hit(struct guard *g, struct list *broken)
+{
+        struct watched *d;
+        struct guarded_name *n;
+        for (size_t pos = 0; (d = map_next(&g->directories, &pos));)
+                list_each (n, &d->names, in_directory)
+                        name_hit(n, broken);
+}
+
+static void event_take(struct guard *g, const struct inotify_event *e, struct list *broken)
+{
+        if (e->mask & IN_Q_OVERFLOW) {
+                all_hit(g, broken);
+                return;
+        }
+        const struct watched *d = map_find(&g->directories, key_of(&e->wd));
+        struct guarded_name *n;
+        if (!d || e->len == 0)
+                return;
+        size_t length = strnlen(e->name, e->len);
+        list_each (n, &d->names, in_directory)
+                if (n->n == length && memcmp(n->name, e->name, length) == 0)
+                        name_hit(n, broken);
+}
+
+static bool events_read(struct guard *g, struct list *broken)
+{
+        _Alignas(struct inotify_event) char room[READ_BYTES];
+        ssize_t n = read(g->fd, room, sizeof(room));
+        for (ssize_t at = 0; at < n;) {
+                const struct inotify_event *e = (const void *)(room + at);
+                event_take(g, e, broken);
+                at += (ssize_t)(sizeof(*e) + e->len);
+        }
+        return n > 0;
+}
+
+void guard_read(struct guard *g, void (*broken)(void *owner))
+{
+        struct list hit;
+        list_init(&hit);
+        pthread_mutex_lock(&g->lock);
+        for (int i = 0; i < READS_PER_TURN && events_read(g, &hit); i++)
+                continue;
+        for (;;) {
+                struct guard_hold *h = list_first(&hit, struct guard_hold, broken);
+                if (!h)
+                        break;
+                list_remove(&h->broken);
+                void *owner = h->owner;
+                pthread_mutex_unlock(&g->lock); /* it may let go of this one, or of others */
+                if (owner)
+                        broken(owner);
+                pthread_mutex_lock(&g->lock);
+        }
+        pthread_mutex_unlock(&g->lock);
+}

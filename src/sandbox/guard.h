@@ -1,0 +1,34 @@
+/* guard: notices when somebody outside takes away what a sandbox's masks lie on.
+ *
+ * A mount lies on a directory entry. When the machine renames or removes that entry, or one above it, the kernel detaches
+ * the mount, and what is put in its place is open to the command. So every directory on the way to a mask is watched
+ * (one inotify instance for all sandboxes), and whoever holds the sandbox is told: the command has to be ended.
+ *
+ * Holding and letting go from any thread; guard_read on one.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "sandbox/plan.h"
+
+struct guard;
+struct guard_hold;
+
+/* Names on the way to masks, of all sandboxes together. */
+#define GUARD_NAMES_MAX 1048576
+
+NODISCARD int guard_new(struct guard **ret, struct err *err);
+struct guard *guard_free(struct guard *g); /* holds must have been let go; NULL is fine */
+int guard_fd(const struct guard *g);       /* readable: call guard_read */
+
+/* Before the sandbox is built: what changes between plan and building is found there, what changes later here. NULL when
+ * there is nothing to guard; -errno with err (step "guard"). */
+NODISCARD int guard_hold(struct guard *g, const struct plan *plan, struct guard_hold **ret, struct err *err);
+struct guard_hold *guard_let_go(struct guard *g, struct guard_hold *h); /* NULL is fine; returns NULL */
+
+/* Who is told; once. From the thread of guard_read. */
+void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner);
+
+/* Works off what has happened (bounded): `broken` is called for every hold whose masks may be gone, with its owner, or not
+ * at all for one without. */
+void guard_read(struct guard *g, void (*broken)(void *owner));
