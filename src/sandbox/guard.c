@@ -5,12 +5,15 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "sandbox/image.h"
 #include "sandbox/plan_internal.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
@@ -36,7 +39,6 @@ struct guard_hold {
         struct list names;  /* guarded_name::in_hold */
         struct list broken; /* while guard_read works */
         void *owner;
-        bool is_broken;
 };
 
 struct guard {
@@ -227,18 +229,31 @@ void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner)
 {
         pthread_mutex_lock(&g->lock);
         h->owner = owner;
-        h->is_broken = false; /* what was before is found when the sandbox is built */
         pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- events ---- */
 
+bool guard_is_intact(const struct image *i)
+{
+        const struct image_op *ops = image_at(i, i->ops);
+        for (uint32_t n = 0; n < i->op_count; n++) {
+                struct stat st;
+                if (!ops[n].is_guarded || ops[n].may_miss)
+                        continue;
+                char path[PATH_MAX];
+                int length = snprintf(path, sizeof(path), "/%s", (const char *)image_at(i, ops[n].path));
+                if (length >= (int)sizeof(path) || lstat(path, &st) < 0 || st.st_dev != ops[n].dev ||
+                    st.st_ino != ops[n].ino)
+                        return false;
+        }
+        return true;
+}
+
 static void name_hit(struct guarded_name *n, struct list *broken)
 {
-        if (n->hold->is_broken)
-                return;
-        n->hold->is_broken = true;
-        list_append(broken, &n->hold->broken);
+        if (!list_is_linked(&n->hold->broken))
+                list_append(broken, &n->hold->broken);
 }
 
 /* Something was lost: nobody knows what, so everybody is suspect. */

@@ -26,8 +26,12 @@ int guard_fd(const struct guard *g);       /* readable: call guard_read */
 NODISCARD int guard_hold(struct guard *g, const struct plan *plan, struct guard_hold **ret, struct err *err);
 struct guard_hold *guard_let_go(struct guard *g, struct guard_hold *h); /* NULL is fine; returns NULL */
 
-/* Who is told; once. From the thread of guard_read. */
+/* Who is told. From the thread of guard_read. */
 void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner);
+
+/* Does every mask still lie on what it was put on? Of a sandbox that has been built; looks at paths of the machine. */
+struct image;
+NODISCARD bool guard_is_intact(const struct image *i);
 
 /* Works off what has happened (bounded): `broken` is called for every hold whose masks may be gone, with its owner, or not
  * at all for one without. */

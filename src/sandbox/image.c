@@ -55,6 +55,7 @@ static void lay_ops(struct layout *l, const struct plan *p, struct image *image)
                         .kind = (uint16_t)from->kind,
                         .is_directory = from->is_directory,
                         .may_miss = from->may_miss,
+                        .is_guarded = from->is_guarded,
                         .path = put_text(l, relative(from->path)),
                         .text = put_text(l, from->text),
                         .dev = from->dev,

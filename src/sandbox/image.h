@@ -16,6 +16,7 @@
 struct image_op {
         uint16_t kind; /* enum plan_kind */
         uint8_t is_directory, may_miss;
+        uint8_t is_guarded;  /* see guard.h */
         uint32_t path, text; /* a path is without its leading slash */
         uint64_t dev, ino;
 };

@@ -143,6 +143,8 @@ static int stub_make(const struct image *i, struct image_stub *stub)
         /* Another command may have made it first, of another kind. */
         r = sys_fstat(stub->fd, &st);
         ops[stub->op].is_directory = S_ISDIR(st.st_mode);
+        ops[stub->op].dev = stub->dev = st.st_dev;
+        ops[stub->op].ino = stub->ino = st.st_ino;
         return r;
 }
 

@@ -6,18 +6,15 @@
 #include "policy/env.h"
 #include "proc/process.h"
 #include "proto/process.h"
+#include "sandbox/image.h"
 #include "server/task.h"
 #include "wire/rpc.h"
 
 #include <errno.h>
 
-/* Its keeper removes stubs when the tree has gone, which looks like a break; but it has reported the end before that, so
- * whatever it said is heard first. */
-static void on_broken(void *owner)
+static void check(struct task *t)
 {
-        struct task *t = owner;
-        procs_settle(t->process->procs);
-        if (t->process->is_gone)
+        if (guard_is_intact(t->box.image))
                 return;
         if (process_has_exited(t->process)) {
                 process_kill_rest(t->process);
@@ -28,10 +25,28 @@ static void on_broken(void *owner)
         task_end_now(t, END_SANDBOX);
 }
 
+/* Its keeper removes stubs when the tree has gone, which looks like a break; but it has reported the end before that, so
+ * whatever it said is heard first. Until it has started its masks may not be there yet, nor what they will lie on. */
+static void on_suspect(void *owner)
+{
+        struct task *t = owner;
+        procs_settle(t->process->procs);
+        if (t->process->state == PROC_STARTING)
+                t->box.is_suspect = true;
+        else if (t->box.image && !t->process->is_gone)
+                check(t);
+}
+
+void boxes_on_started(struct task *t)
+{
+        if (t->box.is_suspect)
+                check(t);
+}
+
 static void on_guard(void *arg, UNUSED unsigned events)
 {
         struct boxes *b = arg;
-        guard_read(b->guard, on_broken);
+        guard_read(b->guard, on_suspect);
 }
 
 void boxes_init(struct boxes *b, struct loop *loop, struct procs *procs)
@@ -78,11 +93,14 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
         *ret = BOX_NONE;
         int fd = prepare_image(&b->preparer, a, &in->sandbox.profile, &place, &plan, err);
         int r = fd < 0 ? fd : hold(b, &plan, ret, err);
+        if (r == 0 && !(ret->image = image_map(fd)))
+                r = err_set(err, 0, -ENOMEM, "%s (os error %d)", errno_text(ENOMEM), ENOMEM);
         if (r == 0) {
                 ret->image_fd = fd;
                 return 0;
         }
         fd_close(fd);
+        boxes_unmake(b, ret);
         bool is_profile = err->step != NULL; /* otherwise the server has run out of something */
         err->rpc = is_profile ? RPC_INVALID_PARAMS : RPC_INTERNAL;
         err->reason = is_profile ? "sandboxUnavailable" : NULL;
@@ -94,6 +112,7 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
 void boxes_unmake(struct boxes *b, struct box_made *made)
 {
         fd_close(made->image_fd);
+        image_unmap(made->image);
         (void)guard_let_go(b->guard, made->hold);
         *made = BOX_NONE;
 }

@@ -13,6 +13,7 @@
 
 struct procs;
 struct process_start;
+struct image;
 
 struct boxes {
         struct preparer preparer;
@@ -23,8 +24,10 @@ struct boxes {
 
 /* What a start needs; the caller's to give back. */
 struct box_made {
-        int image_fd; /* -1: none */
+        int image_fd;        /* until the start is over; -1: none */
+        struct image *image; /* the same, mapped */
         struct guard_hold *hold;
+        bool is_suspect; /* something happened while it started */
 };
 #define BOX_NONE ((struct box_made){ .image_fd = -1 })
 
@@ -35,3 +38,7 @@ void boxes_release(struct boxes *b);
 NODISCARD int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
                          const char *const *env, struct box_made *ret, struct err *err);
 void boxes_unmake(struct boxes *b, struct box_made *made);
+
+struct task;
+/* It has started: what happened meanwhile is looked at now. */
+void boxes_on_started(struct task *t);

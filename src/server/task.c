@@ -270,6 +270,7 @@ static void on_started(struct process *p)
         log_info("process started", "session=%.13s proc=%s pid=%d", t->session->id, log_quote(task_id(t)),
                  (int)p->pid);
         task_start_succeeded(t);
+        boxes_on_started(t);
         notify_started(t);
         start_limits(t);
         task_writes_go_on(t);
