@@ -51,11 +51,18 @@ static bool is_temp_name(const char *name)
 
 /* ---- The sweep */
 
+typedef void (*sweep_fn)(const char *directory, const char *name);
+
 /* Removes one temporary file. True when there is nothing left to do about it; false when a later start should try. */
-static bool sweep_temp(const char *directory, const char *name)
+static bool sweep_name(const char *directory, const char *name, sweep_fn other)
 {
-        if (directory[0] != '/' || !is_temp_name(name))
+        if (directory[0] != '/' || name[0] == '\0' || strchr(name, '/'))
                 return true;
+        if (!is_temp_name(name)) {
+                if (other)
+                        other(directory, name);
+                return true;
+        }
 
         _close_ int dirfd = fsop_open(directory, O_PATH | O_DIRECTORY, 0, false);
         if (dirfd < 0)
@@ -70,7 +77,7 @@ static bool sweep_temp(const char *directory, const char *name)
         return unlinkat(dirfd, name, 0) == 0 || errno == ENOENT;
 }
 
-static bool sweep_slots(int fd)
+static bool sweep_slots(int fd, sweep_fn other)
 {
         bool is_clean = true;
         char slot[SLOT_BYTES + 1];
@@ -84,13 +91,13 @@ static bool sweep_slots(int fd)
                 memset(slot + n, 0, sizeof(slot) - (size_t)n);
 
                 size_t directory_end = strlen(slot);
-                if (directory_end < SLOT_BYTES && !sweep_temp(slot, slot + directory_end + 1))
+                if (directory_end < SLOT_BYTES && !sweep_name(slot, slot + directory_end + 1, other))
                         is_clean = false;
         }
         return is_clean;
 }
 
-static void sweep_journal(int dirfd, const char *name)
+static void sweep_journal(int dirfd, const char *name, sweep_fn other)
 {
         /* Nothing here blocks, and what is not a journal of ours is left alone. */
         _close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -101,11 +108,11 @@ static void sweep_journal(int dirfd, const char *name)
                 return; /* its server lives */
 
         /* Removed while the lock is held: nobody else sweeps it at the same time. */
-        if (sweep_slots(fd))
+        if (sweep_slots(fd, other))
                 (void)unlinkat(dirfd, name, 0);
 }
 
-void journal_sweep(const struct journal *j)
+void journal_sweep(const struct journal *j, sweep_fn other)
 {
         int fd = openat(j->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -117,7 +124,7 @@ void journal_sweep(const struct journal *j)
         const struct dirent *entry;
         for (size_t n = 0; n < JOURNAL_SWEEP_MAX && (entry = readdir(dir)); n++)
                 if (strncmp(entry->d_name, FILE_PREFIX, sizeof(FILE_PREFIX) - 1) == 0)
-                        sweep_journal(j->dirfd, entry->d_name);
+                        sweep_journal(j->dirfd, entry->d_name, other);
         closedir(dir);
 }
 

@@ -2,7 +2,7 @@
  *
  * One file per server in the state directory ($XDG_STATE_HOME/farhand, else ~/.local/state/farhand; as root
  * /var/lib/farhand), locked for its life. The next start removes what journals without an owner name, and then them.
- * Only names of our own making are ever removed, and only regular files.
+ * Only names of our own making are ever removed here, and only regular files.
  *
  * The lock is the open file's: a child forked after journal_open that keeps the descriptor keeps the journal alive.
  */
@@ -20,7 +20,7 @@ struct journal;
 #define JOURNAL_TEMP_BYTES \
         (sizeof(JOURNAL_TEMP_PREFIX) - 1 + JOURNAL_TEMP_RANDOM + sizeof(JOURNAL_TEMP_SUFFIX))
 
-#define JOURNAL_SLOTS 256 /* names at a time; beyond, journal_add is -EAGAIN and the write goes on unnamed */
+#define JOURNAL_SLOTS 1024 /* names at a time; beyond, journal_add is -EAGAIN and the write goes on unnamed */
 #define JOURNAL_SWEEP_MAX 4096 /* journals of dead servers that one start looks at */
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
@@ -30,8 +30,9 @@ void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
 NODISCARD int journal_open(const char *state_dir, struct journal **ret, struct err *err);
 struct journal *journal_close(struct journal *j); /* removes the file when nothing is pending; NULL is fine */
 
-/* Removes what dead servers left. Blocks as long as the file systems do on which that is; from any thread, once. */
-void journal_sweep(const struct journal *j);
+/* Removes what dead servers left. Blocks as long as the file systems do on which that is; from any thread, once. Names
+ * that are not of a temporary file are given to `other`, which knows what they are, or not. */
+void journal_sweep(const struct journal *j, void (*other)(const char *directory, const char *name));
 
 /* From any thread. `directory`: absolute and without links, or a sweep will not find it. A slot number, or -errno (the
  * caller goes on without). */

@@ -26,7 +26,7 @@ static struct journal *journal_in(const struct rig *rig)
         struct journal *j;
 
         eq_int(journal_open(rig_path(rig, "state"), &j, &err), 0);
-        journal_sweep(j);
+        journal_sweep(j, NULL);
         ok(j);
         return j;
 }

@@ -691,7 +691,7 @@ TEST(temporary_file_of_a_killed_writer_goes_with_the_next_start)
         ok(holds(&rig, "d/f", S("old")));
 
         eq_int(journal_open(rig_path(&rig, "state"), &o.journal, &err), 0);
-        journal_sweep(o.journal);
+        journal_sweep(o.journal, NULL);
         eq_int(count_temps(&rig, "d"), 0);
         eq_int(put_with(rig_path(&rig, "d/f"), S("new"), o), 0);
         journal_close(o.journal);

@@ -7,6 +7,7 @@
 #include "proc/process.h"
 #include "proto/process.h"
 #include "sandbox/image.h"
+#include "server/server.h"
 #include "server/task.h"
 #include "wire/rpc.h"
 
@@ -49,16 +50,17 @@ static void on_guard(void *arg, UNUSED unsigned events)
         guard_read(b->guard, on_suspect);
 }
 
-void boxes_init(struct boxes *b, struct loop *loop, struct procs *procs)
+void boxes_init(struct boxes *b, struct server *server)
 {
         struct err err = ERR_INIT;
-        *b = (struct boxes){ .procs = procs };
+        *b = (struct boxes){ .server = server };
         preparer_init(&b->preparer);
+        stub_book_init(&b->book);
         if (guard_new(&b->guard, &err) < 0) {
                 log_warn("no sandbox with masks can be kept", "why=%s", log_quote(slice_from_str(err.text)));
                 return;
         }
-        b->watch = watch_new(loop, guard_fd(b->guard), on_guard, b);
+        b->watch = watch_new(&server->loop, guard_fd(b->guard), on_guard, b);
         watch_set(b->watch, WATCH_READ);
 }
 
@@ -66,6 +68,7 @@ void boxes_release(struct boxes *b)
 {
         b->watch = watch_free(b->watch);
         b->guard = guard_free(b->guard);
+        stub_book_release(&b->book);
         preparer_release(&b->preparer);
 }
 
@@ -97,6 +100,7 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
                 r = err_set(err, 0, -ENOMEM, "%s (os error %d)", errno_text(ENOMEM), ENOMEM);
         if (r == 0) {
                 ret->image_fd = fd;
+                stub_book_enter(&b->book, b->server->journal, &plan, &ret->stubs);
                 return 0;
         }
         fd_close(fd);
@@ -113,6 +117,7 @@ void boxes_unmake(struct boxes *b, struct box_made *made)
 {
         fd_close(made->image_fd);
         image_unmap(made->image);
+        stub_book_strike(&b->book, b->server->journal, &made->stubs);
         (void)guard_let_go(b->guard, made->hold);
         *made = BOX_NONE;
 }

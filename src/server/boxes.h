@@ -10,8 +10,9 @@
 #include "loop/loop.h"
 #include "sandbox/guard.h"
 #include "sandbox/prepare.h"
+#include "server/stub_book.h"
 
-struct procs;
+struct server;
 struct process_start;
 struct image;
 
@@ -19,7 +20,8 @@ struct boxes {
         struct preparer preparer;
         struct guard *guard; /* NULL when the system has no more inotify instances for us */
         struct watch *watch; /* of the guard */
-        struct procs *procs;
+        struct stub_book book;
+        struct server *server;
 };
 
 /* What a start needs; the caller's to give back. */
@@ -27,11 +29,12 @@ struct box_made {
         int image_fd;        /* until the start is over; -1: none */
         struct image *image; /* the same, mapped */
         struct guard_hold *hold;
+        struct stub_entries stubs;
         bool is_suspect; /* something happened while it started */
 };
 #define BOX_NONE ((struct box_made){ .image_fd = -1 })
 
-void boxes_init(struct boxes *b, struct loop *loop, struct procs *procs);
+void boxes_init(struct boxes *b, struct server *server);
 void boxes_release(struct boxes *b);
 
 /* From any thread, blocks. `env`: of the command. -errno with err as the client sees it. */

@@ -217,7 +217,7 @@ struct sweep {
 
 static void sweep_run(struct work *w)
 {
-        journal_sweep(container_of(w, struct sweep, work)->journal);
+        journal_sweep(container_of(w, struct sweep, work)->journal, stub_book_sweep);
 }
 
 static void sweep_done(struct work *w)
@@ -264,7 +264,7 @@ static int server_init(struct server *s, const struct config *config, struct err
         if (r < 0)
                 return r;
         spares_init(&s->spares, &s->loop);
-        boxes_init(&s->boxes, &s->loop, &s->procs);
+        boxes_init(&s->boxes, s);
         r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
         if (r < 0)
                 return r;

@@ -616,7 +616,7 @@ static void on_child(char op, struct start *st, struct slice text)
         case 'f':
                 if (!st->has_started && !st->is_over) {
                         st->is_over = true;
-                        s->events->failed(s->arg, st->number, "exec", (int)value % 40 + 1);
+                        s->events->failed(s->arg, st->number, "exec", (int)value % 40 + 1, UINT32_MAX);
                 }
                 break;
         case 'x':

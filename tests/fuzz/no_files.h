@@ -380,6 +380,7 @@ struct journal *journal_close(UNUSED struct journal *j)
         return NULL;
 }
 
-void journal_sweep(UNUSED const struct journal *j)
+void journal_sweep(UNUSED const struct journal *j,
+                   UNUSED void (*other)(const char *directory, const char *name))
 {
 }
