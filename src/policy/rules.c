@@ -1,7 +1,7 @@
 /* rules: see rules.h.
  *
- * By name only: nothing here knows whether a path exists or is a symbolic link. What is joined is cleaned again, and
- * what a pattern is relative to is quoted, so that a `[` in the name of a directory stays a `[`.
+ * By name only: nothing here knows whether a path exists or is a symbolic link. A path that was joined is cleaned again,
+ * and what a pattern is relative to is quoted, so that a `[` in the name of a directory stays a `[`.
  */
 #include "policy/rules.h"
 
@@ -144,68 +144,48 @@ static int refuse_pattern(struct builder *b, struct slice text, const char *why)
         return err_set(b->err, 0, -EINVAL, "invalid deny-read glob pattern `%.*s`: %s", SLICE(text), why);
 }
 
-static bool is_glob_character(char c)
-{
-        return c == '*' || c == '?' || c == '[' || c == '{' || c == '}';
-}
-
-/* Writes a path as a pattern that means just this path; returns its length. `out` has room for three times of it. */
+/* Writes a path as a pattern that means just this path; returns its length. `out` has room for twice of it. */
 static size_t quote(char *out, struct slice path)
 {
         size_t n = 0;
 
         for (size_t i = 0; i < path.n; i++) {
-                bool is_quoted = is_glob_character(path.p[i]);
-                if (is_quoted)
-                        out[n++] = '[';
+                if (memchr("*?[]{},\\", path.p[i], 8))
+                        out[n++] = '\\';
                 out[n++] = path.p[i];
-                if (is_quoted)
-                        out[n++] = ']';
         }
         return n;
 }
 
-/* Takes the last component off. Of what came out of a pattern only one without special characters: `*` and `..` side by
- * side cannot be resolved by name. `quoted` is how much at the front of out[0..n) is a quoted path. */
-static bool pop_component(const char *out, size_t *n, size_t *quoted)
+/* Empty components and `.` mean nothing and go, so that two spellings are one rule; unless the slashes around them might
+ * stand in a class. A `..` stays: what it takes back is known to policy/pattern, which refuses it where there is nothing. */
+static size_t put_pattern(char *out, struct slice text)
 {
-        size_t at = *n;
+        bool has_class = memchr(text.p, '[', text.n) != NULL;
+        size_t n = 0;
 
-        while (at > 0 && out[at - 1] != '/') {
-                at--;
-                if (at >= *quoted && (is_glob_character(out[at]) || out[at] == ']' || out[at] == ','))
-                        return false;
-        }
-        *n = at > 0 ? at - 1 : 0;
-        *quoted = MIN(*quoted, *n);
-        return true;
-}
-
-/* `text` below `base`, which is "/" for an absolute pattern; cleaned like a path. */
-static int add_glob(struct builder *b, struct slice base, struct slice text, struct slice shown)
-{
-        struct rules *r = b->rules;
-        struct slice rest = text;
-        int error = charge(b, base.n + 1 + text.n);
-
-        if (error < 0)
-                return error;
-        char *out = arena_alloc(b->arena, base.n * 3 + text.n + 2);
-        size_t n = base.n > 1 ? quote(out, base) : 0;
-        size_t quoted = n;
-        while (rest.p) {
-                struct slice part = slice_split(&rest, '/');
-                if (part.n == 0 || slice_eq(part, S(".")))
+        while (text.p) {
+                struct slice part = slice_split(&text, '/');
+                if (!has_class && (part.n == 0 || slice_eq(part, S("."))))
                         continue;
-                if (slice_eq(part, S(".."))) {
-                        if (!pop_component(out, &n, &quoted))
-                                return refuse_pattern(b, shown, "`..` behind a special character");
-                        continue;
-                }
                 out[n++] = '/';
                 memcpy(out + n, part.p, part.n);
                 n += part.n;
         }
+        return n;
+}
+
+/* `text` below `base`, which is "/" for an absolute pattern. */
+static int add_glob(struct builder *b, struct slice base, struct slice text)
+{
+        struct rules *r = b->rules;
+        int error = charge(b, base.n + 1 + text.n);
+
+        if (error < 0)
+                return error;
+        char *out = arena_alloc(b->arena, base.n * 2 + text.n + 2);
+        size_t n = base.n > 1 ? quote(out, base) : 0;
+        n += put_pattern(out + n, text);
         if (n == 0)
                 out[n++] = '/';
 
@@ -228,16 +208,16 @@ static int resolve_glob(struct builder *b, const struct profile_entry *e)
         if (text.n == 0)
                 return refuse_pattern(b, text, "it is empty");
         if (text.p[0] == '/')
-                return add_glob(b, S("/"), text, text);
+                return add_glob(b, S("/"), slice_from(text.p + 1, text.n - 1));
         if (!slice_starts(text, S(ROOTS_PATTERN)))
-                return add_glob(b, place->cwd, text, text);
+                return add_glob(b, place->cwd, text);
 
         struct slice rest =
                 slice_from(text.p + sizeof(ROOTS_PATTERN) - 1, text.n - (sizeof(ROOTS_PATTERN) - 1));
         if (rest.n == 0 || rest.p[0] == '/')
                 return refuse_pattern(b, text, "it is not relative");
         for (size_t i = 0; i < place->root_count && r >= 0; i++)
-                r = add_glob(b, place->roots[i], rest, text);
+                r = add_glob(b, place->roots[i], rest);
         return r;
 }
 

@@ -39,7 +39,7 @@ struct rules {
         bool has_platform; /* rules_platform_roots may be read, where no rule says otherwise */
         struct rule *list; /* sorted by path (bytes, with `/` before all others), no two alike */
         size_t count;
-        struct slice *globs; /* denied patterns, absolute, sorted, no two alike */
+        struct slice *globs; /* denied patterns, absolute, sorted, no two alike; may be malformed */
         size_t glob_count;
         uint64_t glob_depth;
 };
