@@ -271,6 +271,8 @@ static void drain_streams(struct process *p)
                 drain_stream(&p->out[i]);
 }
 
+static void tell_exit(struct process *p);
+
 static void on_stream(void *arg, unsigned events)
 {
         struct process_stream *s = arg;
@@ -279,9 +281,13 @@ static void on_stream(void *arg, unsigned events)
                 stdin_flush(p);
         if (!(events & WATCH_READ) || s->fd < 0 || p->is_paused)
                 return;
+        uint64_t seq = p->next_seq;
         (void)read_chunk(s);
-        if (streams_ended(p))
+        bool has_ended = streams_ended(p);
+        if (has_ended)
                 happen(p, EV_EOF);
+        if (p->settle && (has_ended || p->next_seq != seq))
+                tell_exit(p);
 }
 
 /* What to watch the terminal or a pipe for, after a change of pause or of the stdin queue. */
@@ -327,20 +333,44 @@ static void set_exit(struct process *p, int status)
         }
 }
 
-/* The root has ended. What it wrote is read first, so that output normally precedes the exit; unless the owner is
- * paused: the exit is never held back by a slow reader. A terminal, and the streams of a killed tree, end here. */
-static void root_ended(struct process *p)
+/* A terminal, and the streams of a killed tree, end with the root. */
+static bool ends_streams(const struct process *p)
 {
-        bool ends_streams = p->is_tty || p->is_killed;
-        p->is_ending = true;
-        if (!p->is_paused || ends_streams)
+        return p->is_tty || p->is_killed;
+}
+
+static void tell_exit(struct process *p)
+{
+        p->settle = timer_free(p->settle);
+        if (ends_streams(p)) {
                 drain_streams(p);
-        if (ends_streams)
                 for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
                         close_stream(&p->out[i]);
+        }
         if (p->state == PROC_RUNNING && streams_ended(p))
                 happen(p, EV_EOF);
         happen(p, EV_EXIT);
+}
+
+static void on_settled(void *arg)
+{
+        tell_exit(arg);
+}
+
+/* The root has ended. What it wrote is read first, so that output normally precedes the exit; unless the owner is
+ * paused: the exit is never held back by a slow reader. */
+static void root_ended(struct process *p)
+{
+        bool is_judged = p->settle_ms > 0 && p->exit_code != 0;
+        p->is_ending = true;
+        if ((!p->is_paused || is_judged) && !ends_streams(p))
+                drain_streams(p);
+        if (!is_judged || p->is_paused || streams_ended(p) || ends_streams(p)) {
+                tell_exit(p);
+                return;
+        }
+        p->settle = timer_new(p->procs->loop, on_settled, p);
+        timer_start(p->settle, p->settle_ms);
 }
 
 void process_on_started(struct process *p, pid_t pid)
@@ -367,6 +397,10 @@ void process_on_exited(struct process *p, const struct spawn_exit *exit)
 void process_on_gone(struct process *p)
 {
         p->is_gone = true;
+        if (p->settle) {
+                drain_streams(p);
+                tell_exit(p);
+        }
         if (p->state == PROC_STARTING) {
                 process_on_failed(p, "keeper", ESRCH);
         } else if (!process_has_exited(p)) {
@@ -493,6 +527,7 @@ void process_silence(struct process *p)
 {
         p->stdin_open = false; /* the owner asked for it: it is not told */
         stdin_close(p);
+        p->settle = timer_free(p->settle);
         for (size_t i = 0; i < ARRAY_LEN(p->out); i++)
                 close_stream(&p->out[i]);
 }
@@ -512,6 +547,7 @@ struct process *process_start(struct procs *ps, const struct process_request *re
 {
         struct process *p = process_new(ps, events, owner);
         p->is_tty = req->is_tty;
+        p->settle_ms = req->settle_ms;
         p->stdin_open = p->had_stdin = req->is_tty || req->pipe_stdin;
         if (req->is_tty)
                 p->out[0].stream = STREAM_PTY;

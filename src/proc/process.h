@@ -63,10 +63,12 @@ struct process {
         bool is_killed; /* process_kill was called */
         bool is_ending; /* the root has ended; its exit is being worked off */
         bool is_gone;
-        bool is_given_up; /* its start was under way when the spawner was lost: `failed` has been said */
-        bool stdin_open;  /* process_write may accept */
-        bool stdin_ends;  /* to be closed when the queue is empty */
-        bool had_stdin;   /* it was open once */
+        uint32_t settle_ms;   /* as asked for */
+        struct timer *settle; /* the root has ended, but its exit waits for one more piece of output */
+        bool is_given_up;     /* its start was under way when the spawner was lost: `failed` has been said */
+        bool stdin_open;      /* process_write may accept */
+        bool stdin_ends;      /* to be closed when the queue is empty */
+        bool had_stdin;       /* it was open once */
         struct process_stream out[2]; /* [0] stdout or the terminal, [1] stderr */
         int stdin_fd;                 /* a pipe, or a duplicate number of the terminal's; -1 when closed */
         struct watch *stdin_watch;    /* of a pipe; the terminal's is out[0].watch */
@@ -117,6 +119,9 @@ struct process_request {
         bool is_tty;
         bool pipe_stdin;
         uint16_t rows, cols; /* of a terminal */
+        /* For an owner who judges a failure by the output: when the exit code is not 0, all that is there is read before
+         * `exited`, paused or not; and while somebody still holds a stream, so long is waited for one more piece. */
+        uint32_t settle_ms;
         struct spawn_limits limits;
         bool has_image;
         int image_fd; /* the sandbox, borrowed */

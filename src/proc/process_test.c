@@ -32,6 +32,7 @@ struct rig {
         struct timer *guard;
         char dir[32];
         int go, tell; /* FIFOs: commands wait for what the test writes to $GO, and write to $TELL; both ends each */
+        uint32_t settle_ms; /* of what is started next */
 };
 
 /* One process and what its owner heard. */
@@ -228,6 +229,7 @@ static struct process *start_argv(struct rig *rig, struct seen *seen, enum kind 
                 .pipe_stdin = kind == STDIN_PIPE,
                 .rows = 24,
                 .cols = 80,
+                .settle_ms = rig->settle_ms,
         };
         *seen = (struct seen){ .out = BUF_INIT(16 * MIB), .err = BUF_INIT(16 * MIB) };
         seen->p = process_start(&rig->procs, &req, &events, seen, err);
@@ -371,6 +373,127 @@ TEST(what_the_root_wrote_precedes_its_exit_however_much_it_was)
 }
 
 /* The end of the tree and the end of its output may become known in one turn, in either order. */
+/* --- an owner who judges failures by the output ------------------------------------------------------------------- */
+
+TEST(a_failure_waits_for_one_more_piece_of_output)
+{
+        struct rig rig;
+        struct seen seen;
+        rig_open(&rig);
+        rig.settle_ms = GUARD_MS;
+        start(&rig, &seen, PIPES, "(read x <$GO; echo late; read x <$GO) & exit 4");
+        wait_for(&rig, seen.p->settle);
+
+        eq_str(seen.trace, "S");
+        ok(!process_has_exited(seen.p));
+        let_go_on(&rig);
+        wait_for(&rig, has(&seen, 'X'));
+        eq_str(seen.trace, "SoX");
+        eq_int(seen.state_at_exit, PROC_EXITED);
+        eq_int(seen.p->exit_code, 4);
+        let_go_on(&rig);
+        wait_for(&rig, has(&seen, 'C') && has(&seen, 'G'));
+        eq_str(without_gone(&seen), "SoXC");
+        finish(&rig, &seen);
+        rig_close(&rig);
+}
+
+TEST(a_failure_waits_no_longer_than_it_was_told)
+{
+        struct rig rig;
+        struct seen seen;
+        rig_open(&rig);
+        rig.settle_ms = 5;
+        start(&rig, &seen, PIPES, "read x <$GO & exit 4");
+        wait_for(&rig, has(&seen, 'X'));
+
+        eq_str(seen.trace, "SX");
+        ok(!seen.p->settle);
+        let_go_on(&rig);
+        finish(&rig, &seen);
+        rig_close(&rig);
+}
+
+TEST(a_failure_whose_output_ends_meanwhile_is_told_at_once)
+{
+        struct rig rig;
+        struct seen seen;
+        rig_open(&rig);
+        rig.settle_ms = GUARD_MS;
+        start(&rig, &seen, PIPES, "(read x <$GO; exec >&- 2>&-; read x <$GO) & exit 4");
+        wait_for(&rig, seen.p->settle);
+        let_go_on(&rig);
+        wait_for(&rig, has(&seen, 'C'));
+
+        eq_str(seen.trace, "SXC");
+        let_go_on(&rig);
+        finish(&rig, &seen);
+        rig_close(&rig);
+}
+
+TEST(what_is_judged_does_not_wait_where_nothing_can_come)
+{
+        static const struct {
+                enum kind kind;
+                const char *script, *trace;
+        } rows[] = {
+                { PIPES, "read x <$GO & exit 0", "SX" },
+                { PIPES, "(exec >/dev/null 2>&1; read x <$GO) & exit 4", "SXC" },
+                { TERMINAL, "trap '' HUP; read x <$GO & exit 4", "SmXC" },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct rig rig;
+                struct seen seen;
+                rig_open(&rig);
+                rig.settle_ms = GUARD_MS;
+                start(&rig, &seen, rows[i].kind, rows[i].script);
+                wait_for(&rig, has(&seen, 'X')); /* before its child can go on */
+                ok(!seen.p->settle);
+                eq_str(without_gone(&seen), rows[i].trace);
+                process_kill_rest(seen.p);
+                finish(&rig, &seen);
+                rig_close(&rig);
+        }
+}
+
+TEST(a_kill_ends_the_wait_of_a_failure)
+{
+        struct rig rig;
+        struct seen seen;
+        rig_open(&rig);
+        rig.settle_ms = GUARD_MS;
+        start(&rig, &seen, PIPES, "read x <$GO & exit 4");
+        wait_for(&rig, seen.p->settle);
+        process_kill(seen.p);
+        wait_for(&rig, has(&seen, 'G'));
+
+        eq_str(seen.trace, "SXCG");
+        eq_int(seen.p->exit_code, 4);
+        ok(!seen.p->has_failed);
+        finish(&rig, &seen);
+        rig_close(&rig);
+}
+
+TEST(output_of_a_failure_is_read_before_it_is_told_also_while_paused)
+{
+        struct rig rig;
+        struct seen seen;
+        rig_open(&rig);
+        rig.settle_ms = GUARD_MS;
+        start(&rig, &seen, PIPES, "read x <$GO; echo why >&2; read x <$GO & exit 4");
+        wait_for(&rig, has(&seen, 'S'));
+        process_pause(seen.p, true);
+        let_go_on(&rig);
+        wait_for(&rig, has(&seen, 'X'));
+
+        eq_str(seen.trace, "SoX");
+        eq_slice(buf_slice(&seen.err), S("why\n"));
+        process_pause(seen.p, false);
+        let_go_on(&rig);
+        finish(&rig, &seen);
+        rig_close(&rig);
+}
+
 TEST(gone_is_the_last_event_also_when_it_is_known_first)
 {
         struct rig rig;
