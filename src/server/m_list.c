@@ -62,6 +62,7 @@ static void write_task(struct jsonw *w, const struct task *t, bool with_session)
         jsonw_member_u64(w, "droppedBytes", p->output.dropped_bytes);
         jsonw_member_u64(w, "nextSeq", p->next_seq);
         jsonw_member_str(w, "sandboxType", t->is_sandboxed ? "linuxSeccomp" : "none");
+        jsonw_member_bool(w, "sandboxDenied", t->is_denied);
         if (has_exited)
                 exit_record_write(w, t);
         jsonw_object_end(w);

@@ -177,6 +177,8 @@ static void on_exited(struct process *p, uint64_t seq)
         struct task *t = p->owner;
         t->wall = timer_free(t->wall);
         t->silence = timer_free(t->silence);
+        if (t->is_sandboxed)
+                t->is_denied = task_output_denied(&p->output, t->is_offline, p->exit_code);
         log_info("process exited", "session=%.13s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
                  p->exit_code);
         struct conn *c = listener_of(t);
@@ -184,7 +186,7 @@ static void on_exited(struct process *p, uint64_t seq)
                 struct jsonw w;
                 notify_begin(t, c, "process/exited", EXIT_RECORD_BYTES, seq, &w);
                 jsonw_member_i64(&w, "exitCode", p->exit_code);
-                jsonw_member_bool(&w, "sandboxDenied", false);
+                jsonw_member_bool(&w, "sandboxDenied", t->is_denied);
                 exit_record_write(&w, t);
                 notify_end(c, &w);
         }
@@ -315,8 +317,8 @@ const struct process_events task_process_events = {
 
 static void set_cause(struct task *t, enum end_cause cause)
 {
-        if (t->cause == END_BY_ITSELF)
-                t->cause = cause; /* the first reason is the reason */
+        if (t->cause == END_BY_ITSELF && !t->process->is_ending)
+                t->cause = cause; /* the first reason is the reason; one that comes after the end is none */
 }
 
 static void on_grace_over(void *arg)

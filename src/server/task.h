@@ -35,6 +35,8 @@ struct task {
         size_t id_len;
         bool is_named; /* in session::tasks */
         bool is_sandboxed;
+        bool is_offline;   /* sandboxed, in an empty network */
+        bool is_denied;    /* it failed, and its output says that it was the sandbox; decided at its exit */
         bool is_cancelled; /* terminated while starting */
         struct process *process;
         enum end_cause cause;          /* valid once it has exited, or is being ended */

@@ -25,6 +25,9 @@ void task_waits_fail(struct task *t);
 /* What clients are told of a process whose keeper was lost. */
 #define TASK_FAILURE "the server lost control of the process"
 
+/* task_denied.c: the verdict on a failure, from the newest DENIED_TEXT_MAX bytes of the retained output. Whole chunks. */
+NODISCARD bool task_output_denied(const struct output *o, bool is_offline, int exit_code);
+
 /* task_write.c */
 void task_writes_go_on(struct task *t); /* there is room, or stdin has closed, or the start is done */
 void task_writes_fail(struct task *t);  /* the id is no longer known */

@@ -103,7 +103,7 @@ static void answer(struct conn *c, const struct rpc_id *id, const struct task *t
                 jsonw_member_null(&w, "exitCode");
         jsonw_member_bool(&w, "closed", p->state == PROC_CLOSED);
         jsonw_member_str(&w, "failure", p->has_failed ? TASK_FAILURE : NULL);
-        jsonw_member_bool(&w, "sandboxDenied", false);
+        jsonw_member_bool(&w, "sandboxDenied", t->is_denied);
         if (process_has_exited(p))
                 exit_record_write(&w, t);
         write_gap(&w, &p->output, ask->after_seq);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "policy/env.h"
 #include "proto/process.h"
+#include "sandbox/denied.h"
 #include "server/environment.h"
 #include "server/server.h"
 #include "server/task_internal.h"
@@ -146,6 +147,7 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .pipe_stdin = in->pipe_stdin,
                 .rows = in->rows ? in->rows : TTY_ROWS,
                 .cols = in->cols ? in->cols : TTY_COLS,
+                .settle_ms = t->is_sandboxed ? DENIED_SETTLE_MS : 0,
                 .limits = kernel_limits(&in->limits),
                 .has_image = t->box.image_fd >= 0,
                 .image_fd = t->box.image_fd,
@@ -237,6 +239,7 @@ int task_start(struct req *req, const struct process_start *in, struct box_made 
         if (t->box.hold)
                 guard_set_owner(req->server->boxes.guard, t->box.hold, t);
         t->is_sandboxed = in->has_sandbox;
+        t->is_offline = in->has_sandbox && !in->sandbox.profile.has_network;
         describe(t, in);
         s->task = t;
         list_append(&t->starts, &s->link);

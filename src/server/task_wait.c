@@ -35,7 +35,7 @@ static void answer(struct conn *c, const struct rpc_id *id, const struct task *t
                 jsonw_member_null(&w, "exitCode");
         jsonw_member_bool(&w, "closed", p->state == PROC_CLOSED);
         jsonw_member_u64(&w, "nextSeq", p->next_seq);
-        jsonw_member_bool(&w, "sandboxDenied", false);
+        jsonw_member_bool(&w, "sandboxDenied", t->is_denied);
         jsonw_member_bool(&w, "timedOut", timed_out);
         if (process_has_exited(p))
                 exit_record_write(&w, t);

@@ -8,7 +8,7 @@ from farhand_client import Client, RpcError, Server, wait_until
 
 PATH = {"PATH": "/usr/bin:/bin"}
 MEMBERS = {"processId", "argv", "cwd", "tty", "pid", "startedAtMs", "running", "closed", "exitCode", "lastOutputAtMs",
-           "retainedBytes", "droppedBytes", "nextSeq", "sandboxType"}
+           "retainedBytes", "droppedBytes", "nextSeq", "sandboxType", "sandboxDenied"}
 RECORD = {"signal", "coreDumped", "reason", "usage"}
 SESSION = {"sessionId", "clientName", "attached", "createdAtMs", "expiresAtMs", "processes"}
 
