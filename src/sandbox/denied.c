@@ -18,21 +18,22 @@
 
 static const struct phrase {
         const char *text;
-        bool is_offline; /* counts only where the network is empty */
+        const char *operation; /* that was refused, as far as the words tell */
+        bool is_offline;       /* counts only where the network is empty */
 } phrases[] = {
-        { "operation not permitted", false },
-        { "permission denied", false },
-        { "read-only file system", false },
-        { "seccomp", false },
-        { "sandbox", false },
-        { "landlock", false },
-        { "landloc" KELVIN, false },
-        { "failed to write file", false },
-        { "network is unreachable", true },
-        { "networ" KELVIN " is unreachable", true },
+        { "operation not permitted", "unknown", false },
+        { "permission denied", "unknown", false },
+        { "read-only file system", "write", false },
+        { "seccomp", "unknown", false },
+        { "sandbox", "unknown", false },
+        { "landlock", "unknown", false },
+        { "landloc" KELVIN, "unknown", false },
+        { "failed to write file", "write", false },
+        { "network is unreachable", "connect", true },
+        { "networ" KELVIN " is unreachable", "connect", true },
 };
 
-/* The last column of a state says that it ends a phrase. */
+/* The last column of a state says which phrase ends there. */
 #define FOUND (DENIED_CLASSES_MAX - 1)
 #define ROOT 0
 
@@ -48,10 +49,10 @@ static uint8_t class_add(struct denied_scan *s, unsigned char c)
         return s->class_of[c];
 }
 
-static void phrase_add(struct denied_scan *s, const char *text)
+static void phrase_add(struct denied_scan *s, size_t number)
 {
         uint8_t at = ROOT;
-        for (; *text; text++) {
+        for (const char *text = phrases[number].text; *text; text++) {
                 uint8_t *next = &s->next[at][class_add(s, (unsigned char)*text)];
                 if (*next == ROOT) {
                         must(s->states < DENIED_STATES_MAX);
@@ -59,7 +60,7 @@ static void phrase_add(struct denied_scan *s, const char *text)
                 }
                 at = *next;
         }
-        s->next[at][FOUND] = true;
+        s->next[at][FOUND] = (uint8_t)(number + 1);
 }
 
 /* Where a text goes on that left the phrase: at the longest beginning of any phrase that it ends with. States are visited
@@ -71,8 +72,8 @@ static void connect_states(struct denied_scan *s)
         queue[count++] = ROOT;
         while (first < count) {
                 uint8_t at = queue[first++], other = fallback[at];
-                if (s->next[other][FOUND])
-                        s->next[at][FOUND] = true;
+                if (!s->next[at][FOUND])
+                        s->next[at][FOUND] = s->next[other][FOUND];
                 for (uint8_t c = 0; c < s->classes; c++) {
                         uint8_t *next = &s->next[at][c];
                         if (*next != ROOT) { /* of the tree of phrases: nothing leads back yet */
@@ -90,20 +91,27 @@ void denied_scan_init(struct denied_scan *s, bool is_offline)
         *s = (struct denied_scan){ .states = 1, .classes = 1 };
         for (size_t i = 0; i < ARRAY_LEN(phrases); i++)
                 if (is_offline || !phrases[i].is_offline)
-                        phrase_add(s, phrases[i].text);
+                        phrase_add(s, i);
         connect_states(s);
+}
+
+void denied_scan_reset(struct denied_scan *s)
+{
+        s->found = 0;
+        s->at[0] = s->at[1] = s->at_both = ROOT;
 }
 
 static inline uint8_t step(struct denied_scan *s, uint8_t at, char c)
 {
         uint8_t next = s->next[at][s->class_of[(unsigned char)c]];
-        s->has_found |= s->next[next][FOUND];
+        if (s->next[next][FOUND])
+                s->found = s->next[next][FOUND];
         return next;
 }
 
 void denied_scan_feed(struct denied_scan *s, bool is_stderr, struct slice bytes)
 {
-        if (s->has_found)
+        if (s->found)
                 return;
         uint8_t own = s->at[is_stderr], both = s->at_both;
         size_t i = 0;
@@ -123,5 +131,52 @@ bool denied_by_output(const struct denied_scan *s, int exit_code)
 {
         if (exit_code == 0)
                 return false;
-        return s->has_found || exit_code == 128 + SIGSYS;
+        return s->found || exit_code == 128 + SIGSYS;
+}
+
+/* --- one line ----------------------------------------------------------------------------------------------------- */
+
+/* What stands around a path in a message. The last row is for paths without quotes. */
+static const struct mark {
+        const char *before, *behind;
+} marks[] = {
+        { "\xe2\x80\x98", "\xe2\x80\x99" }, { "'", "'" }, { "\"", "\"" }, { "`", "'" }, { " ", ":" },
+};
+
+/* The path that begins at `at`, or an empty slice when none does. */
+static struct slice path_at(struct slice line, size_t at)
+{
+        struct slice rest = slice_from(line.p + at, line.n - at);
+        for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+                size_t n = strlen(marks[i].before);
+                if (n > at || memcmp(rest.p - n, marks[i].before, n) != 0)
+                        continue;
+                const char *end = memmem(rest.p, rest.n, marks[i].behind, strlen(marks[i].behind));
+                if (end)
+                        return slice_from(rest.p, (size_t)(end - rest.p));
+                return marks[i].before[0] == ' ' ? rest : S("");
+        }
+        return S("");
+}
+
+/* The last absolute path in the line: programs name what they could not write behind what they read, and themselves before
+ * both. */
+static struct slice path_in(struct slice line)
+{
+        for (size_t i = line.n; i-- > 0;) {
+                struct slice path = line.p[i] == '/' ? path_at(line, i) : S("");
+                if (path.n > 0)
+                        return path;
+        }
+        return slice_from(NULL, 0);
+}
+
+bool denied_line_read(struct denied_scan *s, struct slice line, struct denied_line *ret)
+{
+        denied_scan_reset(s);
+        denied_scan_feed(s, false, line);
+        if (!s->found)
+                return false;
+        *ret = (struct denied_line){ phrases[s->found - 1].operation, path_in(line) };
+        return true;
 }

@@ -15,7 +15,7 @@
 
 /* About 6 KiB; plain data, nothing to release. */
 struct denied_scan {
-        bool has_found;
+        uint8_t found; /* the number of a phrase that was found, from 1 on; 0: none */
         uint8_t at[2]; /* where the search stands in stdout and in stderr, and … */
         uint8_t at_both;
         uint8_t states, classes;
@@ -27,5 +27,17 @@ struct denied_scan {
 void denied_scan_init(struct denied_scan *s, bool is_offline);
 void denied_scan_feed(struct denied_scan *s, bool is_stderr, struct slice bytes);
 
+/* For another text. */
+void denied_scan_reset(struct denied_scan *s);
+
 /* The verdict on a command that was started with a sandbox and has exited. */
 NODISCARD bool denied_by_output(const struct denied_scan *s, int exit_code);
+
+/* What one line of output says of a refusal: also a guess. */
+struct denied_line {
+        const char *operation; /* "write", "connect" or "unknown" */
+        struct slice path;     /* absolute, in the line; p == NULL: the line names none */
+};
+
+/* False when the line holds no phrase. */
+NODISCARD bool denied_line_read(struct denied_scan *s, struct slice line, struct denied_line *ret);

@@ -143,3 +143,40 @@ TEST(nearly_phrases_are_told_apart)
         }
         ok(found > 1000 && found < 19000);
 }
+
+TEST(a_line_tells_what_was_refused_as_far_as_it_does)
+{
+        static const struct {
+                const char *line, *operation, *path;
+        } rows[] = {
+                { "touch: cannot touch '/ro/x y': Read-only file system", "write", "/ro/x y" },
+                { "touch: cannot touch \xe2\x80\x98/ro/\xc3\x99x\xe2\x80\x99: Permission denied", "unknown",
+                  "/ro/\xc3\x99x" },
+                { "/bin/sh: 1: cannot create /ro/x: Permission denied", "unknown", "/ro/x" },
+                { "bash: line 1: /ro/a b: Operation not permitted", "unknown", "/ro/a b" },
+                { "PermissionError: [Errno 13] Permission denied: '/ro/x'", "unknown", "/ro/x" },
+                { "mv: cannot move '/w/a' to '/ro/b': Read-only file system", "write", "/ro/b" },
+                { "open \"/ro/x\": read-only file system", "write", "/ro/x" },
+                { "rm: cannot remove `/ro/x': Read-only file system", "write", "/ro/x" },
+                { "error: Permission denied /ro/x", "unknown", "/ro/x" },
+                { "touch: cannot touch 'x': Read-only file system", "write", NULL },
+                { "/bin/true: seccomp", "unknown", NULL },
+                { "permission denied '/unclosed", "unknown", NULL },
+                { "connect: Network is unreachable", "connect", NULL },
+                { "all is well in '/x'", NULL, NULL },
+                { "", NULL, NULL },
+        };
+        struct denied_scan s;
+        denied_scan_init(&s, true);
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct denied_line line;
+                bool is = denied_line_read(&s, slice_from_str(rows[i].line), &line);
+                eq_int(is, rows[i].operation != NULL);
+                if (!is)
+                        continue;
+                eq_str(line.operation, rows[i].operation);
+                eq_int(line.path.p != NULL, rows[i].path != NULL);
+                if (rows[i].path)
+                        eq_slice(line.path, slice_from_str(rows[i].path));
+        }
+}

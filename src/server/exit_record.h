@@ -5,5 +5,6 @@
 
 #define EXIT_RECORD_BYTES 192 /* about its size on the wire */
 
-/* Members signal, coreDumped, reason, usage of the object under construction. The process must have exited. */
+/* Members signal, coreDumped, reason, usage, and of a sandboxed one denials, of the object under construction. The process
+ * must have exited. */
 void exit_record_write(struct jsonw *w, const struct task *t);

@@ -43,6 +43,7 @@ static void free_task(struct deferred *d)
         t->process = process_free(t->process);
         write_ids_free(t->write_ids);
         free(t->limits);
+        free(t->denials);
         free(t->argv_json);
         free(t->cwd);
         free(t->program);
@@ -179,6 +180,8 @@ static void on_exited(struct process *p, uint64_t seq)
         t->silence = timer_free(t->silence);
         if (t->is_sandboxed)
                 t->is_denied = task_output_denied(&p->output, t->is_offline, p->exit_code);
+        if (t->is_denied)
+                t->denials = task_denials(&p->output, t->is_offline, p->exit_signal);
         log_info("process exited", "session=%.13s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
                  p->exit_code);
         struct conn *c = listener_of(t);

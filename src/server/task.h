@@ -38,6 +38,7 @@ struct task {
         bool is_offline;   /* sandboxed, in an empty network */
         bool is_denied;    /* it failed, and its output says that it was the sandbox; decided at its exit */
         bool is_cancelled; /* terminated while starting */
+        char *denials;     /* what was, as JSON; NULL: nothing that is known */
         struct process *process;
         enum end_cause cause;          /* valid once it has exited, or is being ended */
         struct process_limits *limits; /* NULL when it has none */

@@ -140,3 +140,75 @@ TEST(a_network_that_cannot_be_reached_counts_where_it_is_empty)
         ok(!task_output_denied(&r.output, false, 1));
         output_release(&r.output);
 }
+
+static void reports(const struct retained *r, int exit_signal, const char *expected)
+{
+        char *json = task_denials(&r->output, true, exit_signal);
+        eq_str(json, expected);
+        free(json);
+}
+
+TEST(what_was_refused_is_told_once_each)
+{
+        struct retained r;
+        retained_open(&r, MIB);
+        say(&r, STREAM_STDERR,
+            S("ok\ntouch: cannot touch '/ro/a b': Read-only file system\ntouch: cannot tou"));
+        say(&r, STREAM_STDOUT, S("sandbox\n"));
+        say(&r, STREAM_STDERR, S("ch '/ro/a b': Read-only file system\r\nsh: 1: /ro/c: Permission denied"));
+        reports(&r, 0,
+                "[{\"operation\":\"write\",\"path\":\"file:///ro/a%20b\",\"source\":\"output\"},"
+                "{\"operation\":\"unknown\",\"source\":\"output\"},"
+                "{\"operation\":\"unknown\",\"path\":\"file:///ro/c\",\"source\":\"output\"}]");
+        output_release(&r.output);
+}
+
+TEST(a_death_by_sigsys_is_reported_as_one)
+{
+        struct retained r;
+        retained_open(&r, MIB);
+        reports(&r, 31, "[{\"operation\":\"systemCall\",\"source\":\"signal\"}]");
+        reports(&r, 0, "[]");
+        output_release(&r.output);
+}
+
+TEST(a_report_is_bounded_in_number_and_bytes)
+{
+        struct retained r;
+        char line[1024];
+        retained_open(&r, MIB);
+        for (int i = 0; i < 100; i++) {
+                int n = snprintf(line, sizeof(line), "'/%d': permission denied\n", i);
+                say(&r, STREAM_STDERR, slice_from(line, (size_t)n));
+        }
+        char *json = task_denials(&r.output, false, 0);
+        size_t count = 0;
+        for (const char *p = json; (p = strstr(p, "\"operation\"")); p++)
+                count++;
+        ok(count > 20 && count <= TASK_DENIALS_MAX && strlen(json) < TASK_DENIALS_BYTES);
+        free(json);
+        output_release(&r.output);
+
+        retained_open(&r, MIB);
+        memset(line, '"', sizeof(line)); /* three bytes in a URI */
+        memcpy(line, "'/", 2);
+        memcpy(line + 500, "': permission denied\n", 21);
+        for (char c = 'a'; c < 'z'; c++) {
+                line[2] = c;
+                say(&r, STREAM_STDERR, slice_from(line, 521));
+        }
+        json = task_denials(&r.output, false, 0);
+        ok(json && strlen(json) > 1500 && strlen(json) < TASK_DENIALS_BYTES);
+        free(json);
+        output_release(&r.output);
+}
+
+TEST(a_line_that_is_too_long_is_left_out_and_the_next_is_not)
+{
+        struct retained r;
+        retained_open(&r, MIB);
+        say_much(&r, STREAM_STDOUT, 10000);
+        say(&r, STREAM_STDOUT, S(" '/a': permission denied\n'/b': permission denied"));
+        reports(&r, 0, "[{\"operation\":\"unknown\",\"path\":\"file:///b\",\"source\":\"output\"}]");
+        output_release(&r.output);
+}

@@ -27,6 +27,11 @@ void task_waits_fail(struct task *t);
 
 /* task_denied.c: the verdict on a failure, from the newest DENIED_TEXT_MAX bytes of the retained output. Whole chunks. */
 NODISCARD bool task_output_denied(const struct output *o, bool is_offline, int exit_code);
+/* What that output says was refused: a JSON array on the heap, at most TASK_DENIALS_BYTES of it, since a message to a
+ * client may not be as large as a command likes. */
+#define TASK_DENIALS_MAX 32
+#define TASK_DENIALS_BYTES 2048
+NODISCARD char *task_denials(const struct output *o, bool is_offline, int exit_signal);
 
 /* task_write.c */
 void task_writes_go_on(struct task *t); /* there is room, or stdin has closed, or the start is done */

@@ -84,6 +84,15 @@ def test_a_death_by_sigsys_is_a_denial(client):
     start(client, "kill -SYS $$")
     exited = client.wait_exit("p")
     assert (exited["exitCode"], exited["signal"], exited["sandboxDenied"]) == (159, "SIGSYS", True)
+    assert exited["denials"] == [{"operation": "systemCall", "source": "signal"}]
+
+
+def test_denials_are_told_of_sandboxed_processes_only(client):
+    assert client.init_result["environmentInfo"]["capabilities"]["sandboxReportV1"] is True
+    start(client, "echo x: permission denied; exit 0")
+    assert client.wait_exit("p")["denials"] == []
+    start(client, "echo x: permission denied; exit 1", box={}, process_id="q")
+    assert "denials" not in client.wait_exit("q")
 
 
 def test_a_background_child_does_not_keep_the_exit_back(client, tmp):
@@ -113,6 +122,9 @@ def test_a_file_that_cannot_be_written_in_a_real_sandbox(client, tmp):
     assert exited["exitCode"] != 0 and b"Read-only file system" in client.output("p")
     assert verdicts(client) == {True}
     assert os.listdir(tmp) == []
+    denial = {"operation": "write", "path": f"file://{tmp}/x", "source": "output"}
+    assert exited["denials"] == client.read("p")["denials"] == [denial]
+    assert client.call("process/list", {"processId": "p"})["processes"][0]["denials"] == [denial]
 
 
 @pytest.mark.parametrize("network,denied", [("restricted", True), ("enabled", False)])
