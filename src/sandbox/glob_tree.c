@@ -414,7 +414,8 @@ int glob_tree_read(struct glob_tree *t, struct err *err)
         return enter_all(t, err);
 }
 
-int glob_tree_touch(struct glob_tree *t, struct glob_node *dir, struct slice name, struct err *err)
+int glob_tree_touch(struct glob_tree *t, struct glob_node *dir, struct slice name, bool is_directory,
+                    struct err *err)
 {
         bool is_match, may_go_on;
         struct glob_node *old = find_child(t, dir, name);
@@ -423,16 +424,32 @@ int glob_tree_touch(struct glob_tree *t, struct glob_node *dir, struct slice nam
                 forget(old);
         if (dir->is_match)
                 return 0;
-        judge(dir, name, true, &is_match, &may_go_on);
+        judge(dir, name, is_directory, &is_match, &may_go_on);
         if (!is_match && !may_go_on)
                 return 0;
 
         struct stat st;
         _close_ int fd = node_open(dir, O_PATH);
+        if (is_gone(fd)) /* the events of that come later */
+                return 0;
         if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != dir->dev || st.st_ino != dir->ino)
                 return -ESTALE;
-        int r = look(dir, fd, name, DT_UNKNOWN, err);
+        int r = look(dir, fd, name, is_directory ? DT_UNKNOWN : DT_REG, err);
         return r < 0 ? r : enter_all(t, err);
+}
+
+bool glob_tree_is_true(const struct glob_tree *t)
+{
+        struct glob_node *n;
+        char room[PATH_MAX];
+
+        list_each (n, (struct list *)&t->matches, match) {
+                struct stat st;
+                if (n->parent && (fstatat(n->group->fd, path_below(n, room), &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                                  st.st_dev != n->dev || st.st_ino != n->ino))
+                        return false;
+        }
+        return true;
 }
 
 bool glob_tree_has_opened_up(const struct glob_tree *t)

@@ -85,12 +85,14 @@ void glob_tree_release(struct glob_tree *t);
 NODISCARD int glob_tree_open(struct glob_tree *t, const atomic_bool *is_cancelled, struct err *err);
 void glob_tree_close(struct glob_tree *t);
 
-/* Between those: reads everything, once; or looks at what a name has become. -ESTALE from the latter: the tree is worth
- * nothing. */
+/* Between those: reads everything, once; or looks at what a name has become, which is no directory or perhaps one.
+ * -ESTALE from the latter: the tree is worth nothing. */
 NODISCARD int glob_tree_read(struct glob_tree *t, struct err *err);
 NODISCARD int glob_tree_touch(struct glob_tree *t, struct glob_node *directory, struct slice name,
-                              struct err *err);
-/* A directory that could not be read may be read now: no event tells of that. */
+                              bool is_directory, struct err *err);
+/* What no event tells: a directory that could not be read may be read now; and some file systems give a file another
+ * number in its life. */
 NODISCARD bool glob_tree_has_opened_up(const struct glob_tree *t);
+NODISCARD bool glob_tree_is_true(const struct glob_tree *t);
 
 NODISCARD struct glob_matches *glob_tree_matches(const struct glob_tree *t);
