@@ -106,9 +106,37 @@ static void move(const struct pattern *p, uint64_t *set, uint32_t c)
         }
 }
 
+/* The same over all of `s`, for what nearly every pattern is: one word. */
+static uint64_t run_word(const struct pattern *p, uint64_t now, struct slice s)
+{
+        const uint64_t star = p->star[0], all = p->all[0], dirs = p->dirs[0];
+
+        while (s.n > 0 && now) {
+                size_t bytes = 1;
+                uint32_t c = (unsigned char)s.p[0];
+                uint64_t next;
+                if (c < ASCII) {
+                        next = (now & p->takes[c]) << 1;
+                } else {
+                        c = pattern_char(s, &bytes);
+                        next = takes_slowly(p, &now, 0, c) << 1;
+                }
+                next |= now & (all | dirs | (c != '/' ? star : 0));
+                if (c == '/')
+                        next |= (next & dirs) << 1;
+                now = next | (next & (star | all)) << 1;
+                s = slice_from(s.p + bytes, s.n - bytes);
+        }
+        return now;
+}
+
 /* Moves over all of `s`. */
 static void run(const struct pattern *p, uint64_t *set, struct slice s)
 {
+        if (p->words == 1) {
+                set[0] = run_word(p, set[0], s);
+                return;
+        }
         while (s.n > 0) {
                 size_t bytes = 1;
                 uint32_t c = (unsigned char)s.p[0];
