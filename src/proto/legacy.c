@@ -1,0 +1,257 @@
+/* legacy: see legacy.h. All names stand in two tables, one for each spelling. */
+#include "proto/legacy.h"
+
+#include "proto/profile.h"
+
+#include <errno.h>
+
+#define KINDS 4
+
+struct spelling {
+        const char *kinds[KINDS];
+        const char *network_access, *writable_roots, *exclude_tmpdir, *exclude_slash_tmp;
+        const char *access;           /* of read-only */
+        const char *read_only_access; /* of workspace-write */
+        const char *access_types[2];  /* by is_restricted */
+        const char *include_platform_defaults, *readable_roots;
+};
+
+static const struct spelling spellings[] = {
+        [SANDBOX_POLICY_CORE] = {
+                .kinds = {
+                        [SANDBOX_POLICY_FULL_ACCESS] = "danger-full-access",
+                        [SANDBOX_POLICY_READ_ONLY] = "read-only",
+                        [SANDBOX_POLICY_EXTERNAL] = "external-sandbox",
+                        [SANDBOX_POLICY_WORKSPACE_WRITE] = "workspace-write",
+                },
+                .network_access = "network_access",
+                .writable_roots = "writable_roots",
+                .exclude_tmpdir = "exclude_tmpdir_env_var",
+                .exclude_slash_tmp = "exclude_slash_tmp",
+                .access = "access",
+                .read_only_access = "read_only_access",
+                .access_types = { "full-access", "restricted" },
+                .include_platform_defaults = "include_platform_defaults",
+                .readable_roots = "readable_roots",
+        },
+        [SANDBOX_POLICY_APP] = {
+                .kinds = {
+                        [SANDBOX_POLICY_FULL_ACCESS] = "dangerFullAccess",
+                        [SANDBOX_POLICY_READ_ONLY] = "readOnly",
+                        [SANDBOX_POLICY_EXTERNAL] = "externalSandbox",
+                        [SANDBOX_POLICY_WORKSPACE_WRITE] = "workspaceWrite",
+                },
+                .network_access = "networkAccess",
+                .writable_roots = "writableRoots",
+                .exclude_tmpdir = "excludeTmpdirEnvVar",
+                .exclude_slash_tmp = "excludeSlashTmp",
+                .access = "access",
+                .read_only_access = "readOnlyAccess",
+                .access_types = { "fullAccess", "restricted" },
+                .include_platform_defaults = "includePlatformDefaults",
+                .readable_roots = "readableRoots",
+        },
+};
+
+static const char *const networks[] = { [false] = "restricted", [true] = "enabled" };
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+/* The tag is one of both lists. *ret is the kind. */
+static const struct spelling *decode_kind(struct decoder *d, enum sandbox_policy_kind *ret)
+{
+        const char *names[2 * KINDS];
+        size_t which = 0;
+
+        memcpy(names, spellings[SANDBOX_POLICY_CORE].kinds, sizeof(spellings[0].kinds));
+        memcpy(names + KINDS, spellings[SANDBOX_POLICY_APP].kinds, sizeof(spellings[0].kinds));
+        decode_variant(d, "type", names, ARRAY_LEN(names), &which);
+        *ret = (enum sandbox_policy_kind)(which % KINDS);
+        return &spellings[which / KINDS];
+}
+
+static void decode_roots(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count)
+{
+        const struct json *list = decode_optional_array(d, key);
+        size_t n = 0;
+
+        if (!list)
+                return;
+        json_each (it, d->doc, list)
+                n++;
+        if (n > SANDBOX_POLICY_ROOTS_MAX) {
+                decode_fail(d, "%s: at most %d paths", key, SANDBOX_POLICY_ROOTS_MAX);
+                return;
+        }
+
+        struct slice *roots = arena_alloc(d->arena, (n + 1) * sizeof(*roots));
+        n = 0;
+        json_each (it, d->doc, list) {
+                profile_decode_path(d, it, PROFILE_FORM_STORED, &roots[n]);
+                if (d->has_failed) {
+                        (void)err_wrap(d->err, "%s[%zu]", key, n);
+                        return;
+                }
+                n++;
+        }
+        *ret = roots;
+        *ret_count = n;
+}
+
+static void decode_read_access(struct decoder *outer, const struct spelling *sp, const char *key,
+                               struct read_access *ret)
+{
+        const struct json *value = json_get(outer->doc, outer->object, slice_from_str(key));
+        struct read_access read = { .has_platform = true };
+        size_t is_restricted = 0;
+        struct decoder d;
+
+        if (outer->has_failed || !value)
+                return;
+        decode_begin_inside(&d, outer, value, "ReadOnlyAccess");
+        decode_variant(&d, "type", sp->access_types, ARRAY_LEN(sp->access_types), &is_restricted);
+        if (is_restricted) {
+                const char *const names[] = { "type", sp->include_platform_defaults, sp->readable_roots };
+                profile_refuse_others(&d, names, ARRAY_LEN(names));
+                decode_optional_bool(&d, sp->include_platform_defaults, &read.has_platform);
+                decode_roots(&d, sp->readable_roots, &read.roots, &read.root_count);
+                read.is_restricted = true;
+        } else {
+                const char *const names[] = { "type" };
+                profile_refuse_others(&d, names, ARRAY_LEN(names));
+                read.has_platform = false;
+        }
+        if (d.has_failed)
+                (void)err_wrap(outer->err, "%s", key);
+        decode_end_inside(outer, &d);
+        if (!d.has_failed)
+                *ret = read;
+}
+
+static void decode_read_only(struct decoder *d, const struct spelling *sp, struct sandbox_policy *ret)
+{
+        const char *const names[] = { "type", sp->network_access, sp->access };
+
+        profile_refuse_others(d, names, ARRAY_LEN(names));
+        decode_optional_bool(d, sp->network_access, &ret->has_network);
+        decode_read_access(d, sp, sp->access, &ret->read);
+}
+
+static void decode_external(struct decoder *d, const struct spelling *sp, struct sandbox_policy *ret)
+{
+        const char *const names[] = { "type", sp->network_access };
+        size_t network = false;
+
+        profile_refuse_others(d, names, ARRAY_LEN(names));
+        if (!d->has_failed && json_get(d->doc, d->object, slice_from_str(sp->network_access)))
+                decode_variant(d, sp->network_access, networks, ARRAY_LEN(networks), &network);
+        ret->has_network = network;
+}
+
+static void decode_workspace_write(struct decoder *d, const struct spelling *sp, struct sandbox_policy *ret)
+{
+        const char *const names[] = {
+                "type",
+                sp->writable_roots,
+                sp->read_only_access,
+                sp->network_access,
+                sp->exclude_tmpdir,
+                sp->exclude_slash_tmp,
+        };
+
+        profile_refuse_others(d, names, ARRAY_LEN(names));
+        decode_roots(d, sp->writable_roots, &ret->writable_roots, &ret->writable_root_count);
+        decode_read_access(d, sp, sp->read_only_access, &ret->read);
+        decode_optional_bool(d, sp->network_access, &ret->has_network);
+        decode_optional_bool(d, sp->exclude_tmpdir, &ret->excludes_tmpdir);
+        decode_optional_bool(d, sp->exclude_slash_tmp, &ret->excludes_slash_tmp);
+}
+
+int sandbox_policy_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
+                          struct sandbox_policy *ret, struct err *err)
+{
+        static const char *const only_type[] = { "type" };
+        struct sandbox_policy policy = { 0 };
+        struct decoder d;
+
+        decode_begin(&d, a, doc, value, "SandboxPolicy", err);
+        decode_own_members(&d);
+        const struct spelling *sp = decode_kind(&d, &policy.kind);
+        switch (policy.kind) {
+        case SANDBOX_POLICY_FULL_ACCESS:
+                profile_refuse_others(&d, only_type, ARRAY_LEN(only_type));
+                policy.has_network = true;
+                break;
+        case SANDBOX_POLICY_READ_ONLY:
+                decode_read_only(&d, sp, &policy);
+                break;
+        case SANDBOX_POLICY_EXTERNAL:
+                decode_external(&d, sp, &policy);
+                break;
+        case SANDBOX_POLICY_WORKSPACE_WRITE:
+                decode_workspace_write(&d, sp, &policy);
+                break;
+        }
+
+        int r = decode_end(&d);
+        if (r >= 0)
+                *ret = policy;
+        return r;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+static void encode_roots(struct jsonw *w, const char *key, const struct slice *roots, size_t count)
+{
+        jsonw_key(w, key);
+        jsonw_array(w);
+        for (size_t i = 0; i < count; i++)
+                profile_encode_path(w, roots[i]);
+        jsonw_array_end(w);
+}
+
+static void encode_read_access(struct jsonw *w, const struct spelling *sp, const char *key,
+                               const struct read_access *read)
+{
+        if (!read->is_restricted)
+                return;
+        jsonw_key(w, key);
+        jsonw_object(w);
+        jsonw_member_str(w, "type", sp->access_types[true]);
+        jsonw_member_bool(w, sp->include_platform_defaults, read->has_platform);
+        if (read->root_count)
+                encode_roots(w, sp->readable_roots, read->roots, read->root_count);
+        jsonw_object_end(w);
+}
+
+void sandbox_policy_encode(struct jsonw *w, const struct sandbox_policy *policy,
+                           enum sandbox_policy_form form)
+{
+        const struct spelling *sp = &spellings[form];
+        bool is_full = form == SANDBOX_POLICY_APP; /* members that say nothing new are written all the same */
+
+        jsonw_object(w);
+        jsonw_member_str(w, "type", sp->kinds[policy->kind]);
+        switch (policy->kind) {
+        case SANDBOX_POLICY_FULL_ACCESS:
+                break;
+        case SANDBOX_POLICY_READ_ONLY:
+                encode_read_access(w, sp, sp->access, &policy->read);
+                if (is_full || policy->has_network)
+                        jsonw_member_bool(w, sp->network_access, policy->has_network);
+                break;
+        case SANDBOX_POLICY_EXTERNAL:
+                jsonw_member_str(w, sp->network_access, networks[policy->has_network]);
+                break;
+        case SANDBOX_POLICY_WORKSPACE_WRITE:
+                if (is_full || policy->writable_root_count)
+                        encode_roots(w, sp->writable_roots, policy->writable_roots,
+                                     policy->writable_root_count);
+                encode_read_access(w, sp, sp->read_only_access, &policy->read);
+                jsonw_member_bool(w, sp->network_access, policy->has_network);
+                jsonw_member_bool(w, sp->exclude_tmpdir, policy->excludes_tmpdir);
+                jsonw_member_bool(w, sp->exclude_slash_tmp, policy->excludes_slash_tmp);
+                break;
+        }
+        jsonw_object_end(w);
+}
