@@ -122,6 +122,15 @@ bool path_is_protected(struct slice path)
         return false;
 }
 
+/* --- paths ----------------------------------------------------------------------------------------------------------- */
+
+struct slice path_above(struct slice path)
+{
+        const char *slash = memrchr(path.p, '/', path.n);
+
+        return slice_from(path.p, slash == path.p ? 1 : (size_t)(slash - path.p));
+}
+
 /* --- depths ------------------------------------------------------------------------------------------------------- */
 
 static bool have_patterns(const struct profile_entry *list, size_t count)

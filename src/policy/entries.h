@@ -45,6 +45,9 @@ NODISCARD bool entry_is_workspace(const struct profile_entry *e);
 /* .git and the like, or something of that name: by its last component. */
 NODISCARD bool path_is_protected(struct slice path);
 
+/* The directory above; that of `/` is `/`. */
+NODISCARD struct slice path_above(struct slice path);
+
 /* The bound on the search of patterns when two lists become one: only a list that has denied patterns is asked; no bound
  * beats a bound, and the larger one the smaller. */
 NODISCARD uint64_t entries_unite_depths(const struct profile_entry *a, size_t a_count, uint64_t a_depth,
