@@ -1,0 +1,700 @@
+"""A hostile command in a sandbox, as root and as a user without rights: none of the attempts gets out.
+
+sandbox_attack.c and its parts make the attempts; each says how it went, and after each the test looks at the world
+around the sandbox: the trees (names, modes, contents, inodes, times), those who listen on the host, the victim, the
+host's shared memory.
+"""
+
+import contextlib
+import ctypes
+import glob as globbing
+import os
+import re
+import select
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+import uuid
+
+import pytest
+
+from farhand_client import PATIENCE, RpcError, pid_alive, wait_until
+from sandbox_rig import (ROOT_WRITE, USERS, Tree, at, become, differences, external, glob, read_only, restricted,
+                         rig_of, snapshot, special, unrestricted, workspace_write)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = sorted(globbing.glob(os.path.join(HERE, "sandbox_attack*.c")))
+NETWORKS = ["restricted", "enabled"]
+SOCKET_TYPES = {"stream": socket.SOCK_STREAM, "dgram": socket.SOCK_DGRAM, "seqpacket": socket.SOCK_SEQPACKET}
+SECRET = "SECRET-of-the-host"
+
+with open(os.path.join(HERE, "sandbox_attack_calls.c"), encoding="utf-8") as source:
+    CALLS = re.findall(r'\{ "([a-z0-9-]+)",\s*(?:FILTER|ANYTHING)', source.read())
+
+
+@pytest.fixture(scope="module")
+def program():
+    """The hostile program, where every user can run it."""
+    folder = tempfile.mkdtemp(prefix="fh-attack-", dir="/var/tmp")
+    os.chmod(folder, 0o755)
+    path = os.path.join(folder, "attack")
+    done = subprocess.run(["cc", "-std=gnu17", "-O1", "-o", path, *SOURCES, "-lrt"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    yield path
+    shutil.rmtree(folder)
+
+
+class Host:
+    """What a sandbox must not reach: sockets that listen, a process, shared memory, message queues."""
+
+    def __init__(self, folder):
+        self.name = f"farhand-{uuid.uuid4().hex[:12]}"
+        self.folder = folder
+        self.listeners = []
+        for kind, number in SOCKET_TYPES.items():
+            self._listen(socket.AF_UNIX, number, os.path.join(folder, kind))
+            self._listen(socket.AF_UNIX, number, f"\0{self.name}-{kind}")
+            os.chmod(os.path.join(folder, kind), 0o777)
+        ports = {name: self._listen(socket.AF_INET, number, ("127.0.0.1", 0)).getsockname()[1]
+                 for name, number in (("BOX_TCP", socket.SOCK_STREAM), ("BOX_UDP", socket.SOCK_DGRAM))}
+        with contextlib.suppress(OSError):
+            for name, number in (("BOX_TCP", socket.SOCK_STREAM), ("BOX_UDP", socket.SOCK_DGRAM)):
+                self._listen(socket.AF_INET6, number, ("::1", ports[name]))
+        self.victim = subprocess.Popen(["/bin/sleep", "3600"], env={"BOX_MARK": self.name}, start_new_session=True)
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.key = int(uuid.uuid4()) & 0x7FFFFFFF
+        self.ids = (self.libc.shmget(self.key, 4096, 0o1666), self.libc.semget(self.key, 1, 0o1666),
+                    self.libc.msgget(self.key, 0o1666))
+        assert min(self.ids) >= 0
+        self.shm = os.path.join("/dev/shm", self.name)
+        with open(self.shm, "w", encoding="utf-8") as f:
+            f.write(SECRET)
+        os.chmod(self.shm, 0o666)
+        self.mq = self.libc.mq_open(f"/{self.name}".encode(), os.O_CREAT | os.O_RDWR, 0o666, None)
+        self.env = {"BOX_SOCKETS": folder, "BOX_ABSTRACT": self.name, "BOX_VICTIM": str(self.victim.pid),
+                    "BOX_KEY": str(self.key), **{name: str(port) for name, port in ports.items()}}
+
+    def _listen(self, family, kind, address):
+        sock = socket.socket(family, kind)
+        self.listeners.append(sock)
+        sock.bind(address)
+        if kind != socket.SOCK_DGRAM:
+            sock.listen()
+        return sock
+
+    def check(self):
+        heard = select.select(self.listeners, [], [], 0)[0]
+        assert not heard, f"somebody got through to {[sock.getsockname() for sock in heard]}"
+        assert pid_alive(self.victim.pid), "the victim is dead"
+        with open(self.shm, encoding="utf-8") as f:
+            assert f.read() == SECRET
+        assert not os.path.exists(self.shm + ".inside"), "shared memory of the command is on the host"
+
+    def forget(self):
+        """What an attempt that failed the test left in the queues is not the next one's."""
+        for sock in select.select(self.listeners, [], [], 0)[0]:
+            sock.recv(4096) if sock.type == socket.SOCK_DGRAM else sock.accept()[0].close()
+
+    def close(self):
+        for sock in self.listeners:
+            sock.close()
+        self.victim.kill()
+        self.victim.wait()
+        self.libc.shmctl(self.ids[0], 0, None)
+        self.libc.semctl(self.ids[1], 0, 0)
+        self.libc.msgctl(self.ids[2], 0, None)
+        self.libc.mq_unlink(f"/{self.name}".encode())
+        os.unlink(self.shm)
+
+
+class World(Tree):
+    """A workspace full of what is read-only, denied and protected, with the profile that says so."""
+
+    def __init__(self, base, uid):
+        super().__init__(base, uid)
+        self.s = os.path.join(base, "s")
+        for path in ("a.txt", "sub/b.txt", "p/ro/f", "a/b/c/ro/f", ".git/config", ".git/hooks/sample"):
+            self.file(os.path.join(self.w, path), "kept\n")
+        for path in ("p/secret/key", "p/hidden.txt", "q/x/k.env"):
+            self.file(os.path.join(self.w, path), SECRET)
+        self.file(os.path.join(self.o, "o.txt"), "kept\n")
+        self.dir(os.path.join(self.o, "dir"))
+        self.file(os.path.join(self.s, "key"), SECRET)
+        for name, target in (("to-o", self.o), ("to-o.txt", self.o + "/o.txt"), ("to-key", self.s + "/key"),
+                             ("to-s", self.s)):
+            self.link(os.path.join(self.w, name), target)
+        for path in (self.o + "/o.txt", self.w + "/p/ro/f", self.s + "/key"):
+            with contextlib.suppress(OSError):
+                os.setxattr(path, "user.kept", b"kept")
+        if os.geteuid() == 0:
+            os.mknod(self.w + "/device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+            os.chmod(self.w + "/device", 0o666)
+
+    def profile(self, network="restricted"):
+        return workspace_write(at(self.w + "/p/ro", "read"), at(self.w + "/p/secret", "deny"),
+                               at(self.w + "/p/hidden.txt", "deny"), at(self.w + "/a/b/c/ro", "read"),
+                               at(self.s, "deny"), glob("**/*.env"), network=network)
+
+    def look(self):
+        return snapshot(self.w, self.o, self.s, inodes=True, times=True, skip=(self.w + "/scratch",))
+
+
+# In the workspace, relative to it. Every directory above a mask is pinned as the mask is.
+MASKS = ["p/ro", "p/secret", "p/hidden.txt", "a/b/c/ro", "q/x/k.env", ".git"]
+ABOVE = ["p", "a", "a/b", "a/b/c", "q", "q/x"]
+
+
+class Arena:
+    """One server of one user, and the host around it."""
+
+    def __init__(self, rig, program, host):
+        self.rig, self.program, self.host = rig, program, host
+        self.shared = self.world()
+
+    def world(self):
+        tree = self.rig.tree()
+        return World(tree.base, self.rig.uid)
+
+    def env(self, world):
+        return {**self.host.env, "BOX_W": world.w, "BOX_O": world.o, "BOX_S": getattr(world, "s", world.o),
+                "BOX_SERVER": str(self.rig.server.pid), "BOX_PORT": str(self.rig.server.port)}
+
+    def attack(self, *args, world=None, profile=None, before=None, look=None, program=None, **kw):
+        """Makes one attempt and looks at everything afterwards."""
+        world = world or self.shared
+        look = look or world.look
+        before = before or look()
+        self.host.forget()
+        done = self.rig.run([program or self.program, *args], profile or world.profile(), world.w, env=self.env(world),
+                            **kw)
+        if done.refused is None:
+            assert done.out.startswith((b"held: ", b"skipped: ")) and done.code in (0, 3), f"{args}: {done}"
+            assert SECRET.encode() not in done.out + done.err
+        else:
+            assert done.refused.message.startswith("sandbox"), done
+        # What the sandbox itself put there for the time of the command goes with it.
+        try:
+            wait_until(lambda: look() == before, 5, "the world as it was")
+        except TimeoutError:
+            raise AssertionError(f"{args} changed: {differences(before, look())}") from None
+        self.host.check()
+        if done.out.startswith(b"skipped: "):
+            pytest.skip(done.out.decode().strip())
+        return done
+
+
+@pytest.fixture(scope="module", params=USERS)
+def arena(request, program):
+    with rig_of(request.param, env={"BOX_MARK": "of-the-server"}) as rig:
+        folder = tempfile.mkdtemp(prefix="fh-", dir="/var/tmp")
+        os.chmod(folder, 0o755)
+        host = Host(folder)
+        try:
+            yield Arena(rig, program, host)
+        finally:
+            host.close()
+            shutil.rmtree(folder)
+
+
+def test_the_program_tells_when_it_gets_through(arena):
+    """Without a sandbox it does: otherwise it would prove nothing."""
+    world = arena.world()
+    plain = {"type": "disabled"}
+    for args in (("change", "open", "p/ro/f"), ("read", "p/secret/key"), ("move", "rename", "p"), ("appear", ".codex"),
+                 ("call", "kcmp"), ("call", "keyctl"), ("descriptors",), ("rights",), ("see-processes", arena.host.name),
+                 ("inet", "tcp", "4", "BOX_PORT")):
+        done = arena.rig.run([arena.program, *args], plain, world.w, env=arena.env(world))
+        expected = b"held" if args == ("descriptors",) else b"BROKE"
+        assert done.out.startswith(expected), (args, done)
+
+
+# System calls
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("call", CALLS)
+def test_system_call(arena, call, network):
+    arena.attack("call", call, profile=arena.shared.profile(network))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("how", ["unshare", "clone", "clone-high-bits"])
+def test_nested_namespaces(arena, how, network):
+    arena.attack("namespaces", how, profile=arena.shared.profile(network))
+
+
+@pytest.mark.parametrize("call", ["unshare", "clone", "ptrace", "keyctl", "mount", "socket", "socketcall", "io-uring",
+                                  "chroot", "setns", "bpf", "clone3"])
+def test_system_call_of_32_bits(arena, call):
+    arena.attack("i386", call)
+
+
+@pytest.mark.parametrize("call", ["unshare", "mount", "keyctl", "ptrace", "socket", "getpid"])
+def test_system_call_by_x32_number(arena, call):
+    arena.attack("x32", call)
+
+
+def test_the_filter_stays(arena):
+    arena.attack("seccomp-off")
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("profile", [unrestricted, external, lambda net: restricted(ROOT_WRITE, network=net)],
+                         ids=["unrestricted", "external", "full-write"])
+def test_full_disk_profiles_filter_only_when_the_network_is_restricted(arena, profile, network):
+    """SANDBOX.md 2.1: nothing is promised there when the network is open; otherwise the filter is there."""
+    if network == "enabled":
+        done = arena.rig.run([arena.program, "call", "kcmp"], profile(network), arena.shared.w,
+                             env=arena.env(arena.shared))
+        assert done.refused is None
+        return
+    for call in ("ptrace-traceme", "io-uring-setup", "keyctl", "kcmp"):
+        arena.attack("call", call, profile=profile(network))
+
+
+# /proc, /sys, /dev, other processes
+
+
+SETTINGS = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
+            "/proc/sys/vm/drop_caches", "/proc/sys/kernel/sysrq", "/proc/sys/user/max_user_namespaces",
+            "/proc/sys/fs/binfmt_misc/register", "/proc/sys/net/ipv4/ip_forward", "/proc/sysrq-trigger"]
+
+
+@pytest.mark.parametrize("path", SETTINGS)
+def test_host_setting(arena, path):
+    """Opened for writing; nothing is written even if that works."""
+    arena.attack("host-settings", path)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("top", ["/proc", "/sys"])
+def test_nothing_of_the_kernel_can_be_written(arena, top, network):
+    arena.attack("walk", top, profile=read_only(network=network), timeout=60)
+
+
+def test_proc_root_and_cwd_of_others(arena):
+    arena.attack("proc-paths")
+
+
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
+def test_descriptors_of_init(arena, tty):
+    arena.attack("init-fds", tty=tty)
+
+
+@pytest.mark.parametrize("pid", ["1"])
+def test_memory_of_init(arena, pid):
+    arena.attack("mem", pid)
+
+
+def test_programs_that_run_cannot_be_written(arena):
+    before = os.stat(arena.program).st_mode
+    arena.attack("write-exe")
+    assert os.stat(arena.program).st_mode == before
+
+
+def test_outside_processes_are_invisible(arena):
+    arena.attack("see-processes", arena.host.name)
+
+
+def test_environment_of_the_server_is_invisible(arena):
+    arena.attack("see-processes", "of-the-server")
+
+
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
+def test_inherited_descriptors(arena, tty):
+    arena.attack("descriptors", tty=tty)
+
+
+def test_outside_process_by_number(arena):
+    arena.attack("victim")
+
+
+def test_signal_to_everybody(arena):
+    arena.attack("kill-all")
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_rights(arena, network):
+    arena.attack("rights", profile=arena.shared.profile(network))
+
+
+def test_rights_of_init(arena):
+    arena.attack("rights", "/proc/1/status")
+
+
+def test_to_become_another_user(arena):
+    arena.attack("become")
+
+
+def test_limits_and_clock(arena):
+    arena.attack("limits")
+
+
+@pytest.mark.parametrize("bits", ["set-user-id", "set-group-id", "capabilities", "both"])
+def test_program_with_rights_of_its_own(arena, bits):
+    """A copy of the hostile program in the workspace, as only root could have made it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    world = arena.world()
+    copy = shutil.copy(arena.program, world.w + "/privileged")
+    owner = 65534 if arena.rig.uid == 0 else 0
+    os.chown(copy, owner, owner)
+    os.chmod(copy, {"set-user-id": 0o4755, "set-group-id": 0o2755, "both": 0o6755}.get(bits, 0o755))
+    if bits == "capabilities":
+        # Version 2, effective, everything permitted.
+        os.setxattr(copy, "security.capability", bytes.fromhex("01000002" + "ffffffff" + "00000000" + "ff000000" + "00000000"))
+    arena.attack("exec-rights", str(arena.rig.uid), world=world, program=copy)
+
+
+@pytest.mark.parametrize("number", ["5412", "541c", "541d", "dead000000005412", "7fffffff0000541c", "100005412"])
+def test_terminal(arena, number):
+    """TIOCSTI types into the terminal, TIOCLINUX pastes into it, TIOCCONS takes the console; the kernel looks at 32
+    bits of the number."""
+    done = arena.attack("tty", number, tty=True)
+    assert done.out.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
+def test_devices(arena, tty):
+    arena.attack("devices", "tty" if tty else "pipes", tty=tty)
+
+
+def test_device_made(arena):
+    arena.attack("mknod", world=arena.world())
+
+
+def test_device_planted(arena):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    arena.attack("planted-device")
+
+
+def test_shared_memory(arena):
+    arena.attack("private-shm", arena.host.name)
+
+
+def test_dev_is_read_only(arena):
+    arena.attack("change", "create-below", "/dev", "/", "/dev/pts", world=arena.world())
+
+
+def test_ipc(arena):
+    arena.attack("ipc", f"/{arena.host.name}")
+
+
+# Network
+
+
+NET_PROFILES = {"workspace": lambda world: world.profile(), "read-only": lambda world: read_only(),
+                "unrestricted": lambda world: unrestricted(), "external": lambda world: external(),
+                "full-write": lambda world: restricted(ROOT_WRITE)}
+NET_ATTEMPTS = {
+    **{f"unix-{where}-{kind}": ("unix", where, kind) for where in ("path", "abstract") for kind in SOCKET_TYPES},
+    "unix-high-bits": ("unix-high-bits",),
+    **{f"pair-{kind}-{where}": ("pair", kind, where) for where in ("path", "abstract") for kind in SOCKET_TYPES},
+    "pair-high-bits": ("pair", "dgram", "path", "high"),
+    "tcp": ("inet", "tcp", "4", "BOX_TCP"), "tcp6": ("inet", "tcp", "6", "BOX_TCP"),
+    "udp": ("inet", "udp", "4", "BOX_UDP"), "udp6": ("inet", "udp", "6", "BOX_UDP"),
+    "server": ("inet", "tcp", "4", "BOX_PORT"), "far": ("far",),
+    "vsock": ("family", "40", "stream"), "packet": ("family", "17", "dgram"), "alg": ("family", "38", "seqpacket"),
+    "every-family": ("every-family",), "netlink-audit": ("netlink-audit",),
+}
+
+
+@pytest.mark.parametrize("profile", NET_PROFILES)
+@pytest.mark.parametrize("name", NET_ATTEMPTS)
+def test_network(arena, name, profile):
+    arena.attack(*NET_ATTEMPTS[name], profile=NET_PROFILES[profile](arena.shared))
+
+
+@pytest.mark.parametrize("family", [40, 17], ids=["vsock", "packet"])
+def test_families_that_lead_past_an_open_network(arena, family):
+    arena.attack("family", str(family), "dgram", profile=arena.shared.profile("enabled"))
+
+
+def test_an_open_network_is_open(arena):
+    """So that the others prove something."""
+    done = arena.rig.run([arena.program, "inet", "tcp", "4", "BOX_PORT"], arena.shared.profile("enabled"),
+                         arena.shared.w, env=arena.env(arena.shared))
+    assert done.out.startswith(b"BROKE"), done
+
+
+# Files
+
+
+READ_ONLY = ["p/ro/f", "p/ro", ".git/config", ".git", ".git/hooks", "a/b/c/ro/f", "to-o.txt", "to-o"]
+HIDDEN = ["p/secret", "p/hidden.txt", "q/x/k.env", "to-key", "to-s", "p/secret/key"]
+FOLDERS = ["p/ro", ".git", ".git/hooks", "p/secret", "a/b/c/ro", "to-o", "to-s", ".codex"]
+CHANGES = ["open", "open-truncate", "read-truncate", "truncate", "utimensat", "chmod", "chown", "xattr", "descriptor",
+           "o-path", "link-out"]
+
+
+@pytest.mark.parametrize("op", CHANGES)
+def test_read_only_files(arena, op):
+    world = arena.world()
+    arena.attack("change", op, *READ_ONLY, world.o + "/o.txt", world.o, "/etc/passwd", "/", world=world)
+
+
+@pytest.mark.parametrize("op", CHANGES)
+def test_hidden_files(arena, op):
+    world = arena.world()
+    arena.attack("change", op, *HIDDEN, world.s + "/key", world.s, world=world)
+
+
+@pytest.mark.parametrize("op", ["create-below", "tmpfile-link"])
+def test_new_files_where_nothing_can_be_written(arena, op):
+    world = arena.world()
+    arena.attack("change", op, *FOLDERS, world.o, world.s, "/etc", world=world)
+
+
+def test_hidden_files_are_not_read(arena):
+    world = arena.world()
+    arena.attack("read", *HIDDEN, "q/../p/secret/key", world.s + "/key", world.s, world=world)
+
+
+@pytest.mark.parametrize("path", ["p/secret", "p/ro", "to-o", ".."])
+def test_file_handle(arena, path):
+    arena.attack("handle", path)
+
+
+@pytest.mark.parametrize("how", ["rename", "rename-noreplace", "exchange", "replace", "remove"])
+@pytest.mark.parametrize("path", MASKS + ABOVE + ["."])
+def test_masks_and_what_is_above_them_stay(arena, path, how):
+    world = arena.world()
+    target = world.w if path == "." else path
+    arena.attack("move", how, target, world=world)
+    # For the next one under the same profile, too.
+    arena.attack("read", *HIDDEN, world=world)
+    arena.attack("change", "open", *READ_ONLY, world=world)
+
+
+@pytest.mark.parametrize("parent, mask, file", [("p", "p/ro", "p/ro/f"), ("a", "a/b/c/ro", "a/b/c/ro/f"),
+                                                ("a/b", "a/b/c/ro", "a/b/c/ro/f"), (".git", ".git/hooks", ".git/config"),
+                                                ("p/secret", "p/secret", "p/secret/key")])
+def test_race_of_two_processes_for_a_mask(arena, parent, mask, file):
+    arena.attack("race", parent, mask, file, world=arena.world())
+
+
+def test_race_of_two_processes_with_a_link(arena):
+    arena.attack("race-link", world=arena.world())
+
+
+# Protected names
+
+
+def bare(arena):
+    """A workspace with nothing in it that is protected."""
+    tree = arena.rig.tree()
+    tree.file(tree.w + "/a.txt")
+    tree.file(tree.o + "/o.txt")
+    tree.look = lambda: snapshot(tree.w, tree.o, inodes=True, times=True, skip=(tree.w + "/scratch",))
+    tree.profile = workspace_write
+    return tree
+
+
+@pytest.mark.parametrize("name", [".git", ".codex", ".agents", ".aws"])
+def test_protected_name_does_not_appear(arena, name):
+    arena.attack("appear", name, world=bare(arena))
+
+
+@pytest.mark.parametrize("name", [".git", ".codex", ".agents", ".aws"])
+def test_protected_file_stays(arena, name):
+    """Not a directory, but a file."""
+    tree = bare(arena)
+    tree.file(f"{tree.w}/{name}", "x\n")
+    arena.attack("change", "open", name, world=tree)
+    for how in ("rename", "exchange", "replace", "remove"):
+        arena.attack("move", how, name, world=tree)
+
+
+def pointer(arena, kind):
+    """A workspace whose .git is a file that points elsewhere: (tree, profile, directory, what is above it)."""
+    tree = bare(arena)
+    above, extra = tree.w + "/meta/deep", []
+    if kind == "other root":
+        above, extra = tree.o + "/meta/deep", [at(tree.o, "write")]
+    target = above + "/gd"
+    if kind == "worktree":
+        above, extra = tree.o + "/repo/.git/worktrees", [at(tree.o + "/repo", "write")]
+        target = above + "/gd"
+    if kind != "missing":
+        tree.file(target + "/config")
+        tree.file(target + "/hooks/sample")
+    else:
+        tree.dir(above)
+    tree.file(tree.w + "/.git", f"gitdir: {target if kind != 'relative' else os.path.relpath(target, tree.w)}\n")
+    return tree, workspace_write(*extra), target, [os.path.dirname(above), above]
+
+
+@pytest.mark.parametrize("kind", ["inside", "relative", "other root", "worktree", "missing"])
+def test_git_pointer(arena, kind):
+    tree, profile, target, above = pointer(arena, kind)
+    if kind == "missing":
+        arena.attack("appear", target, world=tree, profile=profile)
+    else:
+        arena.attack("change", "open", target + "/config", ".git", world=tree, profile=profile)
+        arena.attack("change", "create-below", target, target + "/hooks", world=tree, profile=profile)
+    for path in [target, *above]:
+        if path != target or kind != "missing":
+            for how in ("rename", "exchange", "replace", "remove"):
+                arena.attack("move", how, path, world=tree, profile=profile)
+    arena.attack("move", "rename", ".git", world=tree, profile=profile)
+
+
+def test_git_link_is_refused(arena):
+    tree = bare(arena)
+    tree.dir(tree.w + "/decoy")
+    tree.link(tree.w + "/.git", "decoy")
+    before = tree.look()
+    done = arena.rig.sh("echo x > decoy/x; echo y > y", workspace_write(), tree.w)
+    assert not done.ok
+    assert tree.look() == before
+
+
+# Roots that the command itself can exchange
+
+
+ELSEWHERE = {
+    "nested root": lambda tree: (workspace_write(at(tree.w + "/out", "write")), {}, tree.w + "/out"),
+    "temporary directory": lambda tree: (workspace_write(special("tmpdir", "write")), {"TMPDIR": tree.w + "/out"},
+                                         tree.w + "/out"),
+    "below a root": lambda tree: (workspace_write(at(tree.w + "/sub/deep/out", "write")), {}, tree.w + "/sub"),
+}
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_root_that_became_a_link_gives_nothing(arena, kind):
+    """A writable directory below another: the command puts a link in its place, and the next command starts."""
+    tree = bare(arena)
+    profile, env, path = ELSEWHERE[kind](tree)
+    tree.dir(tree.w + "/sub/deep/out")
+    tree.dir(tree.w + "/out")
+    tree.dir(tree.o + "/deep/out")
+    tree.file(tree.o + "/deep/out/o.txt")
+    before = snapshot(tree.o, inodes=True, times=True)
+    arena.rig.sh('mv "$1" moved; ln -s "$2" "$1"', profile, tree.w, path, tree.o, env=env)
+    done = arena.rig.sh('echo x >> "$1/o.txt"; echo x > "$1/n"; echo x >> "$1/deep/out/o.txt"; echo x > "$1/deep/out/n"',
+                        profile, tree.w, tree.o, env=env)
+    assert snapshot(tree.o, inodes=True, times=True) == before, done
+
+
+def test_race_of_a_command_with_the_start_of_others(arena):
+    """One turns a directory of the workspace into a link and back; others start, for whom it is a writable root or
+    above a mask. None of them writes outside or reads what nobody may."""
+    world = arena.world()
+    world.dir(world.o + "/ro")
+    world.file(world.o + "/ro/f", "kept\n")
+    world.dir(world.w + "/out")
+    before = snapshot(world.o, world.s, inodes=True, times=True)
+    spin = ("import os\n"
+            "while True:\n"
+            "    for a in ('out', 'q'):\n"
+            "        try:\n"
+            "            os.rename(a, a + '.real'); os.symlink(os.environ['BOX_O'], a)\n"
+            "            os.unlink(a); os.rename(a + '.real', a)\n"
+            "        except OSError: pass\n")
+    spinner = arena.rig.start(["/usr/bin/python3", "-c", spin], workspace_write(at(world.s, "deny")), world.w,
+                              env=arena.env(world))
+    profile = workspace_write(at(world.w + "/out", "write"), at(world.w + "/q/ro", "read"),
+                              at(world.w + "/q/x", "deny"), at(world.s, "deny"))
+    deadline = time.monotonic() + 2 * PATIENCE
+    count = 0
+    while time.monotonic() < deadline:
+        done = arena.rig.sh("cat q/s/key to-key; for i in 1 2 3; do echo x > out/n; echo x > out/o.txt; echo x >> q/o.txt;"
+                            " echo x > q/n; done", profile, world.w)
+        assert SECRET.encode() not in done.out
+        count += 1
+    arena.rig.client.call("process/terminate", {"processId": spinner})
+    arena.rig.finish(spinner)
+    assert count > 0
+    assert snapshot(world.o, world.s, inodes=True, times=True) == before
+
+
+# What the host does meanwhile
+
+
+def ask(arena, world, profile, script, act, **kw):
+    """Starts `script`, which waits for a line after `up`; acts; the Outcome."""
+    process_id = arena.rig.start(["/bin/sh", "-c", f"echo up; read line; {script}", "sh"], profile, world.w,
+                                 pipeStdin=True, env=arena.env(world), **kw)
+    arena.rig.client.wait_output(process_id, b"up\n")
+    act()
+    # Where a mask cannot be kept the command is ended: that may take a moment.
+    with contextlib.suppress(TimeoutError):
+        arena.rig.client.wait_exit(process_id, 1)
+    with contextlib.suppress(RpcError):
+        arena.rig.client.write(process_id, b"go\n")
+    return arena.rig.finish(process_id)
+
+
+@pytest.mark.parametrize("path", ["p/secret", "p", "p/ro", ".git"])
+def test_mask_that_the_host_replaces(arena, path):
+    """The new one is as closed as the old, or the command is ended."""
+    world = arena.world()
+    new = "new-" + SECRET
+
+    def act():
+        os.rename(os.path.join(world.w, path), os.path.join(world.w, "sub", "away"))
+        for name, content in (("p/secret/key", new), ("p/ro/f", "kept\n"), (".git/config", "kept\n")):
+            world.file(os.path.join(world.w, name), content)
+
+    done = ask(arena, world, world.profile(), "cat p/secret/key; echo x >> p/ro/f; echo x >> .git/config; echo x > .git/n",
+               act)
+    assert new.encode() not in done.out, done
+    for name in ("p/ro/f", ".git/config"):
+        with open(os.path.join(world.w, name), encoding="utf-8") as f:
+            assert f.read() == "kept\n", (name, done)
+    assert not os.path.exists(world.w + "/.git/n")
+
+
+def test_protected_directory_that_the_host_makes_meanwhile(arena):
+    tree = bare(arena)
+
+    def act():
+        tree.dir(tree.w + "/.git")
+        tree.file(tree.w + "/.git/config", "kept\n")
+
+    done = ask(arena, tree, workspace_write(), "echo x >> .git/config; echo x > .git/n; rm -rf .git", act)
+    with open(tree.w + "/.git/config", encoding="utf-8") as f:
+        assert f.read() == "kept\n", done
+    # What the host made stays when the command has gone.
+    assert sorted(os.listdir(tree.w + "/.git")) == ["config"]
+
+
+def test_mounts_of_the_host_do_not_appear(program, request):
+    """Made in a namespace of the server's own, in which mounts spread to whoever takes part."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    for user in USERS:
+        with rig_of(user, mount_namespace=True) as rig:
+            tree = rig.tree()
+            for top in (tree.w, tree.o):
+                tree.file(top + "/late/below", "kept\n")
+            process_id = rig.start(["/bin/sh", "-c", 'echo up; read line; ls "$1/late" "$2/late"; echo x > "$2/late/n"',
+                                    "sh", tree.w, tree.o], workspace_write(), tree.w, pipeStdin=True)
+            rig.client.wait_output(process_id, b"up\n")
+            enter = ["nsenter", "-t", str(rig.server.pid), "-m"]
+            for top in (tree.w, tree.o):
+                subprocess.run([*enter, "mount", "-t", "tmpfs", "late", top + "/late"], check=True)
+                subprocess.run([*enter, "touch", top + "/late/mounted"], check=True)
+            rig.client.write(process_id, b"go\n")
+            done = rig.finish(process_id)
+            assert b"mounted" not in done.out and done.out.count(b"below") == 2, done
+            subprocess.run([*enter, "sh", "-c", f"test ! -e {tree.o}/late/n"], check=True)
+
+
+def test_mounts_are_private_to_the_command(arena):
+    """Nothing of a sandbox is to be seen in the host's table of mounts, during it and afterwards."""
+    world = arena.world()
+
+    def table():
+        with open(f"/proc/{arena.rig.server.pid}/mountinfo", encoding="utf-8") as f:
+            return f.read()
+
+    before = table()
+    seen = []
+    ask(arena, world, world.profile(), ":", lambda: seen.append(table()))
+    assert seen == [before]
+    assert table() == before
