@@ -18,6 +18,7 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
@@ -160,9 +161,9 @@ static enum verdict attempt_write_exe(char **args)
         for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
                 if (open(paths[i], O_WRONLY) >= 0)
                         return say(BROKE, "%s can be written", paths[i]);
-                if (chmod(paths[i], 0777) == 0)
-                        return say(BROKE, "the mode of %s can be changed", paths[i]);
         }
+        if (chmod(paths[0], 0777) == 0)
+                return say(BROKE, "the mode of %s can be changed", paths[0]);
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
@@ -340,6 +341,22 @@ static enum verdict attempt_devices(char **args)
         return say(HELD, "only harmless devices");
 }
 
+/* mount-flags PATH…: each is read-only, and so that no program in it has rights. */
+static enum verdict attempt_mount_flags(char **args)
+{
+        struct statvfs v;
+
+        if (statvfs(setting("BOX_W"), &v) < 0 || !(v.f_flag & ST_NOSUID))
+                return say(BROKE, "the workspace has programs with rights");
+        for (; *args; args++) {
+                if (statvfs(*args, &v) < 0)
+                        continue;
+                if (!(v.f_flag & ST_RDONLY) || !(v.f_flag & ST_NOSUID))
+                        return say(BROKE, "%s: flags %lx", *args, v.f_flag);
+        }
+        return say(HELD, "read-only, without rights");
+}
+
 static enum verdict attempt_mknod(char **args)
 {
         (void)args;
@@ -420,6 +437,7 @@ const struct attempt proc_attempts[] = {
         { "become", attempt_become },
         { "tty", attempt_tty },
         { "devices", attempt_devices },
+        { "mount-flags", attempt_mount_flags },
         { "mknod", attempt_mknod },
         { "planted-device", attempt_planted_device },
         { "private-shm", attempt_private_shm },

@@ -22,7 +22,7 @@ import uuid
 import pytest
 
 from farhand_client import PATIENCE, RpcError, pid_alive, wait_until
-from sandbox_rig import (ROOT_WRITE, USERS, Tree, at, become, differences, external, glob, read_only, restricted,
+from sandbox_rig import (ROOT_WRITE, USERS, Tree, at, differences, external, glob, narrow, read_only, restricted,
                          rig_of, snapshot, special, unrestricted, workspace_write)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -160,7 +160,7 @@ class Arena:
 
     def env(self, world):
         return {**self.host.env, "BOX_W": world.w, "BOX_O": world.o, "BOX_S": getattr(world, "s", world.o),
-                "BOX_SERVER": str(self.rig.server.pid), "BOX_PORT": str(self.rig.server.port)}
+                "BOX_MOUNTS": os.readlink("/proc/self/ns/mnt"), "BOX_SERVER": str(self.rig.server.pid), "BOX_PORT": str(self.rig.server.port)}
 
     def attack(self, *args, world=None, profile=None, before=None, look=None, program=None, **kw):
         """Makes one attempt and looks at everything afterwards."""
@@ -376,8 +376,13 @@ def test_shared_memory(arena):
     arena.attack("private-shm", arena.host.name)
 
 
-def test_dev_is_read_only(arena):
-    arena.attack("change", "create-below", "/dev", "/", "/dev/pts", world=arena.world())
+def test_mount_flags(arena):
+    arena.attack("mount-flags", "/", "/usr", "/etc", "/dev", "/sys", "/proc/sys", "/root", "/var", "/home", "/tmp")
+
+
+def test_mount_flags_of_a_narrow_view(arena):
+    arena.attack("mount-flags", "/", "/usr", "/etc", "/dev",
+                 profile=narrow(special("project_roots", "write"), at(os.path.dirname(arena.program), "read")))
 
 
 def test_ipc(arena):
@@ -434,7 +439,7 @@ CHANGES = ["open", "open-truncate", "read-truncate", "truncate", "utimensat", "c
 @pytest.mark.parametrize("op", CHANGES)
 def test_read_only_files(arena, op):
     world = arena.world()
-    arena.attack("change", op, *READ_ONLY, world.o + "/o.txt", world.o, "/etc/passwd", "/", world=world)
+    arena.attack("change", op, *READ_ONLY, world.o + "/o.txt", world.o, world=world)
 
 
 @pytest.mark.parametrize("op", CHANGES)
@@ -446,7 +451,7 @@ def test_hidden_files(arena, op):
 @pytest.mark.parametrize("op", ["create-below", "tmpfile-link"])
 def test_new_files_where_nothing_can_be_written(arena, op):
     world = arena.world()
-    arena.attack("change", op, *FOLDERS, world.o, world.s, "/etc", world=world)
+    arena.attack("change", op, *FOLDERS, world.o, world.s, world=world)
 
 
 def test_hidden_files_are_not_read(arena):
