@@ -76,6 +76,14 @@ static bool by_descriptor(const char *path, const char **what)
         return broke;
 }
 
+/* A link of the workspace is the command's own; what it leads to is not. */
+static bool is_link(const char *path)
+{
+        struct stat st;
+
+        return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
 /* change OP PATH…: none of them may be changed. */
 static bool change(const char *op, const char *path, const char **what)
 {
@@ -93,12 +101,13 @@ static bool change(const char *op, const char *path, const char **what)
                 return truncate(path, 0) == 0;
         if (strcmp(op, "utimensat") == 0)
                 return utimensat(AT_FDCWD, path, times, 0) == 0 || utimensat(AT_FDCWD, path, NULL, 0) == 0 ||
-                       utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW) == 0;
+                       (!is_link(path) && utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW) == 0);
         if (strcmp(op, "chmod") == 0)
                 return chmod(path, 0777) == 0 || fchmodat(AT_FDCWD, path, 0755, 0) == 0 ||
                        syscall(SYS_fchmodat2, AT_FDCWD, path, 0755, AT_SYMLINK_NOFOLLOW) == 0;
         if (strcmp(op, "chown") == 0)
-                return chown(path, getuid(), getgid()) == 0 || lchown(path, getuid(), getgid()) == 0;
+                return chown(path, getuid(), getgid()) == 0 ||
+                       (!is_link(path) && lchown(path, getuid(), getgid()) == 0);
         if (strcmp(op, "xattr") == 0)
                 return setxattr(path, "user.farhand", "x", 1, 0) == 0 || removexattr(path, "user.kept") == 0;
         if (strcmp(op, "unlink") == 0)
@@ -120,8 +129,10 @@ static bool change(const char *op, const char *path, const char **what)
         if (strcmp(op, "link-out") == 0) {
                 int fd = open(path, O_RDONLY), at = open(path, O_PATH);
                 char self[64];
+                /* By its name a link would be linked itself. */
+                const char *name = is_link(path) ? "nothing" : path;
                 snprintf(self, sizeof self, "/proc/self/fd/%d", fd >= 0 ? fd : at);
-                return link(path, "scratch/hard") == 0 ||
+                return link(name, "scratch/hard") == 0 ||
                        linkat(fd, "", AT_FDCWD, "scratch/hard", AT_EMPTY_PATH) == 0 ||
                        linkat(at, "", AT_FDCWD, "scratch/hard", AT_EMPTY_PATH) == 0 ||
                        linkat(AT_FDCWD, self, AT_FDCWD, "scratch/hard", AT_SYMLINK_FOLLOW) == 0;

@@ -256,6 +256,10 @@ class Rig:
         assert result["sandboxType"] == "linuxSeccomp"
         return params["processId"]
 
+    def write(self, process_id, data, client=None):
+        """Returns the status."""
+        return (client or self.client).write(process_id, data, write_id=f"w{next(self._names)}")
+
     def finish(self, process_id, timeout=30, client=None):
         client = client or self.client
         client.wait_closed(process_id, timeout)

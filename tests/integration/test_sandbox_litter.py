@@ -213,7 +213,7 @@ def test_overlapping_commands_keep_their_masks(rig):
         for number in range(rounds):
             finish_all(client, rig, start_all(client, rig, place, ENDING, mark))
             for process_id in long_ones:
-                client.write(process_id, b"go\n")
+                rig.write(process_id, b"go\n", client)
                 client.wait_output(process_id, lambda data, n=number: data.count(b"tried\n") == n + 1)
         for process_id in long_ones:
             client.call("process/closeStdin", {"processId": process_id})
@@ -236,7 +236,7 @@ def test_other_servers_in_the_same_tree(rig):
             third.stop(signal.SIGKILL)
         with rig.new_server():
             pass
-        client.write(process_id, b"go\n")
+        rig.write(process_id, b"go\n", client)
         done = rig.finish(process_id, client=client)
         assert done.code == 0 and b"MADE" not in done.out, done
     place.check()
@@ -248,7 +248,7 @@ def test_work_of_one_is_seen_by_the_other(rig):
                       pipeStdin=True)
     rig.client.wait_output(first, b"up\n")
     assert rig.sh("mkdir new && echo made > new/file", place.profile, place.w).ok
-    rig.client.write(first, b"go\n")
+    rig.write(first, b"go\n")
     assert rig.finish(first).out == b"up\nmade\n"
     with open(place.w + "/new/file", encoding="utf-8") as f:
         assert f.read() == "made\nmore\n"
@@ -273,7 +273,7 @@ def test_what_the_host_puts_into_a_stub_stays(rig):
     rig.client.wait_output(process_id, b"up\n")
     place.tree.dir(place.w + "/.codex")
     place.tree.file(place.w + "/.codex/config", "of the host\n")
-    rig.client.write(process_id, b"go\n")
+    rig.write(process_id, b"go\n")
     rig.finish(process_id)
     with open(place.w + "/.codex/config", encoding="utf-8") as f:
         assert f.read() == "of the host\n"

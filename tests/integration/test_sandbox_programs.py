@@ -236,7 +236,7 @@ def test_two_commands_do_not_meet_on_localhost(bench):
     bench.python("import socket\ntry: socket.create_connection(('127.0.0.1', 18018)); print('met')\n"
                  "except ConnectionRefusedError: print('refused')")
     for process_id in starts:
-        bench.rig.client.write(process_id, b"\n")
+        bench.rig.write(process_id, b"\n")
         assert bench.rig.finish(process_id).out == b"up\nalone\n"
 
 
@@ -338,7 +338,7 @@ def test_missing_program_is_the_answer(bench):
 
 def test_stdin(bench):
     process_id = bench.rig.start(["/bin/cat"], bench.profile, bench.w, pipeStdin=True)
-    bench.rig.client.write(process_id, b"through\n")
+    bench.rig.write(process_id, b"through\n")
     bench.rig.client.wait_output(process_id, b"through\n")
     bench.rig.client.call("process/closeStdin", {"processId": process_id})
     assert bench.rig.finish(process_id).code == 0
@@ -378,14 +378,14 @@ class Terminal:
     """bash on a terminal, one command after another."""
 
     def __init__(self, bench):
-        self.client = bench.rig.client
+        self.rig, self.client = bench.rig, bench.rig.client
         self.id = bench.rig.start(["/bin/bash", "--norc", "--noprofile", "-i"], bench.profile, bench.w, tty=True,
                                   env={**bench.env, "PS1": "READY> ", "TERM": "dumb", "HISTFILE": ""})
         self.seen = 0
         self.expect("READY> ")
 
     def send(self, text):
-        assert self.client.write(self.id, text.encode()) == "accepted"
+        assert self.rig.write(self.id, text.encode()) == "accepted"
 
     def expect(self, wanted):
         """Waits for `wanted` after what was expected before; returns all up to its end."""
@@ -485,7 +485,7 @@ def test_keys_and_traps(bench, key, code):
     script = f"trap 'echo trapped; exit {code}' INT QUIT; echo up; while :; do sleep 0.05; done"
     process_id = bench.rig.start(["/bin/bash", "-c", script], bench.profile, bench.w, tty=True)
     bench.rig.client.wait_output(process_id, b"up")
-    bench.rig.client.write(process_id, key.encode())
+    bench.rig.write(process_id, key.encode())
     done = bench.rig.finish(process_id)
     assert b"trapped" in done.out and done.code == code
 
@@ -502,9 +502,9 @@ def test_interrupt_by_request(bench, tty):
 
 def test_end_of_input_on_a_terminal(bench):
     process_id = bench.rig.start(["/bin/cat"], bench.profile, bench.w, tty=True)
-    bench.rig.client.write(process_id, b"line\n")
+    bench.rig.write(process_id, b"line\n")
     bench.rig.client.wait_output(process_id, lambda data: data.count(b"line") == 2)
-    bench.rig.client.write(process_id, b"\x04")
+    bench.rig.write(process_id, b"\x04")
     assert bench.rig.finish(process_id).code == 0
 
 
