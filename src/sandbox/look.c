@@ -19,8 +19,7 @@ struct trail {
         char *path; /* PATH_MAX */
         size_t n;   /* of path; 0 is the root */
         int fd;
-        uint64_t above_dev, above_ino; /* of the directory that `fd` is in, when `fd` was reached by name */
-        struct seen *seen;             /* dev, ino and is_directory are those of `fd` */
+        struct seen *seen; /* dev, ino and is_directory are those of `fd` */
 };
 
 static void trail_up(struct trail *t)
@@ -157,27 +156,17 @@ static int step(struct trail *t, struct slice name, struct slice *rest, bool *re
                 return -errno;
         if (S_ISLNK(st.st_mode))
                 return follow(t, fd, name, rest);
+        if (stub_looks_so(&st)) { /* of another command: nothing that is there */
+                *ret_is_missing = true;
+                return 0;
+        }
         int r = trail_push(t, name);
         if (r < 0)
                 return r;
-        t->above_dev = t->seen->dev;
-        t->above_ino = t->seen->ino;
         note(t, &st);
-        t->seen->is_stub = stub_looks_so(&st);
         fd_close(t->fd);
         t->fd = TAKE_FD(fd);
         return 0;
-}
-
-/* Another command's stub is nothing that is there. */
-static void end_stub(struct trail *t)
-{
-        struct seen *s = t->seen;
-        s->exists = false;
-        s->dev = t->above_dev;
-        s->ino = t->above_ino;
-        trail_up(t);
-        s->base = trail_path(t);
 }
 
 int look_at(struct arena *a, struct slice path, struct seen *ret)
@@ -188,7 +177,6 @@ int look_at(struct arena *a, struct slice path, struct seen *ret)
         struct slice rest = path, name = S("");
         int r = trail_reopen(&t);
         while (r == 0 && !is_missing && rest.p) {
-                ret->is_stub = false;
                 name = slice_split(&rest, '/');
                 r = step(&t, name, &rest, &is_missing);
         }
@@ -197,8 +185,6 @@ int look_at(struct arena *a, struct slice path, struct seen *ret)
         } else if (r == 0) {
                 ret->path = ret->base = trail_path(&t);
                 ret->exists = true;
-                if (ret->is_stub)
-                        end_stub(&t);
         }
         fd_close(t.fd);
         return r;

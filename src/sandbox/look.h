@@ -1,7 +1,7 @@
 /* look: what a path of a rule is on this machine now: links followed and remembered, identity taken.
  *
  * Nothing is kept open. What was seen is compared again, by device and inode, when the sandbox is built; a difference
- * refuses the start.
+ * refuses the start. A stub of another command (sandbox/stub.h) counts as nothing.
  */
 #pragma once
 
@@ -21,7 +21,6 @@ struct seen {
         struct slice path; /* without links; what does not exist is added as it is named */
         struct slice base; /* the deepest part of it that exists: all of it when `exists` */
         bool exists;
-        bool is_stub; /* another command's (sandbox/stub.h); then it does not count as existing */
         bool is_directory;
         uint64_t dev, ino; /* of `base` */
         struct seen_link *links;

@@ -302,6 +302,24 @@ static int check_links(struct maker *m)
         return 0;
 }
 
+/* A root through a link that a command can point elsewhere would let it choose what is granted to the next: it gives
+ * nothing. Other entries are refused (check_links). */
+static void drop_movable_roots(struct maker *m)
+{
+        struct nodes *all = &m->sorted;
+        struct nodes kept = { 0 };
+        for (size_t i = 0; i < all->count; i++) {
+                const struct node *n = &all->list[i];
+                bool is_movable = false;
+                for (size_t k = 0; n->access == ACCESS_WRITE && k < n->seen.link_count; k++)
+                        is_movable =
+                                is_movable || access_at(m, path_parent(n->seen.links[k].at)) == ACCESS_WRITE;
+                if (!is_movable)
+                        nodes_append(m->arena, &kept, n);
+        }
+        *all = kept;
+}
+
 static int pin(struct maker *m, struct slice path)
 {
         struct node n = {
@@ -345,6 +363,7 @@ int plan_make(struct arena *a, const struct rules *rules, bool has_network, cons
         int r = collect_rules(&m);
         if (r == 0) {
                 nodes_join(&m);
+                drop_movable_roots(&m);
                 r = collect_protected(&m);
         }
         if (r == 0)

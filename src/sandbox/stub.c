@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <sys/file.h>
 
-#define STUB_TIME 0x46617268 /* 2007-08-02; even, for file systems that count in twos */
 #define TRIES 100            /* while somebody else is making or removing the same one … */
 #define TRY_WAIT_NS 1000000L /* … for so long each */
 
@@ -18,11 +17,10 @@ struct spot {
 
 bool stub_looks_so(const struct stat *st)
 {
-        if (st->st_mtim.tv_sec != STUB_TIME)
+        /* A mask for new files, or an access list of the directory, may take permissions away, but adds none. */
+        if ((st->st_mode & (S_ISVTX | 0222)) != S_ISVTX)
                 return false;
-        if (S_ISDIR(st->st_mode))
-                return (st->st_mode & 07777) == 0555;
-        return S_ISREG(st->st_mode) && (st->st_mode & 07777) == 0444 && st->st_size == 0;
+        return S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && st->st_size == 0);
 }
 
 /* ---- places ---- */
@@ -73,28 +71,21 @@ static bool is_at(int dir, const char *name, const struct stat *st)
                now.st_dev == st->st_dev && now.st_ino == st->st_ino;
 }
 
-static int mark(int fd, bool is_directory)
-{
-        const struct timespec times[2] = { { .tv_sec = STUB_TIME }, { .tv_sec = STUB_TIME } };
-        int r = (int)sys_call2(SYS_fchmod, fd, is_directory ? 0555 : 0444);
-        return r < 0 ? r : (int)sys_call4(SYS_utimensat, fd, NULL, times, 0);
-}
-
 /* A locked descriptor; -EAGAIN when somebody else is at it. */
 static int try_make(int dir, const char *name, bool is_directory)
 {
-        int made = is_directory ? sys_mkdirat(dir, name, 0555) : sys_touchat(dir, name, 0444);
+        int made = is_directory ? sys_mkdirat(dir, name, S_ISVTX | 0555)
+                                : sys_touchat(dir, name, S_ISVTX | 0444);
         if (made < 0 && made != -EEXIST)
                 return made;
         int fd = sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0)
                 return fd == -ENOENT ? -EAGAIN : fd;
         struct stat st;
-        int r = made == 0 ? mark(fd, is_directory) : 0;
-        if (r == 0)
-                r = sys_fstat(fd, &st);
-        if (r == 0 && !stub_looks_so(&st))
-                r = made == 0 ? -EIO : -EAGAIN; /* another's, not marked yet, or nobody's */
+        int r = sys_fstat(fd, &st);
+        /* Where modes are not kept it cannot be shared. */
+        if (r == 0 && made < 0 && !stub_looks_so(&st))
+                r = -EAGAIN;
         if (r == 0)
                 r = (int)sys_call2(SYS_flock, fd, LOCK_SH | LOCK_NB);
         if (r == 0 && !is_at(dir, name, &st))
@@ -168,23 +159,26 @@ int stubs_make(struct image *i, struct enter_failure *ret)
 
 /* ---- removing ---- */
 
-/* Takes the descriptor. What others still hold is theirs to remove. */
-static void remove_unless_held(int dir, const char *name, int fd)
+/* Takes the descriptor. What others still hold is theirs to remove. `known`: what we made, or NULL. */
+static void remove_unless_held(int dir, const char *name, int fd, const struct image_stub *known)
 {
         struct stat st;
         bool is_held = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK;
-        if (!is_held && sys_fstat(fd, &st) == 0 && stub_looks_so(&st) && is_at(dir, name, &st))
+        bool is_one = sys_fstat(fd, &st) == 0 &&
+                      (stub_looks_so(&st) || (known && st.st_dev == known->dev && st.st_ino == known->ino &&
+                                              (S_ISDIR(st.st_mode) || st.st_size == 0)));
+        if (!is_held && is_one && is_at(dir, name, &st))
                 (void)sys_call3(SYS_unlinkat, dir, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
         sys_close(fd);
 }
 
-static void spot_sweep(const struct spot *p, int fd)
+static void spot_sweep(const struct spot *p, int fd, const struct image_stub *known)
 {
         int dir = spot_open(p);
         if (dir >= 0 && fd < 0)
                 fd = sys_openat(dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         if (dir >= 0 && fd >= 0)
-                remove_unless_held(dir, p->name, fd);
+                remove_unless_held(dir, p->name, fd, known);
         else if (fd >= 0)
                 sys_close(fd);
         if (dir >= 0)
@@ -199,7 +193,7 @@ void stubs_remove(const struct image *i, bool has_fds)
                 if (stub->fd < 0)
                         continue;
                 if (spot_of(image_at(i, stub->path), &p) == 0)
-                        spot_sweep(&p, has_fds ? stub->fd : -1);
+                        spot_sweep(&p, has_fds ? stub->fd : -1, stub);
                 stub->fd = -1;
         }
 }
@@ -208,5 +202,5 @@ void stub_sweep(const char *path)
 {
         struct spot p;
         if (spot_of(path, &p) == 0)
-                spot_sweep(&p, -1);
+                spot_sweep(&p, -1, NULL);
 }

@@ -5,8 +5,8 @@
  * holds a shared lock on it (flock), and who ends tries for the exclusive one, so that exactly the last removes it. That
  * works between servers, too, and the kernel lets go of the locks of the dead.
  *
- * A stub tells itself from what a user made: no write permission, and a time of change that nobody has. What has come to
- * be written to, filled or replaced is no stub any more and stays. Raw system calls only: for keepers.
+ * A stub tells itself from what a user made from its first moment: nobody may write it, and it is sticky, which nobody's
+ * is. What has come to be written to, filled or replaced is no stub any more and stays. Raw system calls only: for keepers.
  */
 #pragma once
 
