@@ -148,6 +148,12 @@ static enum verdict attempt_every_family(char **args)
                                 return say(BROKE, "family %d, type %d", family, types[i]);
                 }
         }
+        return say(HELD, "%s", strerrorname_np(errno));
+}
+
+static enum verdict attempt_raw(char **args)
+{
+        (void)args;
         if (socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) >= 0 || socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6) >= 0)
                 return say(BROKE, "a raw socket");
         return say(HELD, "%s", strerrorname_np(errno));
@@ -188,6 +194,7 @@ const struct attempt net_attempts[] = {
         { "far", attempt_far },
         { "family", attempt_family },
         { "every-family", attempt_every_family },
+        { "raw", attempt_raw },
         { "netlink-audit", attempt_netlink },
         { NULL, NULL },
 };

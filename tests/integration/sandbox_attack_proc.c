@@ -167,11 +167,15 @@ static enum verdict attempt_write_exe(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* Who is there: init, this program and whoever started it, and nobody with a word of the outside. */
+/* Who is there: init, this program and whoever started it, and nobody with a word of the outside. The word comes in two
+ * pieces, so that it does not stand in this program's own arguments. */
 static enum verdict attempt_see_processes(char **args)
 {
         static const char *const files[] = { "environ", "cmdline" };
+        char word[128];
         int count = 0;
+
+        snprintf(word, sizeof word, "%s%s", args[0], args[1]);
         DIR *d = opendir("/proc");
 
         for (struct dirent *e; d && (e = readdir(d));) {
@@ -185,7 +189,7 @@ static enum verdict attempt_see_processes(char **args)
                         ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
                         if (fd >= 0)
                                 close(fd);
-                        if (n > 0 && memmem(text, (size_t)n, args[0], strlen(args[0])))
+                        if (n > 0 && memmem(text, (size_t)n, word, strlen(word)))
                                 return say(BROKE, "%s tells of the outside", path);
                 }
         }
@@ -252,6 +256,7 @@ static enum verdict attempt_rights(char **args)
 {
         char line[512], value[64];
         int right = 0;
+        const bool is_unfiltered = args[0] && args[1];
         FILE *f = fopen(args[0] ? args[0] : "/proc/self/status", "re");
 
         if (!f)
@@ -266,7 +271,8 @@ static enum verdict attempt_rights(char **args)
                 }
                 if (sscanf(line, "NoNewPrivs: %60s", value) == 1 ||
                     sscanf(line, "Seccomp: %60s", value) == 1) {
-                        if (strcmp(value, line[0] == 'N' ? "1" : "2") != 0)
+                        const bool is_seccomp = line[0] == 'S';
+                        if (strcmp(value, is_seccomp ? "2" : "1") != 0 && !(is_seccomp && is_unfiltered))
                                 return say(BROKE, "%s", line);
                         right++;
                 }

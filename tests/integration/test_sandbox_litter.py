@@ -254,6 +254,14 @@ def test_work_of_one_is_seen_by_the_other(rig):
         assert f.read() == "made\nmore\n"
 
 
+def test_stubs_are_gone_when_the_end_is_told(rig):
+    """Who looks at the tree after the command sees what it left, and nothing else."""
+    place = Place(rig)
+    for _ in range(20):
+        assert rig.sh("exit 0", place.profile, place.w).ok
+        assert place.look() == place.before, differences(place.before, place.look())
+
+
 # What is not a stub
 
 

@@ -291,7 +291,7 @@ def test_ps_shows_its_own(bench):
 def test_temporary_files(bench):
     done = bench.sh("f=$(mktemp) && echo x > $f && cat $f && echo $f && rm $f")
     assert done.out.decode().split()[1].startswith(bench.env["TMPDIR"])
-    assert os.listdir(bench.env["TMPDIR"]) == []
+    wait_until(lambda: os.listdir(bench.env["TMPDIR"]) == [], what="the directory as it was")
 
 
 def test_temporary_files_in_tmp(bench):
@@ -439,6 +439,7 @@ def test_jobs(terminal):
     assert "Running" in terminal.run("jobs")
     terminal.send("fg\n")
     terminal.expect("sleep 600\r\n")
+    wait_until(lambda: foreground(terminal) == "sleep", what="sleep in the foreground")
     terminal.send("\x1a")
     assert "Stopped" in terminal.expect("READY> ")
     assert "Stopped" in terminal.run("jobs")
@@ -528,7 +529,7 @@ def test_read_only_is_enough_to_look_around(bench):
     done = bench.rig.sh("grep -r found . && find . -name a.txt && python3 -c 'print(1)' && ls / >/dev/null && echo x > y",
                         read_only(), bench.w)
     assert done.code != 0 and b"found" in done.out and b"1\n" in done.out
-    assert os.listdir(bench.w) == ["a.txt"]
+    wait_until(lambda: os.listdir(bench.w) == ["a.txt"], what="the directory as it was")
 
 
 def test_workspace_root_other_than_the_directory(bench):
@@ -544,4 +545,4 @@ def test_names_with_spaces_and_bytes(bench):
     assert "%20" in uri(odd)
     done = bench.rig.sh("pwd; echo x > 'new file'", workspace_write(), odd)
     assert done.ok and done.out.decode().strip() == odd
-    assert os.listdir(odd) == ["new file"]
+    wait_until(lambda: os.listdir(odd) == ["new file"], what="nothing but the file")
