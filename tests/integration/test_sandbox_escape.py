@@ -677,6 +677,27 @@ def test_mask_that_the_host_replaces(arena, path):
     assert not os.path.exists(world.w + "/.git/n")
 
 
+@pytest.mark.parametrize("how", ["rename over it", "unlink and create"])
+@pytest.mark.parametrize("path", ["p/hidden.txt", "q/x/k.env"])
+def test_masked_file_that_the_host_replaces(arena, path, how):
+    """As every editor saves."""
+    world = arena.world()
+    new = "new-" + SECRET
+    target = os.path.join(world.w, path)
+
+    def act():
+        if how == "rename over it":
+            os.replace(world.file(world.s + "/new", new), target)
+        else:
+            os.unlink(target)
+            world.file(target, new)
+
+    done = ask(arena, world, world.profile(), f"cat {path}; echo x > {path}", act)
+    assert new.encode() not in done.out, done
+    with open(target, encoding="utf-8") as f:
+        assert f.read() == new, done
+
+
 def test_protected_directory_that_the_host_makes_meanwhile(arena):
     tree = bare(arena)
 
