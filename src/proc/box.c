@@ -14,7 +14,7 @@
 
 #define COMMAND_STACK_BYTES (32 * 1024)
 
-enum { BOX_OVER = 1, BOX_EXITED };
+enum { BOX_OVER = 1, BOX_EXITED, BOX_OTHERS };
 
 /* From the init. */
 struct box_message {
@@ -84,16 +84,21 @@ static NORETURN void init_reap(int socket, pid_t command)
                         continue;
                 if (r < 0)
                         sys_exit(0);
-                if (info.si_pid == command) {
+                bool is_command = info.si_pid == command;
+                if (is_command) {
                         char known;
                         m.status = status_of(&info);
                         init_send(socket, &m);
                         while (sys_read(socket, &known, 1) == -EINTR)
                                 continue;
-                        sys_close(socket);
                         command = 0;
                 }
                 (void)sys_wait4(info.si_pid, NULL, __WALL, NULL);
+                /* Who was left behind lives on. Otherwise our own end says all. */
+                if (is_command && sys_kill(-1, 0) != -ESRCH) {
+                        m.kind = BOX_OTHERS;
+                        init_send(socket, &m);
+                }
         }
 }
 
@@ -135,7 +140,7 @@ static void init_run(void *arg)
                                       command_entry, &child);
         if (command < 0)
                 init_fail_at(k, SPAWN_STEP_FORK, command);
-        if (enter_harden(&why) < 0)
+        if (enter_harden(image, &why) < 0)
                 init_fail(k, &why);
         if (init_close_all_but(start->socket) < 0)
                 init_fail_at(k, SPAWN_STEP_STDIO, -EMFILE);
@@ -268,21 +273,27 @@ pid_t box_start(struct keeper *k, struct box *ret)
         return box_run(k, &start, ends, ret);
 }
 
-bool box_hear(struct box *b, struct box_exit *ret)
+bool box_hear(struct box *b)
 {
-        struct box_message m;
-        if (b->socket < 0)
-                return false;
-        long n = sys6(SYS_recvfrom, b->socket, SYS_ARG(&m), sizeof(m), MSG_DONTWAIT, 0, 0);
-        if (n == -EAGAIN || n == -EINTR)
-                return false;
-        if (n == sizeof(m) && m.kind == BOX_EXITED) {
-                *ret = (struct box_exit){ .status = m.status, .usage = m.usage };
-                return true;
+        for (;;) {
+                struct box_message m;
+                if (b->socket < 0)
+                        return false;
+                long n = sys6(SYS_recvfrom, b->socket, SYS_ARG(&m), sizeof(m), MSG_DONTWAIT, 0, 0);
+                if (n == -EINTR)
+                        continue;
+                if (n == -EAGAIN)
+                        return false;
+                if (n != sizeof(m)) {
+                        sys_close(b->socket);
+                        b->socket = -1;
+                } else if (m.kind == BOX_EXITED) {
+                        b->has_exit = true;
+                        b->status = m.status;
+                        b->usage = m.usage;
+                        (void)sys_write(b->socket, "", 1); /* known: its number may be used again */
+                } else if (m.kind == BOX_OTHERS) {
+                        return true;
+                }
         }
-        if (n <= 0) {
-                sys_close(b->socket);
-                b->socket = -1;
-        }
-        return false;
 }

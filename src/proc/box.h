@@ -16,12 +16,9 @@
 #include <sys/resource.h>
 
 struct box {
-        pid_t init; /* 0: none, or reaped */
-        int socket; /* from the init; -1 */
-};
-
-/* How it ended, as wait4 would have told. */
-struct box_exit {
+        pid_t init;    /* 0: none, or reaped */
+        int socket;    /* from the init; -1 */
+        bool has_exit; /* the command's end is known, as wait4 would have told it */
         int status;
         struct rusage usage;
 };
@@ -29,6 +26,6 @@ struct box_exit {
 /* Makes the stubs and the processes; sleeps until execve is over. The command's pid as the keeper sees it, or -errno or 0
  * with failed_step set. */
 NODISCARD pid_t box_start(struct keeper *k, struct box *ret);
-/* True when the command's exit has been reported; the init may forget it now. Never sleeps. KEEPER_HEAR comes when there is
- * something to hear. */
-NODISCARD bool box_hear(struct box *b, struct box_exit *ret);
+/* Never sleeps. KEEPER_HEAR comes when there is something to hear. True when the command has exited and others of its tree
+ * live on; when nobody does, the init ends. */
+NODISCARD bool box_hear(struct box *b);

@@ -31,6 +31,7 @@ struct keeping {
         pid_t self;
         pid_t root; /* 0 when reaped */
         struct box box;
+        bool is_exit_due; /* of a command in a sandbox: it has exited, and is reported soon */
         bool is_killing;
 };
 
@@ -189,26 +190,32 @@ static void signals_take(struct keeping *s)
         }
 }
 
-/* The init has reported the command's exit, or has died without doing so. */
+/* The command's exit is told when it is known who is left: when nobody is, stubs go first, so that who hears of the exit
+ * finds the directory as it was. */
 static void hear(struct keeping *s)
 {
-        struct box_exit how;
-        if (!s->root || !box_hear(&s->box, &how))
-                return;
-        s->root = 0;
-        (void)sys_write(s->box.socket, "", 1); /* known: it may be reaped */
-        report_exit(s, how.status, &how.usage);
+        bool has_others = box_hear(&s->box);
+        if (s->box.has_exit && s->root) {
+                s->is_exit_due = true;
+                s->root = 0;
+        }
+        if (has_others && s->is_exit_due) {
+                s->is_exit_due = false;
+                report_exit(s, s->box.status, &s->box.usage);
+        }
 }
 
-/* Somebody killed the init, and the kernel the command with it. */
 static void init_gone(struct keeping *s, int status, const struct rusage *usage)
 {
         hear(s);
         s->box.init = 0;
-        if (s->root) {
-                s->root = 0;
+        stubs_remove(s->k->order.image, true);
+        if (s->is_exit_due)
+                report_exit(s, s->box.status, &s->box.usage);
+        else if (s->root) /* somebody killed the init, and the kernel the command with it */
                 report_exit(s, WIFSIGNALED(status) ? status : SIGKILL, usage);
-        }
+        s->is_exit_due = false;
+        s->root = 0;
 }
 
 /* Reaps who can be reaped. False when no child is left; then *ret_any does not matter. */

@@ -107,8 +107,6 @@ NODISCARD int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes
                          struct err *err);
 /* Call on SIGCHLD: reaps, and ends whatever the server adopted when a spawner and a keeper were killed. */
 void procs_reap(struct procs *ps);
-/* Hears what keepers have said until now: afterwards nothing that they reported before is unknown. */
-void procs_settle(struct procs *ps);
 void procs_release(struct procs *ps); /* ends everything that runs; frees no process */
 
 struct process_request {

@@ -16,7 +16,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define SETTLE_TURNS 1024 /* of 64 reports each: more than can be under way */
 #define STARTS_END_MS 100 /* a keeper in the middle of a start normally needs a few */
 #define REPORTS_WAIT_MS 1 /* one turn, in which what is there is read */
 
@@ -207,16 +206,6 @@ static void on_ready(void *arg, UNUSED unsigned events)
         /* It may be lost, and freed, by now; the current one may have to wait for room. */
         if (ps->line)
                 sent(ps->line);
-}
-
-void procs_settle(struct procs *ps)
-{
-        for (int i = 0; i < SETTLE_TURNS && ps->spawner; i++) {
-                struct pollfd p = { .fd = spawn_fd(ps->spawner), .events = POLLIN };
-                if (poll(&p, 1, 0) <= 0)
-                        return;
-                on_ready(ps->line, WATCH_READ);
-        }
 }
 
 static int try_start_spawner(struct procs *ps, struct err *err)

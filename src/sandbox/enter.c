@@ -126,7 +126,34 @@ static int drop_capabilities(void)
         return (int)sys_call2(SYS_capset, &head, none);
 }
 
-int enter_harden(struct enter_failure *ret)
+/* Whoever keeps the machine's users keeps its privileges: only the network is taken away. */
+static int drop_network_capabilities(void)
+{
+        static const unsigned long network[] = { CAP_NET_ADMIN, CAP_NET_RAW };
+        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct all[2];
+        int r = (int)sys_call2(SYS_capget, &head, all);
+        for (size_t n = 0; r == 0 && n < ARRAY_LEN(network); n++) {
+                uint32_t bit = 1u << network[n];
+                r = sys_prctl(PR_CAPBSET_DROP, network[n]);
+                all[0].effective &= ~bit;
+                all[0].permitted &= ~bit;
+                all[0].inheritable &= ~bit;
+        }
+        return r < 0 ? r : (int)sys_call2(SYS_capset, &head, all);
+}
+
+static int filter_set(const struct image *i, struct enter_failure *ret)
+{
+        const struct sock_fprog program = {
+                .len = (unsigned short)i->filter_count,
+                .filter = (struct sock_filter *)(uintptr_t)image_at(i, i->filter),
+        };
+        long r = sys_call3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+        return r < 0 ? fail(ret, ENTER_SECCOMP, r) : 0;
+}
+
+int enter_harden(const struct image *i, struct enter_failure *ret)
 {
         long r = drop_capabilities();
         if (r == 0)
@@ -134,23 +161,17 @@ int enter_harden(struct enter_failure *ret)
         /* Its memory is a copy of the spawner's, where orders of other commands may lie. */
         if (r == 0)
                 r = sys_prctl(PR_SET_DUMPABLE, 0);
-        return r < 0 ? fail(ret, ENTER_CAPABILITIES, r) : 0;
+        return r < 0 ? fail(ret, ENTER_CAPABILITIES, r) : filter_set(i, ret);
 }
 
 int enter_confine(const struct image *i, int ruleset, struct enter_failure *ret)
 {
-        /* Whoever keeps the machine's users keeps its privileges: only the network is taken away. */
-        long r = i->needs_user ? drop_capabilities() : 0;
+        long r = i->needs_user ? drop_capabilities() : drop_network_capabilities();
         if (r == 0)
                 r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
         if (r < 0)
                 return fail(ret, ENTER_CAPABILITIES, r);
         if (ruleset >= 0 && (r = sys_call2(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)) < 0)
                 return fail(ret, ENTER_LANDLOCK, r);
-        const struct sock_fprog program = {
-                .len = (unsigned short)i->filter_count,
-                .filter = (struct sock_filter *)(uintptr_t)image_at(i, i->filter),
-        };
-        r = sys_call3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-        return r < 0 ? fail(ret, ENTER_SECCOMP, r) : 0;
+        return filter_set(i, ret);
 }

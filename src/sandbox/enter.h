@@ -42,8 +42,8 @@ NODISCARD int enter_network(struct enter_failure *ret);
 NODISCARD int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret);
 /* No capability, no new privileges, Landlock and the filter. */
 NODISCARD int enter_confine(const struct image *i, int ruleset, struct enter_failure *ret);
-/* The init's part of it: no capability, and nobody looks into its memory. */
-NODISCARD int enter_harden(struct enter_failure *ret);
+/* The same for the init, which stays; and nobody looks into its memory. */
+NODISCARD int enter_harden(const struct image *i, struct enter_failure *ret);
 
 /* "mount", "proc", …: for error.data; a literal. */
 NODISCARD const char *enter_step_name(uint32_t step);

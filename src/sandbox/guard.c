@@ -18,7 +18,6 @@
 
 #define EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
 #define READ_BYTES (64 * 1024)
-#define READS_PER_TURN 16
 
 /* A watched directory, and the names in it that matter. */
 struct watched {
@@ -31,6 +30,7 @@ struct guarded_name {
         struct list in_hold;      /* guard_hold::names */
         struct guard_hold *hold;
         struct watched *directory;
+        bool is_stub;
         size_t n;
         char name[];
 };
@@ -39,6 +39,7 @@ struct guard_hold {
         struct list names;  /* guarded_name::in_hold */
         struct list broken; /* while guard_read works */
         void *owner;
+        bool is_stub_only; /* what broke it */
 };
 
 struct guard {
@@ -138,7 +139,8 @@ static int watch_add(struct guard *g, const char *path)
         return r;
 }
 
-static int name_add(struct guard *g, struct guard_hold *h, struct slice directory, struct slice name)
+static int name_add(struct guard *g, struct guard_hold *h, struct slice directory, struct slice name,
+                    bool is_stub)
 {
         char path[PATH_MAX];
         if (directory.n >= sizeof(path))
@@ -154,6 +156,7 @@ static int name_add(struct guard *g, struct guard_hold *h, struct slice director
         n->hold = h;
         n->directory = directory_get(g, wd);
         n->n = name.n;
+        n->is_stub = is_stub;
         memcpy(n->name, name.p, name.n);
         list_append(&n->directory->names, &n->in_directory);
         list_append(&h->names, &n->in_hold);
@@ -162,7 +165,8 @@ static int name_add(struct guard *g, struct guard_hold *h, struct slice director
 }
 
 /* Every name on the way from the root to `path`, but for those that the path before had as well. */
-static int path_add(struct guard *g, struct guard_hold *h, struct slice path, struct slice before)
+static int path_add(struct guard *g, struct guard_hold *h, struct slice path, struct slice before,
+                    bool is_stub)
 {
         size_t from = 1;
         for (size_t n = 1; n <= path.n; n++) {
@@ -170,13 +174,22 @@ static int path_add(struct guard *g, struct guard_hold *h, struct slice path, st
                         continue;
                 struct slice above = from == 1 ? S("/") : slice_from(path.p, from - 1);
                 struct slice so_far = slice_from(path.p, n), name = slice_from(path.p + from, n - from);
-                int r = path_is_within(before, so_far) ? 0 : name_add(g, h, above, name);
+                int r = path_is_within(before, so_far) ? 0
+                                                       : name_add(g, h, above, name, is_stub && n == path.n);
                 /* A directory that we cannot read cannot be watched; nor can the command name anything in it. */
                 if (r < 0 && r != -EACCES)
                         return r;
                 from = n + 1;
         }
         return 0;
+}
+
+static bool is_stub(const struct plan *plan, size_t op)
+{
+        for (size_t i = 0; i < plan->stub_count; i++)
+                if (plan->stubs[i].op == op)
+                        return true;
+        return false;
 }
 
 int guard_hold(struct guard *g, const struct plan *plan, struct guard_hold **ret, struct err *err)
@@ -191,7 +204,7 @@ int guard_hold(struct guard *g, const struct plan *plan, struct guard_hold **ret
         for (size_t i = 0; r == 0 && i < plan->op_count; i++) {
                 if (!plan->ops[i].is_guarded)
                         continue;
-                r = path_add(g, h, plan->ops[i].path, before);
+                r = path_add(g, h, plan->ops[i].path, before, is_stub(plan, i));
                 before = plan->ops[i].path;
         }
         pthread_mutex_unlock(&g->lock);
@@ -252,8 +265,11 @@ bool guard_is_intact(const struct image *i)
 
 static void name_hit(struct guarded_name *n, struct list *broken)
 {
-        if (!list_is_linked(&n->hold->broken))
+        if (!list_is_linked(&n->hold->broken)) {
+                n->hold->is_stub_only = true;
                 list_append(broken, &n->hold->broken);
+        }
+        n->hold->is_stub_only = n->hold->is_stub_only && n->is_stub;
 }
 
 /* Something was lost: nobody knows what, so everybody is suspect. */
@@ -294,12 +310,12 @@ static bool events_read(struct guard *g, struct list *broken)
         return n > 0;
 }
 
-void guard_read(struct guard *g, void (*broken)(void *owner))
+void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub))
 {
         struct list hit;
         list_init(&hit);
         pthread_mutex_lock(&g->lock);
-        for (int i = 0; i < READS_PER_TURN && events_read(g, &hit); i++)
+        while (events_read(g, &hit))
                 continue;
         for (;;) {
                 struct guard_hold *h = list_first(&hit, struct guard_hold, broken);
@@ -307,9 +323,10 @@ void guard_read(struct guard *g, void (*broken)(void *owner))
                         break;
                 list_remove(&h->broken);
                 void *owner = h->owner;
+                bool is_stub_only = h->is_stub_only;
                 pthread_mutex_unlock(&g->lock); /* it may let go of this one, or of others */
                 if (owner)
-                        broken(owner);
+                        broken(owner, is_stub_only);
                 pthread_mutex_lock(&g->lock);
         }
         pthread_mutex_unlock(&g->lock);

@@ -33,6 +33,6 @@ void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner);
 struct image;
 NODISCARD bool guard_is_intact(const struct image *i);
 
-/* Works off what has happened (bounded): `broken` is called for every hold whose masks may be gone, with its owner, or not
- * at all for one without. */
-void guard_read(struct guard *g, void (*broken)(void *owner));
+/* Works off what has happened: `broken` is called for every hold whose masks may be gone, with its owner, or not at all for
+ * one without. `is_stub`: only stubs are concerned, which keepers make and remove, too. May be called from inside. */
+void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub));

@@ -331,13 +331,13 @@ static int pin(struct maker *m, struct slice path)
         return r < 0 ? cannot_look(m, path, r) : node_add(m, &n);
 }
 
-/* Every directory between a writable root and something narrower in it. */
+/* Every directory between a writable root and something in it that is named: narrower, or a root of its own. */
 static int collect_pins(struct maker *m)
 {
         struct slice last = S("");
         for (size_t i = 0; i < m->sorted.count; i++) {
                 const struct node *n = &m->sorted.list[i];
-                if (n->access == ACCESS_WRITE || n->path.n == 1)
+                if (n->path.n == 1)
                         continue;
                 struct slice at = n->seen.exists || n->is_private ? path_parent(n->path) : n->seen.base;
                 if (slice_eq(at, last))

@@ -181,6 +181,8 @@ static int emit_node(struct maker *m, const struct node *n)
         if (n->access == ACCESS_DENY)
                 return around != ACCESS_DENY || (outer && outer->is_private) ? hide(m, n) : 0;
         int r = place_links(m, n);
+        if (r == 0 && n->access == ACCESS_WRITE && around == ACCESS_WRITE)
+                return bind(m, n, PLAN_PIN); /* a root of its own: what protects its names stays with it */
         if (r < 0 || n->access == around)
                 return r;
         return bind(m, n, n->access == ACCESS_WRITE ? PLAN_WRITE : PLAN_READ);

@@ -185,8 +185,9 @@ static void spot_sweep(const struct spot *p, int fd, const struct image_stub *kn
                 sys_close(dir);
 }
 
-void stubs_remove(const struct image *i, bool has_fds)
+void stubs_remove(struct image *i, bool has_fds)
 {
+        __atomic_store_n(&i->is_over, 1, __ATOMIC_SEQ_CST); /* who guards them knows that it is us */
         for (uint32_t n = 0; n < i->stub_count; n++) {
                 struct image_stub *stub = &stubs_of(i)[n];
                 struct spot p;

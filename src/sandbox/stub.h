@@ -15,7 +15,7 @@
 /* All stubs of the image, opened and locked. 0, or -errno with *ret; then none is left. */
 NODISCARD int stubs_make(struct image *i, struct enter_failure *ret);
 /* `has_fds`: the caller is who made them. */
-void stubs_remove(const struct image *i, bool has_fds);
+void stubs_remove(struct image *i, bool has_fds);
 
 /* Is this one, by its looks? For plans, which treat one as if it were missing, and for the sweep of what a crash left. */
 struct stat;

@@ -13,10 +13,8 @@
 
 #include <errno.h>
 
-static void check(struct task *t)
+static void end(struct task *t)
 {
-        if (guard_is_intact(t->box.image))
-                return;
         if (process_has_exited(t->process)) {
                 process_kill_rest(t->process);
                 return;
@@ -26,28 +24,35 @@ static void check(struct task *t)
         task_end_now(t, END_SANDBOX);
 }
 
-/* Its keeper removes stubs when the tree has gone, which looks like a break; but it has reported the end before that, so
- * whatever it said is heard first. Until it has started its masks may not be there yet, nor what they will lie on. */
-static void on_suspect(void *owner)
+/* A stub may be another command's when it goes, until ours has a lock on it; and ours, when the tree is gone. */
+static void on_broken(void *owner, bool is_stub)
 {
         struct task *t = owner;
-        procs_settle(t->process->procs);
-        if (t->process->state == PROC_STARTING)
-                t->box.is_suspect = true;
-        else if (t->box.image && !t->process->is_gone)
-                check(t);
+        struct box_made *box = &t->box;
+        if (!box->image || __atomic_load_n(&box->image->is_over, __ATOMIC_SEQ_CST))
+                return;
+        if (is_stub && !box->has_started)
+                box->is_suspect = true;
+        else
+                end(t);
 }
 
+/* What happened until now is told first: after that every event is about what the command has. */
 void boxes_on_started(struct task *t)
 {
-        if (t->box.is_suspect)
-                check(t);
+        struct boxes *b = &t->session->server->boxes;
+        if (!t->box.hold)
+                return;
+        guard_read(b->guard, on_broken);
+        t->box.has_started = true;
+        if (t->box.is_suspect && !guard_is_intact(t->box.image))
+                end(t);
 }
 
 static void on_guard(void *arg, UNUSED unsigned events)
 {
         struct boxes *b = arg;
-        guard_read(b->guard, on_suspect);
+        guard_read(b->guard, on_broken);
 }
 
 void boxes_init(struct boxes *b, struct server *server)

@@ -30,7 +30,8 @@ struct box_made {
         struct image *image; /* the same, mapped */
         struct guard_hold *hold;
         struct stub_entries stubs;
-        bool is_suspect; /* something happened while it started */
+        bool has_started;
+        bool is_suspect; /* a stub came or went while it started */
 };
 #define BOX_NONE ((struct box_made){ .image_fd = -1 })
 

@@ -321,6 +321,13 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 prepare_explain(t->box.image_fd, step, os_errno, t->process->failed_op, &err);
                 err.rpc = RPC_INVALID_PARAMS;
         }
+        if (t->cause == END_SANDBOX) {
+                err_set(&err, RPC_INTERNAL, -ESTALE,
+                        "the sandbox was broken from outside while it was built");
+                err.step = "guard";
+                err.os_errno = ESTALE;
+                err.remedy = "something renamed or removed what the profile protects: start it again";
+        }
         if (step && (strcmp(step, "spawner") == 0 || strcmp(step, "keeper") == 0))
                 err.remedy =
                         "a helper process of the server was killed; what had begun is ended: start it again";
