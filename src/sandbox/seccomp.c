@@ -22,6 +22,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define SECCOMP_API_KILL_PROCESS 3 /* the level of the library that knows SCMP_ACT_KILL_PROCESS: Linux 4.14 */
+
 /* Newer than the library; the number is the same on every machine. */
 #define NR_OPEN_TREE_ATTR 467
 
@@ -227,26 +229,32 @@ static int export(scmp_filter_ctx ctx, struct seccomp_filter *ret)
         return 0;
 }
 
+static int compile(scmp_filter_ctx ctx, bool has_network, struct seccomp_filter *ret)
+{
+        struct builder b = { .ctx = ctx };
+        b.r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+        if (b.r == 0)
+                b.r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
+        add_rules(&b, has_network);
+        return b.r < 0 ? b.r : export(ctx, ret);
+}
+
 int seccomp_compile(bool has_network, struct seccomp_filter *ret, struct err *err)
 {
-        struct builder b = { .ctx = seccomp_init(SCMP_ACT_ALLOW) };
-        if (!b.ctx) {
-                b.r = -ENOMEM;
-        } else {
-                b.r = seccomp_attr_set(b.ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-                if (b.r == 0)
-                        b.r = seccomp_attr_set(b.ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
-                add_rules(&b, has_network);
-                if (b.r == 0)
-                        b.r = export(b.ctx, ret);
-                seccomp_release(b.ctx);
+        /* Or the library asks the running kernel which actions it has. All that we run on have these; one that has not
+         * refuses the filter, and with it the command. */
+        int r = seccomp_api_set(SECCOMP_API_KILL_PROCESS);
+        if (r == 0) {
+                scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+                r = ctx ? compile(ctx, has_network, ret) : -ENOMEM;
+                seccomp_release(ctx);
         }
-        if (b.r < 0) {
-                err_set(err, 0, b.r, "the filter of system calls cannot be compiled: %s", errno_text(b.r));
+        if (r < 0) {
+                err_set(err, 0, r, "the filter of system calls cannot be compiled: %s", errno_text(r));
                 err->step = "seccomp";
-                err->os_errno = -b.r;
+                err->os_errno = -r;
         }
-        return b.r;
+        return r;
 }
 
 void seccomp_filter_release(struct seccomp_filter *f)
