@@ -5,6 +5,8 @@
  */
 #include "proto/sandbox.h"
 
+#include "proto/legacy.h"
+
 #include <errno.h>
 
 enum override { OVERRIDE_NONE, OVERRIDE_RESTRICTED, OVERRIDE_BYPASS };
@@ -26,21 +28,32 @@ static int refuse(struct err *err)
 
 /* --- decoding ----------------------------------------------------------------------------------------------------- */
 
-/* Members that older clients sent in place of `permissions`: each of them wants something enforced. */
-static bool has_old_member(struct decoder *d)
+/* Members of older clients that wanted something enforced and cannot be mapped. */
+static bool has_lost_member(struct decoder *d)
 {
-        static const char *const names[] = {
-                "sandboxPolicy",
-                "sandboxPolicyCwd",
-                "fileSystemSandboxPolicy",
-                "additionalPermissions",
-        };
+        return decode_peek(d, "fileSystemSandboxPolicy") || decode_peek(d, "additionalPermissions") ||
+               (decode_peek(d, "sandboxPolicyCwd") && !decode_peek(d, "sandboxPolicy")) ||
+               (decode_peek(d, "sandboxPolicy") && decode_peek(d, "permissions"));
+}
 
-        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-                if (decode_peek(d, names[i]))
-                        return true;
+/* What clients sent in place of `permissions` and `cwd` once. Protected names are the plan's: it knows which exist. */
+static void decode_policy(struct decoder *d, const struct json *value, struct sandbox_context *c)
+{
+        struct sandbox_policy policy;
+        const struct json *v = decode_peek(d, "sandboxPolicyCwd");
+
+        if (v)
+                decode_path_value(d, v, "sandbox cwd URI", &c->cwd);
+        if (d->has_failed)
+                return;
+        if (sandbox_policy_decode(d->arena, d->doc, value, &policy, d->err) < 0) {
+                d->has_failed = true;
+                return;
         }
-        return false;
+        struct place place = { .cwd = c->cwd, .roots = &c->cwd, .root_count = c->cwd.p != NULL };
+        struct policy_host host = { .place = &place };
+        sandbox_policy_to_profile(d->arena, &policy, &host, &c->profile);
+        c->has_windows_level = true; /* nobody asked them for it */
 }
 
 static void decode_one_of(struct decoder *d, const char *key, const char *const *names, size_t count,
@@ -94,8 +107,9 @@ static void decode_knobs(struct decoder *d, struct sandbox_context *c)
                 decode_path_value(d, v, "sandbox home URI", &ignored);
         if (decode_peek(d, "temporaryDirectories") && (v = decode_array(d, "temporaryDirectories")))
                 decode_paths(d, v, "sandbox temporary directory URI", NULL);
-        c->has_windows_level = json_get(d->doc, d->object, S("windowsSandboxLevel")) != NULL;
-        if (c->has_windows_level)
+        bool has_level = json_get(d->doc, d->object, S("windowsSandboxLevel")) != NULL;
+        c->has_windows_level = c->has_windows_level || has_level;
+        if (has_level)
                 decode_variant(d, "windowsSandboxLevel", levels, ARRAY_LEN(levels), &ignored_index);
         if (decode_peek(d, "windowsSandboxPrivateDesktop"))
                 decode_bool(d, "windowsSandboxPrivateDesktop", &ignored_bool);
@@ -112,9 +126,12 @@ int sandbox_context_decode(struct arena *a, const struct json_doc *doc, const st
         struct decoder d;
 
         decode_begin(&d, a, doc, value, "WireFileSystemSandboxContext", err);
-        if (has_old_member(&d))
+        if (has_lost_member(&d))
                 return refuse(err);
-        if ((v = decode_required(&d, "permissions")))
+        bool is_old = (v = decode_peek(&d, "sandboxPolicy")) != NULL;
+        if (is_old)
+                decode_policy(&d, v, &c);
+        else if ((v = decode_required(&d, "permissions")))
                 profile_decode_wire(&d, v,
                                     use == SANDBOX_FOR_FILES ? PROFILE_FORM_WIRE_FILES : PROFILE_FORM_WIRE,
                                     &c.profile);

@@ -96,10 +96,12 @@ TEST(profiles_that_forbid_anything_are_refused)
         check(rows, ARRAY_LEN(rows));
 }
 
-TEST(shapes_of_older_clients_are_refused_not_ignored)
+TEST(shapes_of_older_clients_are_mapped_or_refused_not_ignored)
 {
         static const struct row rows[] = {
-                { "{'sandboxPolicy':{'type':'danger-full-access'}}", UNAVAILABLE },
+                { "{'sandboxPolicy':{'type':'danger-full-access'}}", NULL },
+                { "{'sandboxPolicy':{'type':'danger-full-access'},'additionalPermissions':{}}", UNAVAILABLE },
+                { "{'sandboxPolicyCwd':'/'}", UNAVAILABLE },
                 { "{'sandboxPolicy':{'type':'read-only'},'sandboxPolicyCwd':'/'}", UNAVAILABLE },
                 { "{'fileSystemSandboxPolicy':{}}", UNAVAILABLE },
                 { BESIDE("'sandboxPolicy':{'type':'read-only'}"), UNAVAILABLE },

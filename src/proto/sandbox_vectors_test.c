@@ -18,8 +18,7 @@ static const struct {
         { "cwd_plain", false, NULL, "older clients send native paths" },
         { "rel_path", false, "path is not absolute: foo",
           "native paths are taken, so this is no broken URI" },
-        { "legacy_sandboxPolicy", false, "sandbox intent cannot be enforced on this executor",
-          "a wish that is not understood is refused as such, not as a missing field" },
+        { "legacy_sandboxPolicy", false, NULL, "policies of older clients are mapped" },
         { "cwd_foreign", true,
           "sandbox cwd URI `file://server/share` is not valid on this exec-server host: "
           "'file://server/share' is invalid on 'linux'",

@@ -205,12 +205,23 @@ def test_untagged_profiles_are_refused(client, tmp, name):
     refused(client, tmp, {"permissions": OLD_SHAPES[name]})
 
 
-@pytest.mark.parametrize("kind", ["read-only", "workspace-write", "danger-full-access", "external-sandbox"])
-def test_old_sandbox_policies_are_refused(client, tmp, kind):
-    refused(client, tmp, {"sandboxPolicy": {"type": kind}})
-    refused(client, tmp, {"sandboxPolicy": {"type": kind}, "sandboxPolicyCwd": "/tmp",
-                          "fileSystemSandboxPolicy": {"kind": "unrestricted"},
-                          "windowsSandboxLevel": "disabled"})
+OLD_POLICIES = {"read-only": [], "workspace-write": ["ran"], "danger-full-access": ["ran"], "external-sandbox": ["ran"],
+                "readOnly": [], "workspaceWrite": ["ran"], "dangerFullAccess": ["ran"], "externalSandbox": ["ran"]}
+
+
+@pytest.mark.parametrize("kind", OLD_POLICIES)
+def test_old_sandbox_policies_are_mapped(client, tmp, kind):
+    box = {"sandboxPolicy": {"type": kind}, "sandboxPolicyCwd": tmp}
+    assert client.call("process/start", params_of(tmp, box))["sandboxType"] == "linuxSeccomp"
+    client.wait_closed("p")
+    assert os.listdir(tmp) == OLD_POLICIES[kind]
+
+
+@pytest.mark.parametrize("more", [{"fileSystemSandboxPolicy": {"kind": "unrestricted"}}, {"additionalPermissions": {}},
+                                  {"permissions": {"type": "disabled"}}, {"sandboxPolicy": None}], ids=str)
+def test_what_cannot_be_mapped_is_refused(client, tmp, more):
+    refused(client, tmp, {"sandboxPolicy": {"type": "danger-full-access"}, "sandboxPolicyCwd": "/tmp",
+                          "windowsSandboxLevel": "disabled", **more})
 
 
 def broken(path, value):
