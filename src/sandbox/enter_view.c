@@ -406,7 +406,11 @@ int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_fa
                 if (v.ruleset < 0)
                         return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, v.ruleset);
         }
-        int r = view_begin(&v);
+        /* Its terminal is of the machine's: /dev/stdout leads there. */
+        int r = v.ruleset >= 0 && tty >= 0 ? landlock_allow(v.ruleset, i->landlock_abi, tty, false) : 0;
+        if (r < 0)
+                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = view_begin(&v);
         if (r < 0)
                 return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
         r = dev_make(&v);

@@ -159,7 +159,8 @@ static int add_named(struct maker *m, struct slice path, enum access access, con
         int r = look_at(m->arena, path, &n.seen);
         if (r < 0) {
                 /* What we cannot reach the command cannot either, unless it may change that. */
-                bool is_carve_out = path.n > 1 && rules_access(m->rules, path_parent(path)) == ACCESS_WRITE;
+                bool is_carve_out =
+                        path.n > 1 && rule_tree_access(&m->tree, path_parent(path)) == ACCESS_WRITE;
                 if (access == ACCESS_WRITE || (access == ACCESS_READ && !is_carve_out))
                         return 0;
                 return cannot_look(m, path, r);
@@ -360,6 +361,7 @@ int plan_make(struct arena *a, const struct rules *rules, bool has_network, cons
         if (!ret->has_view)
                 return 0;
         struct maker m = { .arena = a, .rules = rules, .err = err, .plan = ret };
+        rule_tree_build(a, rules, &m.tree);
         int r = collect_rules(&m);
         if (r == 0) {
                 nodes_join(&m);

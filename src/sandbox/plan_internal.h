@@ -1,6 +1,7 @@
 /* plan_internal: the paths that a plan is made of, before they become operations. */
 #pragma once
 
+#include "policy/rule_tree.h"
 #include "sandbox/look.h"
 #include "sandbox/plan.h"
 
@@ -24,6 +25,7 @@ struct nodes {
 struct maker {
         struct arena *arena;
         const struct rules *rules;
+        struct rule_tree tree; /* of the rules */
         struct err *err;
         struct nodes sorted; /* by path, no two alike: these are searched … */
         struct nodes fresh;  /* … and these join them later */

@@ -2,7 +2,7 @@
 #include "sandbox/prepare.h"
 
 #include "sandbox/enter.h"
-#include "sandbox/glob_scan.h"
+#include "sandbox/glob_cache.h"
 #include "sandbox/image.h"
 #include "sandbox/landlock.h"
 
@@ -10,7 +10,7 @@
 
 void preparer_init(struct preparer *p)
 {
-        *p = (struct preparer){ .landlock_abi = landlock_abi() };
+        *p = (struct preparer){ .landlock_abi = landlock_abi(), .globs = glob_cache_new() };
         pthread_mutex_init(&p->lock, NULL);
 }
 
@@ -18,6 +18,7 @@ void preparer_release(struct preparer *p)
 {
         for (size_t i = 0; i < ARRAY_LEN(p->filters); i++)
                 seccomp_filter_release(&p->filters[i]);
+        p->globs = glob_cache_free(p->globs);
         pthread_mutex_destroy(&p->lock);
 }
 
@@ -37,13 +38,13 @@ static int filter_get(struct preparer *p, bool has_network, struct err *err)
 }
 
 /* What exists now. What a pattern will match later cannot be masked. */
-static int expand(struct arena *a, const struct rules *rules, struct glob_matches **ret_matches,
-                  struct slice **ret, size_t *ret_count, struct err *err)
+static int expand(struct preparer *p, struct arena *a, const struct rules *rules,
+                  struct glob_matches **ret_matches, struct slice **ret, size_t *ret_count, struct err *err)
 {
         const struct glob_query query = { .patterns = rules->globs,
                                           .count = rules->glob_count,
                                           .depth = rules->glob_depth };
-        int r = glob_scan(&query, ret_matches, err);
+        int r = glob_cache_scan(p->globs, &query, ret_matches, err);
         if (r < 0)
                 return r;
         *ret_count = (*ret_matches)->count;
@@ -53,8 +54,8 @@ static int expand(struct arena *a, const struct rules *rules, struct glob_matche
         return 0;
 }
 
-int prepare_plan(struct arena *a, const struct profile *profile, const struct place *place, struct plan *ret,
-                 struct err *err)
+int prepare_plan(struct preparer *p, struct arena *a, const struct profile *profile,
+                 const struct place *place, struct plan *ret, struct err *err)
 {
         _glob_matches_ struct glob_matches *matches = NULL;
         struct slice *denied = NULL;
@@ -62,7 +63,7 @@ int prepare_plan(struct arena *a, const struct profile *profile, const struct pl
         struct rules rules;
         int r = rules_resolve(a, profile, place, &rules, err);
         if (r == 0 && rules.glob_count > 0)
-                r = expand(a, &rules, &matches, &denied, &denied_count, err);
+                r = expand(p, a, &rules, &matches, &denied, &denied_count, err);
         if (r == 0)
                 r = plan_make(a, &rules, profile->has_network, denied, denied_count, ret, err);
         if (r < 0 && !err->step)
@@ -75,7 +76,7 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
 {
         int r = filter_get(p, profile->has_network, err);
         if (r == 0)
-                r = prepare_plan(a, profile, place, ret_plan, err);
+                r = prepare_plan(p, a, profile, place, ret_plan, err);
         if (r < 0)
                 return r;
         const struct image_extra extra = { .filter = &p->filters[profile->has_network],

@@ -18,6 +18,7 @@ struct preparer {
         struct seccomp_filter
                 filters[2]; /* without and with the machine's network; code NULL: not made yet */
         int landlock_abi;
+        struct glob_cache *globs;
 };
 
 void preparer_init(struct preparer *p);
@@ -27,8 +28,8 @@ void preparer_release(struct preparer *p);
 NODISCARD bool profile_must_enforce(const struct profile *p);
 
 /* What would be done; for --explain. -errno with err. */
-NODISCARD int prepare_plan(struct arena *a, const struct profile *profile, const struct place *place,
-                           struct plan *ret, struct err *err);
+NODISCARD int prepare_plan(struct preparer *p, struct arena *a, const struct profile *profile,
+                           const struct place *place, struct plan *ret, struct err *err);
 
 /* A descriptor (sandbox/image.h) and the plan that it was made from (in the arena), or -errno with err: step "plan" or
  * "glob scan" where it was the profile. */
