@@ -168,16 +168,17 @@ static int stub(struct maker *m, const struct node *n)
 
 static int emit_node(struct maker *m, const struct node *n)
 {
-        const struct node *outer = n->path.n > 1 ? node_above(m, path_parent(n->path)) : NULL;
-        enum access around = outer ? outer->access : ACCESS_DENY;
-
         if (n->is_private || n->path.n == 1)
                 return 0;
-        if (!n->seen.exists)
-                return n->access != ACCESS_WRITE && access_at(m, n->seen.base) == ACCESS_WRITE ? stub(m, n)
-                                                                                               : 0;
+        if (!n->seen.exists) {
+                bool must_stay_away = n->access != ACCESS_WRITE && access_at(m, n->seen.base) == ACCESS_WRITE;
+                return must_stay_away ? stub(m, n) : 0;
+        }
         if (n->is_pin)
                 return bind(m, n, PLAN_PIN);
+
+        const struct node *outer = node_above(m, path_parent(n->path));
+        enum access around = outer ? outer->access : ACCESS_DENY;
         if (n->access == ACCESS_DENY)
                 return around != ACCESS_DENY || (outer && outer->is_private) ? hide(m, n) : 0;
         int r = place_links(m, n);
