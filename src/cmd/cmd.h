@@ -8,3 +8,4 @@ struct command {
 };
 
 int cmd_serve(int argc, char **argv);
+int cmd_sandbox(int argc, char **argv);

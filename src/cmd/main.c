@@ -9,6 +9,7 @@
 static const struct command commands[] = {
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
+        { "sandbox", "run a command here under a permission profile", cmd_sandbox },
 };
 
 static void print_help(FILE *to)
