@@ -9,3 +9,4 @@ struct command {
 
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);

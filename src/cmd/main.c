@@ -10,6 +10,7 @@ static const struct command commands[] = {
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },
+        { "doctor", "say what can be enforced here, and what cannot", cmd_doctor },
 };
 
 static void print_help(FILE *to)

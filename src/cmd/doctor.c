@@ -1,0 +1,213 @@
+/* doctor: `farhand doctor`: says what works here and what does not, why, and what would help.
+ *
+ * The last word is not a guess from the parts: /bin/true is run in a read-only sandbox, the way the server does it.
+ * Bounded in time; nothing on the machine is changed.
+ */
+#include "cmd/cmd.h"
+
+#include "base/args.h"
+#include "base/fd.h"
+#include "cmd/box.h"
+#include "cmd/findings.h"
+#include "cmd/runner.h"
+#include "sandbox/prepare.h"
+#include "wire/jsonw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+
+#define SANDBOX_MS 20000
+#define JSON_BYTES_MAX 65536
+
+/* ---- findings ---- */
+
+struct finding *findings_add(struct findings *f, const char *name, enum finding_status status,
+                             const char *fmt, ...)
+{
+        static struct finding spare;
+        struct finding *one = f->count < FINDINGS_MAX ? &f->list[f->count++] : &spare;
+        *one = (struct finding){ .name = name, .status = status };
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(one->text, sizeof(one->text), fmt, ap);
+        va_end(ap);
+        return one;
+}
+
+void findings_add_result(struct findings *f, const char *name, enum finding_status when_not, int r,
+                         const char *remedy)
+{
+        if (r >= 0) {
+                findings_add(f, name, FINDING_OK, "works");
+                return;
+        }
+        struct finding *one = findings_add(f, name, when_not, "%s", errno_text(r));
+        one->os_errno = -r;
+        one->remedy = remedy;
+}
+
+/* ---- the sandbox itself ---- */
+
+static void add_err(struct findings *f, const struct err *err)
+{
+        struct finding *one = findings_add(f, "sandbox", FINDING_FAIL, "%s", err->text);
+        one->os_errno = err->os_errno;
+        one->remedy = err->remedy;
+}
+
+static int start_true(struct runner *r, struct box_kept *box, struct arena *a, int null, struct err *err)
+{
+        struct profile_entry root = { .kind = TARGET_SPECIAL,
+                                      .special = SPECIAL_ROOT,
+                                      .access = ACCESS_READ };
+        const struct profile read_only = { .kind = PROFILE_MANAGED, .entries = &root, .count = 1 };
+        const struct slice cwd = S("/");
+        const struct place place = { .cwd = cwd, .roots = &cwd, .root_count = 1 };
+        static const char *const argv[] = { "true", NULL }, *const env[] = { NULL };
+        int result = box_keep(box, a, &read_only, &place, err);
+        if (result < 0)
+                return result;
+        const struct spawn_request request = {
+                .argv = argv,
+                .env = env,
+                .candidates = runner_candidates(a, "true", "/bin:/usr/bin:/run/current-system/sw/bin"),
+                .cwd = "/",
+                .stdin_fd = null,
+                .stdout_fd = null,
+                .stderr_fd = null,
+                .has_image = true,
+                .image_fd = box->image_fd,
+        };
+        return runner_start(r, &request, err);
+}
+
+static void add_outcome(struct findings *f, const struct runner *r, const struct box_kept *box, bool is_over)
+{
+        struct err err = ERR_INIT;
+        if (r->has_failed && prepare_is_step(r->step)) {
+                prepare_explain(box->image_fd, r->step, r->os_errno, r->op, &err);
+                add_err(f, &err);
+        } else if (r->has_failed) {
+                findings_add(f, "sandbox", FINDING_FAIL, "%s: %s", r->step, errno_text(r->os_errno))
+                        ->os_errno = r->os_errno;
+        } else if (!is_over || !r->has_exited) {
+                findings_add(f, "sandbox", FINDING_FAIL, "a command did not end in %d seconds",
+                             SANDBOX_MS / 1000);
+        } else if (!WIFEXITED(r->status) || WEXITSTATUS(r->status) != 0) {
+                findings_add(f, "sandbox", FINDING_FAIL, "a command ended with the status %d", r->status);
+        } else {
+                findings_add(f, "sandbox", FINDING_OK, "a command ran read-only, without network");
+        }
+}
+
+static void try_sandbox(struct findings *f, struct runner *r)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        struct box_kept box = BOX_KEPT_INIT;
+        struct err err = ERR_INIT;
+        if (null < 0)
+                findings_add_result(f, "sandbox", FINDING_FAIL, -errno, "make /dev/null");
+        else if (start_true(r, &box, &a, null, &err) < 0)
+                add_err(f, &err);
+        else
+                add_outcome(f, r, &box, runner_wait(r, SANDBOX_MS));
+        runner_close(r);
+        box_release(&box);
+}
+
+/* ---- telling ---- */
+
+static const char *const words[] = { [FINDING_OK] = "ok", [FINDING_WARN] = "warn", [FINDING_FAIL] = "fail" };
+
+static void print_text(const struct findings *f, bool can_enforce)
+{
+        for (size_t i = 0; i < f->count; i++) {
+                const struct finding *one = &f->list[i];
+                printf("%-5s %-18s %s", words[one->status], one->name, one->text);
+                if (one->os_errno)
+                        printf(" (%s)", errno_name(one->os_errno));
+                putchar('\n');
+                if (one->remedy)
+                        printf("%-5s %-18s remedy: %s\n", "", "", one->remedy);
+        }
+        puts(can_enforce ? "\nSandboxes can be enforced here."
+                         : "\nSandboxes cannot be enforced here: whatever asks for one is refused.");
+}
+
+static int print_json(const struct findings *f, bool can_enforce)
+{
+        _buf_ struct buf out = BUF_INIT(JSON_BYTES_MAX);
+        struct jsonw w;
+        jsonw_begin(&w, &out);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "version", FARHAND_VERSION);
+        jsonw_member_bool(&w, "canEnforce", can_enforce);
+        jsonw_key(&w, "findings");
+        jsonw_array(&w);
+        for (size_t i = 0; i < f->count; i++) {
+                const struct finding *one = &f->list[i];
+                jsonw_object(&w);
+                jsonw_member_str(&w, "name", one->name);
+                jsonw_member_str(&w, "status", words[one->status]);
+                jsonw_member_str(&w, "text", one->text);
+                if (one->os_errno)
+                        jsonw_member_str(&w, "errno", errno_name(one->os_errno));
+                if (one->remedy)
+                        jsonw_member_str(&w, "remedy", one->remedy);
+                jsonw_object_end(&w);
+        }
+        jsonw_array_end(&w);
+        jsonw_object_end(&w);
+        int r = jsonw_end(&w);
+        if (r == 0)
+                printf("%s\n", out.p);
+        return r;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+        bool is_json = false;
+        const struct arg table[] = {
+                { "json", ARG_FLAG, NULL, "print one JSON object", .target = &is_json },
+                { .name = NULL },
+        };
+        const struct args spec = {
+                .usage = "farhand doctor [--json]",
+                .about = "Try what a sandbox needs, and say what works here. Exit code 0: sandboxes can be "
+                         "enforced.",
+                .table = table,
+        };
+        int rest;
+        switch (args_parse(&spec, argc, argv, &rest)) {
+        case ARGS_OK:
+                break;
+        case ARGS_HELP:
+                return 0;
+        case ARGS_BAD:
+                return 2;
+        }
+        if (rest < argc) {
+                fprintf(stderr, "error: unexpected argument '%s'\n", argv[rest]);
+                return 2;
+        }
+
+        static struct findings f;
+        struct runner runner;
+        struct err err = ERR_INIT;
+        bool has_spawner = runner_open(&runner, &err) == 0;
+        findings_kernel(&f);
+        findings_host(&f);
+        if (has_spawner)
+                try_sandbox(&f, &runner);
+        else
+                add_err(&f, &err);
+        bool can_enforce = f.list[f.count - 1].status == FINDING_OK;
+        if (!is_json)
+                print_text(&f, can_enforce);
+        else if (print_json(&f, can_enforce) < 0)
+                return 1;
+        return fflush(stdout) == 0 && can_enforce ? 0 : 1;
+}

@@ -1,0 +1,267 @@
+/* findings_kernel: what a sandbox asks of the kernel, tried one by one.
+ *
+ * Each attempt runs in a child that is killed when it takes too long, and in namespaces of its own where it makes any:
+ * nothing stays. An attempt calls what the sandbox calls (sandbox/enter.h), so that what fails here is what fails there.
+ */
+#include "base/fd.h"
+#include "base/slice.h"
+#include "cmd/findings.h"
+#include "sandbox/landlock.h"
+#include "sandbox/seccomp.h"
+#include "sandbox/sys_mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ATTEMPT_MS 5000
+#define KERNEL_MAJOR 5
+#define KERNEL_MINOR 12 /* mount_setattr */
+
+/* ---- attempts ---- */
+
+/* Runs in the child. 0 or -errno. */
+typedef int attempt_fn(const void *arg);
+
+/* What it returned, or -ETIMEDOUT. */
+static int attempt(attempt_fn *fn, const void *arg)
+{
+        int ends[2], result = -ECANCELED; /* when it was killed */
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return -errno;
+        pid_t pid = fork();
+        if (pid == 0) {
+                result = fn(arg);
+                (void)!write(ends[1], &result, sizeof(result));
+                _exit(0);
+        }
+        int fork_errno = errno;
+        fd_close(ends[1]);
+        _close_ int answer = ends[0];
+        if (pid < 0)
+                return -fork_errno;
+        struct pollfd fd = { .fd = answer, .events = POLLIN };
+        int n = poll(&fd, 1, ATTEMPT_MS);
+        if (n == 0)
+                result = -ETIMEDOUT;
+        else if (read(answer, &result, sizeof(result)) != sizeof(result))
+                result = -ECANCELED;
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, n == 0 ? WNOHANG : 0); /* who hangs in the kernel is not waited for */
+        return result;
+}
+
+static int write_text(const char *path, const char *text)
+{
+        _close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        return fd_write_all(fd, slice_from_str(text));
+}
+
+/* As the sandbox does: ids one to one. */
+static int enter_user(void)
+{
+        char map[64];
+        uid_t uid = geteuid();
+        gid_t gid = getegid();
+        if (unshare(CLONE_NEWUSER) < 0)
+                return -errno;
+        int r = write_text("/proc/self/setgroups", "deny");
+        (void)snprintf(map, sizeof(map), "%u %u 1\n", uid, uid);
+        if (r == 0)
+                r = write_text("/proc/self/uid_map", map);
+        (void)snprintf(map, sizeof(map), "%u %u 1\n", gid, gid);
+        return r == 0 ? write_text("/proc/self/gid_map", map) : r;
+}
+
+static int try_user(UNUSED const void *arg)
+{
+        return enter_user();
+}
+
+static int try_namespace(const void *flag)
+{
+        int r = enter_user();
+        return r < 0 ? r : unshare(*(const int *)flag) < 0 ? -errno : 0;
+}
+
+/* Not mounted anywhere: the kernel decides when it is made. */
+static int make_proc(void)
+{
+        int fs = sys_fsopen("proc");
+        int r = fs < 0 ? fs : sys_fsconfig_create(fs);
+        if (r == 0)
+                r = sys_fsmount(fs, SYS_ATTR_NOSUID | SYS_ATTR_NODEV | SYS_ATTR_NOEXEC);
+        return MIN(r, 0);
+}
+
+static int try_proc(UNUSED const void *arg)
+{
+        int r = enter_user();
+        if (r == 0 && unshare(CLONE_NEWNS | CLONE_NEWPID) < 0)
+                r = -errno;
+        if (r < 0)
+                return r;
+        pid_t pid = fork(); /* the first in there */
+        if (pid == 0) {
+                (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
+                _exit(-make_proc());
+        }
+        int status;
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+                return -errno;
+        return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECANCELED;
+}
+
+static int try_root(UNUSED const void *arg)
+{
+        int r = enter_user();
+        if (r == 0 && unshare(CLONE_NEWNS) < 0)
+                r = -errno;
+        int root = r < 0 ? r : sys_open("/", O_PATH | O_DIRECTORY);
+        int tree = root < 0 ? root : sys_tree_copy(root, "");
+        return tree < 0 ? tree : sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NODEV | SYS_ATTR_RDONLY);
+}
+
+static int try_seccomp(const void *arg)
+{
+        const struct seccomp_filter *filter = arg;
+        const struct sock_fprog program = { .len = (unsigned short)filter->count, .filter = filter->code };
+        int r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
+        return r < 0 ? r : (int)sys_call3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+/* Calls that a filter around us may hide. Each answers something else than ENOSYS or EPERM where it is there. */
+static int try_openat2(UNUSED const void *arg)
+{
+        int root = sys_open("/", O_PATH | O_DIRECTORY);
+        return MIN(sys_open_beneath(root, ".", O_PATH | O_DIRECTORY), 0);
+}
+
+static int try_mount_setattr(UNUSED const void *arg)
+{
+        int r = (int)sys6(SYS_mount_setattr, -1, SYS_ARG(""), 0, 0, 0, 0);
+        return r == -EINVAL ? 0 : r;
+}
+
+static int try_clone3(UNUSED const void *arg)
+{
+        int r = (int)sys_call2(SYS_clone3, NULL, 0);
+        return r == -EINVAL || r == -EFAULT ? 0 : r;
+}
+
+/* ---- what it means ---- */
+
+static bool file_says(const char *path, const char *text)
+{
+        _buf_ struct buf content = BUF_INIT(64);
+        return fd_read_file(path, 64, &content) == 0 &&
+               slice_eq(slice_trim(buf_slice(&content)), slice_from_str(text));
+}
+
+static const char *user_remedy(int r)
+{
+        if (r == -ENOSPC || file_says("/proc/sys/user/max_user_namespaces", "0"))
+                return "raise the sysctl user.max_user_namespaces";
+        if (geteuid() != 0 && file_says("/proc/sys/kernel/unprivileged_userns_clone", "0"))
+                return "set the sysctl kernel.unprivileged_userns_clone to 1";
+        if (geteuid() != 0 && file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"))
+                return "give farhand an AppArmor profile that allows userns, or set the sysctl "
+                       "kernel.apparmor_restrict_unprivileged_userns to 0";
+        return "in a container: allow unshare and clone of namespaces in its seccomp profile; otherwise ask "
+               "the administrator who forbids them";
+}
+
+static void kernel_version(struct findings *f)
+{
+        struct utsname name;
+        unsigned major = 0, minor = 0;
+        (void)uname(&name);
+        bool is_known = sscanf(name.release, "%u.%u", &major, &minor) == 2;
+        bool is_new = major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR);
+        struct finding *one = findings_add(f, "kernel", is_known && !is_new ? FINDING_FAIL : FINDING_OK,
+                                           "Linux %.64s, %.32s", name.release, name.machine);
+        if (one->status != FINDING_OK)
+                one->remedy = "Linux 5.12 or later is needed";
+}
+
+static void calls(struct findings *f)
+{
+        static const char hidden[] =
+                "a kernel of 5.12 or later that shows this call; in a container: allow it in its "
+                "seccomp profile";
+        findings_add_result(f, "openat2", FINDING_FAIL, attempt(try_openat2, NULL), hidden);
+        findings_add_result(f, "mount_setattr", FINDING_FAIL, attempt(try_mount_setattr, NULL), hidden);
+        findings_add_result(
+                f, "clone3", FINDING_WARN, attempt(try_clone3, NULL),
+                "without it commands enter their cgroup more slowly; in a container: allow it in its "
+                "seccomp profile");
+}
+
+struct inside {
+        const char *name;
+        attempt_fn *fn;
+        int flag;
+        const char *remedy; /* NULL: that of the user namespace */
+};
+
+/* What is made in a user namespace. */
+static void namespaces(struct findings *f)
+{
+        static const struct inside list[] = {
+                { "mount namespace", try_namespace, CLONE_NEWNS, NULL },
+                { "pid namespace", try_namespace, CLONE_NEWPID, NULL },
+                { "network namespace", try_namespace, CLONE_NEWNET, NULL },
+                { "ipc namespace", try_namespace, CLONE_NEWIPC, NULL },
+                { "new /proc", try_proc, 0,
+                  "parts of /proc are hidden here, as in most containers: run the container with an unmasked "
+                  "/proc" },
+                { "read-only root", try_root, 0,
+                  "the root cannot be mounted again read-only: in a container, allow the mount calls in its "
+                  "seccomp profile" },
+        };
+        int r = attempt(try_user, NULL);
+        bool has_user = r >= 0;
+        findings_add_result(f, "user namespace", FINDING_FAIL, r, user_remedy(r));
+        for (size_t i = 0; i < ARRAY_LEN(list); i++) {
+                const struct inside *one = &list[i];
+                if (!has_user) {
+                        findings_add(f, one->name, FINDING_FAIL, "not tried: it needs a user namespace");
+                        continue;
+                }
+                r = attempt(one->fn, &one->flag);
+                findings_add_result(f, one->name, FINDING_FAIL, r,
+                                    one->remedy ? one->remedy : user_remedy(r));
+        }
+}
+
+static void filters(struct findings *f)
+{
+        _seccomp_filter_ struct seccomp_filter filter = { 0 };
+        struct err err = ERR_INIT;
+        int r = seccomp_compile(false, &filter, &err);
+        if (r == 0)
+                r = attempt(try_seccomp, &filter);
+        findings_add_result(f, "seccomp", FINDING_FAIL, r, "a kernel with CONFIG_SECCOMP_FILTER");
+        int abi = landlock_abi();
+        struct finding *one = findings_add(f, "Landlock", abi > 0 ? FINDING_OK : FINDING_WARN,
+                                           abi > 0 ? "ABI %d" : "not there, or too old (%d)", abi);
+        if (abi == 0)
+                one->remedy = "the sandbox holds without it; with it there is a second lock on what is "
+                              "read-only: add "
+                              "landlock to the kernel's lsm= list";
+}
+
+void findings_kernel(struct findings *f)
+{
+        kernel_version(f);
+        calls(f);
+        namespaces(f);
+        filters(f);
+}
