@@ -275,7 +275,7 @@ static int explain(struct box_plan *b)
                 puts("the profile restricts nothing: the command would run as it is");
                 return 0;
         }
-        int r = prepare_plan(&b->arena, &b->profile, &b->place, &plan, &err);
+        int r = prepare_plan(NULL, &b->arena, &b->profile, &b->place, &plan, &err);
         if (r < 0)
                 return sandbox_complain(&err);
         if (plan_explain(&plan, &text) < 0) {

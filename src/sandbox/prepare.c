@@ -44,7 +44,7 @@ static int expand(struct preparer *p, struct arena *a, const struct rules *rules
         const struct glob_query query = { .patterns = rules->globs,
                                           .count = rules->glob_count,
                                           .depth = rules->glob_depth };
-        int r = glob_cache_scan(p->globs, &query, ret_matches, err);
+        int r = p ? glob_cache_scan(p->globs, &query, ret_matches, err) : glob_scan(&query, ret_matches, err);
         if (r < 0)
                 return r;
         *ret_count = (*ret_matches)->count;

@@ -27,7 +27,7 @@ void preparer_release(struct preparer *p);
 /* Must something be enforced on a command? Otherwise it runs plainly. */
 NODISCARD bool profile_must_enforce(const struct profile *p);
 
-/* What would be done; for --explain. -errno with err. */
+/* What would be done; for --explain. -errno with err. `p` may be NULL: nothing is remembered then. */
 NODISCARD int prepare_plan(struct preparer *p, struct arena *a, const struct profile *profile,
                            const struct place *place, struct plan *ret, struct err *err);
 
