@@ -219,8 +219,7 @@ static void apply_end(struct glob_node *node)
                 set_of(node)->is_spoilt = true;
                 return;
         }
-        memcpy(name, node->name, node->name_n);
-        name[node->name_n] = '\0';
+        memcpy(name, node->name, node->name_n + 1);
         apply(node->parent, slice_from(name, node->name_n), true); /* ends the node */
 }
 

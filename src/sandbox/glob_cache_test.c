@@ -313,6 +313,25 @@ TEST(glob_cache_scans_again_when_events_were_lost)
         eq_u64(glob_cache_full_scans(cache), 2);
 }
 
+static bool put_text(const char *path, const char *text)
+{
+        _close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+        return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* Mounts of its own, with a user namespace where that takes one. */
+static bool enter_namespaces(struct arena *a)
+{
+        uid_t uid = getuid();
+        gid_t gid = getgid();
+
+        if (uid == 0)
+                return unshare(CLONE_NEWNS) == 0;
+        return unshare(CLONE_NEWNS | CLONE_NEWUSER) == 0 && put_text("/proc/self/setgroups", "deny") &&
+               put_text("/proc/self/uid_map", arena_printf(a, "0 %u 1", uid)) &&
+               put_text("/proc/self/gid_map", arena_printf(a, "0 %u 1", gid));
+}
+
 /* In a child with namespaces of its own: 0, or the line that failed; 77: cannot be done here. */
 static int mount_in_tree(struct kept *k)
 {
@@ -320,7 +339,7 @@ static int mount_in_tree(struct kept *k)
         struct err err = ERR_INIT;
         k->query.patterns = k->patterns;
 
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        if (mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0)
                 return 77;
         if (glob_cache_scan(k->cache, &k->query, &m, &err) < 0 || m->count != 3)
                 return 1;
@@ -350,15 +369,16 @@ TEST(glob_cache_sees_what_is_mounted_in_the_tree)
 {
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_tree(&rig);
-        int status;
+        int status = 0;
         pid_t pid = fork();
         if (pid == 0) {
-                struct glob_cache *cache = NULL;
-                if (unshare(CLONE_NEWNS | (getuid() ? CLONE_NEWUSER : 0)) < 0)
+                if (!enter_namespaces(&rig.arena))
                         _exit(77);
-                cache = glob_cache_new();
+                struct glob_cache *cache = glob_cache_new();
                 struct kept k = kept_new(&rig, cache, "w/**/*.env");
-                _exit(mount_in_tree(&k));
+                int r = mount_in_tree(&k);
+                glob_cache_free(cache);
+                _exit(r);
         }
         ok(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
         if (WEXITSTATUS(status) == 77)

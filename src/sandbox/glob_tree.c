@@ -148,12 +148,11 @@ static int make_match(struct glob_node *n, struct err *err)
 }
 
 /* The path of `n` below its prefix, or "." */
-static const char *path_below(const struct glob_node *n, char room[static PATH_MAX])
+static void write_path_below(const struct glob_node *n, char room[static PATH_MAX])
 {
-        size_t at = n->path_n;
+        size_t at = n->parent ? n->path_n : 1;
 
-        if (!n->parent)
-                return ".";
+        room[0] = '.';
         room[at] = '\0';
         for (; n->parent; n = n->parent) {
                 at -= n->name_n;
@@ -161,30 +160,61 @@ static const char *path_below(const struct glob_node *n, char room[static PATH_M
                 if (at > 0)
                         room[--at] = '/';
         }
-        return room;
 }
 
 /* ---- The file system */
 
-static int node_open(const struct glob_node *n, int flags)
+static int open_beneath(int fd, const char *path, int flags)
 {
-        char room[PATH_MAX];
-        const char *path = path_below(n, room);
         struct open_how how = {
-                .flags = (unsigned)(flags | O_DIRECTORY | O_CLOEXEC),
+                .flags = (unsigned)flags,
                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
         };
-        long fd;
         int tries = 0;
+        long r;
+
+        do
+                r = syscall(SYS_openat2, fd, path, &how, sizeof(how));
+        while (r < 0 && (errno == EINTR || (errno == EAGAIN && tries++ < OPEN_TRIES)));
+        return r < 0 ? -errno : (int)r;
+}
+
+/* The same where openat2 is missing or forbidden: component by component, none of them a link. */
+static int open_by_steps(int fd, char *path, int flags)
+{
+        _close_ int here = -1;
+
+        for (char *name = path, *end = path; end; name = end + 1) {
+                end = strchr(name, '/');
+                if (end)
+                        *end = '\0';
+                int next = openat(here < 0 ? fd : here, name,
+                                  (end ? O_PATH | O_DIRECTORY | O_CLOEXEC : flags) | O_NOFOLLOW);
+                if (next < 0)
+                        return -errno;
+                fd_close(here);
+                here = next;
+        }
+        return TAKE_FD(here);
+}
+
+static int node_open(const struct glob_node *n, int flags)
+{
+        static atomic_bool lacks_openat2;
+        char room[PATH_MAX];
+        int fd = n->group->fd;
 
         if (!n->parent && flags == O_PATH) { /* "." would need the permission to look into it */
-                fd = fcntl(n->group->fd, F_DUPFD_CLOEXEC, 3);
-                return fd < 0 ? -errno : (int)fd;
+                fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+                return fd < 0 ? -errno : fd;
         }
-        do
-                fd = syscall(SYS_openat2, n->group->fd, path, &how, sizeof(how));
-        while (fd < 0 && (errno == EINTR || (errno == EAGAIN && tries++ < OPEN_TRIES)));
-        return fd < 0 ? -errno : (int)fd;
+        write_path_below(n, room);
+        flags |= O_DIRECTORY | O_CLOEXEC;
+        int r = atomic_load_explicit(&lacks_openat2, memory_order_relaxed) ? -ENOSYS
+                                                                           : open_beneath(fd, room, flags);
+        if (r == -ENOSYS)
+                atomic_store_explicit(&lacks_openat2, true, memory_order_relaxed);
+        return r == -ENOSYS || r == -EPERM ? open_by_steps(fd, room, flags) : r;
 }
 
 /* It, or what holds it, is not there any more, or is something else now. */
@@ -417,25 +447,37 @@ int glob_tree_read(struct glob_tree *t, struct err *err)
 int glob_tree_touch(struct glob_tree *t, struct glob_node *dir, struct slice name, bool is_directory,
                     struct err *err)
 {
-        bool is_match, may_go_on;
-        struct glob_node *old = find_child(t, dir, name);
+        char room[NAME_MAX + 1];
 
-        if (old)
-                forget(old);
-        if (dir->is_match)
-                return 0;
-        judge(dir, name, is_directory, &is_match, &may_go_on);
-        if (!is_match && !may_go_on)
-                return 0;
+        for (;;) {
+                struct glob_node *old = find_child(t, dir, name);
+                bool is_match, may_go_on;
+                if (old)
+                        forget(old);
+                if (dir->is_match)
+                        return 0;
+                judge(dir, name, is_directory, &is_match, &may_go_on);
+                if (!is_match && !may_go_on)
+                        return 0;
 
-        struct stat st;
-        _close_ int fd = node_open(dir, O_PATH);
-        if (is_gone(fd)) /* the events of that come later */
-                return 0;
-        if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != dir->dev || st.st_ino != dir->ino)
-                return -ESTALE;
-        int r = look(dir, fd, name, is_directory ? DT_UNKNOWN : DT_REG, err);
-        return r < 0 ? r : enter_all(t, err);
+                struct stat st;
+                _close_ int fd = node_open(dir, O_PATH);
+                if (is_gone(fd)) /* the events of that come later */
+                        return 0;
+                if (fd < 0 || fstat(fd, &st) < 0)
+                        return -ESTALE;
+                if (st.st_dev == dir->dev && st.st_ino == dir->ino) {
+                        int r = look(dir, fd, name, is_directory ? DT_UNKNOWN : DT_REG, err);
+                        return r < 0 ? r : enter_all(t, err);
+                }
+                /* Another directory is in its place: that is what must be looked at. */
+                if (!dir->parent)
+                        return -ESTALE;
+                memcpy(room, dir->name, dir->name_n + 1);
+                name = slice_from(room, dir->name_n);
+                dir = dir->parent;
+                is_directory = true;
+        }
 }
 
 bool glob_tree_is_true(const struct glob_tree *t)
@@ -445,8 +487,9 @@ bool glob_tree_is_true(const struct glob_tree *t)
 
         list_each (n, (struct list *)&t->matches, match) {
                 struct stat st;
-                if (n->parent && (fstatat(n->group->fd, path_below(n, room), &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-                                  st.st_dev != n->dev || st.st_ino != n->ino))
+                write_path_below(n, room);
+                if (fstatat(n->group->fd, room, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_dev != n->dev ||
+                    st.st_ino != n->ino)
                         return false;
         }
         return true;
