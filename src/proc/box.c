@@ -3,6 +3,7 @@
 
 #include "base/sys.h"
 #include "proc/child.h"
+#include "proc/title.h"
 #include "sandbox/enter.h"
 #include "sandbox/stub.h"
 
@@ -123,6 +124,7 @@ static void init_run(void *arg)
         };
 
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-init");
+        title_set("fh-init");
         (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (start->enters_leaf) {
                 int entered = cgroup_leaf_enter(k->leaf_fd);

@@ -18,6 +18,7 @@
 #include "proc/slot.h"
 #include "proc/spawn.h"
 #include "proc/spawn_msg.h"
+#include "proc/title.h"
 #include "proc/tree.h"
 #include "sandbox/image.h"
 #include "sandbox/stub.h"
@@ -520,6 +521,8 @@ void spawner_run(const struct spawner_setup *setup)
         struct state s = { .setup = *setup, .retry_ms = RETRY_FIRST_MS, .cgroup = CGROUP_CLOSED };
         signals_reset();
         (void)prctl(PR_SET_NAME, "fh-spawner");
+        title_begin();
+        title_set("fh-spawner");
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || getppid() != setup->server)
                 _exit(1);

@@ -179,7 +179,8 @@ static void on_exited(struct process *p, uint64_t seq)
         t->wall = timer_free(t->wall);
         t->silence = timer_free(t->silence);
         if (t->is_sandboxed)
-                t->is_denied = task_output_denied(&p->output, t->is_offline, p->exit_code);
+                t->is_denied = t->cause == END_SANDBOX ||
+                               task_output_denied(&p->output, t->is_offline, p->exit_code);
         if (t->is_denied)
                 t->denials = task_denials(&p->output, t->is_offline, p->exit_signal);
         log_info("process exited", "session=%.13s proc=%s code=%d", t->session->id, log_quote(task_id(t)),
