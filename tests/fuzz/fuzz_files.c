@@ -113,7 +113,7 @@ static void do_get_metadata(void)
         char path[PATH_BYTES], digest[72];
         unsigned bits = next_byte();
         bool follow = !next_bit(&bits), has_digest = next_bit(&bits);
-        struct place named;
+        struct tree_place named;
         struct node *n = NULL;
         next_path(path);
         int r = path_get(path, follow, &n);
@@ -157,7 +157,7 @@ static void do_canonicalize(void)
 static void do_read_link(void)
 {
         char path[PATH_BYTES];
-        struct place p = { .node = root };
+        struct tree_place p = { .node = root };
         next_path(path);
         int r = is_unnamed(path) ? 0 : parent_find(path, true, &p);
         if (r == 0 && (!p.node || p.node->kind != NODE_LINK))
@@ -171,7 +171,7 @@ static void do_read_link(void)
 /* What a name in a directory stands for, links followed; NULL when they lead nowhere. */
 static struct node *meant_by(struct node *n)
 {
-        struct place p;
+        struct tree_place p;
         unsigned links = 0;
         return place_find(n->parent, slice_from_str(n->name), true, &links, &p) == 0 ? p.node : NULL;
 }
@@ -287,7 +287,7 @@ static void do_walk(void)
                                  .follow = bits & 1,
                                  .prune = bits & 2 };
         struct node *dir = NULL;
-        struct place named = { .node = root };
+        struct tree_place named = { .node = root };
         bool is_truncated = false;
         next_path(path);
         int r = path_get(path, true, &dir);
@@ -493,7 +493,7 @@ static bool do_copy(void)
         int64_t code = ask_end();
         want(is_nested || code == RPC_INTERNAL);
         /* Whatever was copied, the source is as it was. */
-        struct place p = { .node = root };
+        struct tree_place p = { .node = root };
         if (!is_nested && !is_unnamed(from) && parent_find(from, true, &p) == 0)
                 jail_call(compare_all, p.node);
         return false;

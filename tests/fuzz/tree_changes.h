@@ -24,7 +24,7 @@ static int make_all(const char *path, bool follow)
                         continue;
                 }
                 if (next->kind == NODE_LINK && follow) {
-                        struct place p;
+                        struct tree_place p;
                         unsigned links = 0;
                         int r = place_find(at, part, true, &links, &p);
                         if (r == -ENOENT || (r == 0 && !p.node))
@@ -42,7 +42,7 @@ static int make_all(const char *path, bool follow)
 
 static int model_create_directory(const char *path, bool recursive, bool follow)
 {
-        struct place p;
+        struct tree_place p;
         if (is_unnamed(path))
                 return recursive ? 0 : -EEXIST;
         int r = parent_find(path, follow, &p);
@@ -70,7 +70,7 @@ struct model_write {
 };
 
 /* A link that leads nowhere yet: on to where it points. */
-static int follow_to_nowhere(struct place *at)
+static int follow_to_nowhere(struct tree_place *at)
 {
         char target[256];
         struct slice t = buf_slice(&at->node->bytes);
@@ -83,7 +83,7 @@ static int follow_to_nowhere(struct place *at)
                 return -EISDIR;
         const char *slash = strrchr(target, '/');
         size_t n = slash ? (size_t)(slash - target) + 1 : 0;
-        struct place p;
+        struct tree_place p;
         unsigned links = 0;
         int r = place_find(at->dir, n > 0 ? slice_from(target, n) : S("."), true, &links, &p);
         if (r == 0 && !p.node)
@@ -97,7 +97,7 @@ static int follow_to_nowhere(struct place *at)
 }
 
 /* What a write to this name means: at->node (NULL: a new file) and whether it was reached through a link. */
-static int target_find(struct place *at, bool follow, bool *ret_is_linked)
+static int target_find(struct tree_place *at, bool follow, bool *ret_is_linked)
 {
         *ret_is_linked = false;
         for (int i = 0; i < LINKS_MAX; i++) {
@@ -107,7 +107,7 @@ static int target_find(struct place *at, bool follow, bool *ret_is_linked)
                         return -EISDIR;
                 if (!follow)
                         return -ELOOP;
-                struct place p;
+                struct tree_place p;
                 unsigned links = 0;
                 int r = place_find(at->dir, at->name, true, &links, &p);
                 if (r < 0 && r != -ENOENT)
@@ -125,7 +125,7 @@ static int target_find(struct place *at, bool follow, bool *ret_is_linked)
 }
 
 /* New content for a file that is found; a new file where the old one is replaced, so that open handles keep the old. */
-static void target_fill(const struct place *at, bool in_place, struct slice bytes, unsigned mode)
+static void target_fill(const struct tree_place *at, bool in_place, struct slice bytes, unsigned mode)
 {
         struct node *n = at->node;
         if (!n || !in_place) {
@@ -143,7 +143,7 @@ static void target_fill(const struct place *at, bool in_place, struct slice byte
 
 static int model_write_file(const char *path, const struct model_write *w)
 {
-        struct place at;
+        struct tree_place at;
         bool is_linked;
         if (is_unnamed(path))
                 return w->follow ? -EISDIR : -EINVAL;
@@ -177,7 +177,7 @@ static int model_write_file(const char *path, const struct model_write *w)
 /* fs/open for writing. */
 static int model_open_for_writing(const char *path, bool truncates, struct node **ret)
 {
-        struct place at;
+        struct tree_place at;
         int r = path_find(path, true, &at);
         if (r < 0)
                 return r;
@@ -197,7 +197,7 @@ static int model_open_for_writing(const char *path, bool truncates, struct node 
 
 static int model_remove(const char *path, bool recursive, bool force, bool follow)
 {
-        struct place p;
+        struct tree_place p;
         if (!follow && recursive)
                 return -EOPNOTSUPP;
         if (is_unnamed(path))
@@ -217,7 +217,7 @@ static int model_remove(const char *path, bool recursive, bool force, bool follo
 
 static int model_rename(const char *from, const char *to, bool replace)
 {
-        struct place a, b;
+        struct tree_place a, b;
         if (is_unnamed(from) || is_unnamed(to))
                 return -EBUSY;
         int r = parent_find(from, true, &a);
@@ -250,7 +250,7 @@ static int model_rename(const char *from, const char *to, bool replace)
 
 static int model_symlink(const char *path, struct slice target)
 {
-        struct place p;
+        struct tree_place p;
         if (is_unnamed(path))
                 return -EEXIST;
         int r = parent_find(path, true, &p);
@@ -283,7 +283,7 @@ static bool copy_collides(const struct node *from, const struct node *to)
 static void copy_children(const struct node *from, struct node *to)
 {
         for (const struct node *n = from->children; n; n = n->next) {
-                struct place at = { .dir = to, .name = slice_from_str(n->name) };
+                struct tree_place at = { .dir = to, .name = slice_from_str(n->name) };
                 at.node = node_child(to, at.name);
                 if (n->kind == NODE_DIRECTORY) {
                         copy_children(n, at.node ? at.node : node_make_directory(to, at.name));
@@ -339,7 +339,7 @@ static int copy_tree(struct node *from, const char *to, bool *ret_is_unsure)
 
 static int model_copy(const char *from, const char *to, bool recursive, bool *ret_is_unsure)
 {
-        struct place source = { .dir = root, .node = root }, at;
+        struct tree_place source = { .dir = root, .node = root }, at;
         bool is_linked;
         *ret_is_unsure = false;
         int r = is_unnamed(from) ? 0 : parent_find(from, true, &source);

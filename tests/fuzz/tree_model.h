@@ -142,7 +142,7 @@ static size_t node_size_of_tree(const struct node *n)
 /* --- paths -------------------------------------------------------------------------------------------------------- */
 
 /* Where a path leads. */
-struct place {
+struct tree_place {
         struct node *dir;
         struct slice name; /* p == NULL: it ends in a dot or is the root */
         struct node *node; /* NULL: there is none of that name */
@@ -157,11 +157,12 @@ static bool is_slashes(struct slice s)
 }
 
 /* As the kernel walks; what is missing at the end is fine. */
-static int place_find(struct node *from, struct slice path, bool follow, unsigned *links, struct place *ret)
+static int place_find(struct node *from, struct slice path, bool follow, unsigned *links,
+                      struct tree_place *ret)
 {
         struct node *at = path.n > 0 && path.p[0] == '/' ? root : from;
         struct slice rest = path;
-        *ret = (struct place){ .dir = at, .node = at };
+        *ret = (struct tree_place){ .dir = at, .node = at };
         while (rest.p) {
                 struct slice part = slice_split(&rest, '/');
                 if (part.n == 0)
@@ -169,7 +170,7 @@ static int place_find(struct node *from, struct slice path, bool follow, unsigne
                 bool is_last = !rest.p || is_slashes(rest), is_slashed = rest.p != NULL;
                 bool is_dot = slice_eq(part, S(".")), is_up = slice_eq(part, S(".."));
                 struct node *next = is_dot ? at : is_up ? at->parent : node_child(at, part);
-                *ret = (struct place){ at, is_dot || is_up ? (struct slice){ 0 } : part, next, false };
+                *ret = (struct tree_place){ at, is_dot || is_up ? (struct slice){ 0 } : part, next, false };
                 if (next && next->kind == NODE_LINK && (follow || is_slashed)) {
                         if ((*links)++ >= LINKS_MAX)
                                 return -ELOOP;
@@ -193,13 +194,13 @@ static int place_find(struct node *from, struct slice path, bool follow, unsigne
 }
 
 /* Without `follow` no component but the last may be a link. */
-static int path_find(const char *path, bool follow, struct place *ret)
+static int path_find(const char *path, bool follow, struct tree_place *ret)
 {
         unsigned links = 0;
         if (follow)
                 return place_find(root, slice_from_str(path), true, &links, ret);
         struct slice rest = slice_from_str(path);
-        *ret = (struct place){ .dir = root, .node = root };
+        *ret = (struct tree_place){ .dir = root, .node = root };
         while (rest.p) {
                 struct slice part = slice_split(&rest, '/');
                 if (part.n == 0)
@@ -208,7 +209,7 @@ static int path_find(const char *path, bool follow, struct place *ret)
                         return -ENOENT;
                 if (ret->node->kind != NODE_DIRECTORY)
                         return -ENOTDIR;
-                *ret = (struct place){ ret->node, part, node_child(ret->node, part), false };
+                *ret = (struct tree_place){ ret->node, part, node_child(ret->node, part), false };
         }
         return 0;
 }
@@ -216,7 +217,7 @@ static int path_find(const char *path, bool follow, struct place *ret)
 /* The same for what has to be there. */
 static int path_get(const char *path, bool follow, struct node **ret)
 {
-        struct place p;
+        struct tree_place p;
         int r = path_find(path, follow, &p);
         if (r == 0 && !p.node)
                 r = -ENOENT;
@@ -238,7 +239,7 @@ static bool is_unnamed(const char *path)
 }
 
 /* The directory that holds, or would hold, the last name. ret->node is that of the name itself. */
-static int parent_find(const char *path, bool follow, struct place *ret)
+static int parent_find(const char *path, bool follow, struct tree_place *ret)
 {
         const char *slash = strrchr(path, '/');
         char parent[256];
@@ -256,7 +257,7 @@ static int parent_find(const char *path, bool follow, struct place *ret)
                 return r;
         if (dir->kind != NODE_DIRECTORY)
                 return -ENOTDIR;
-        *ret = (struct place){ .dir = dir, .name = slice_from_str(slash + 1) };
+        *ret = (struct tree_place){ .dir = dir, .name = slice_from_str(slash + 1) };
         ret->node = node_child(dir, ret->name);
         return 0;
 }
