@@ -29,7 +29,8 @@ static uint32_t put(struct layout *l, const void *p, size_t n)
 static uint32_t put_text(struct layout *l, struct slice s)
 {
         if (l->block) {
-                memcpy(l->block + l->n, s.p, s.n);
+                if (s.n > 0) /* the text of most operations is none at all */
+                        memcpy(l->block + l->n, s.p, s.n);
                 l->block[l->n + s.n] = 0;
         }
         l->n += s.n + 1;
