@@ -220,13 +220,14 @@ static int report(const char *text, const char *remedy)
 static int exit_code(struct run *run, const char *program)
 {
         const struct runner *r = run->runner;
-        if (r->has_failed && !run->is_broken)
-                return report_failure(run, program);
+        /* First: who is ended before his start was told of counts as failed, but has run. */
         if (run->is_planted || git_access_is_broken(run->git))
                 return report_planted(run);
         if (run->is_broken)
                 return report("somebody moved or removed what the sandbox protects, so the command was ended",
                               "start it again, and leave the protected paths where they are meanwhile");
+        if (r->has_failed)
+                return report_failure(run, program);
         if (!r->has_exited)
                 return report("a helper process was killed; what had begun is ended", "start it again");
         return WIFEXITED(r->status) ? WEXITSTATUS(r->status) : EXIT_SIGNAL + WTERMSIG(r->status);
