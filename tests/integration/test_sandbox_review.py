@@ -1,0 +1,132 @@
+"""What a hostile reader of the sandbox found: rules that another rule, another command or the host could undo."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from farhand_client import Client, wait_until
+from sandbox_rig import (MINIMAL, ROOT_READ, USERS, at, glob, narrow, read_only, restricted, rig_of, snapshot, uri,
+                         workspace_write)
+
+NAMES = [".git", ".codex", ".agents", ".aws"]
+
+
+@pytest.fixture(scope="module", params=USERS)
+def rig(request):
+    with rig_of(request.param) as r:
+        yield r
+
+
+# What a .git that is a file names
+
+
+@pytest.mark.parametrize("way", ["", "/proc/self/root", "/proc/thread-self/root"])
+def test_a_gitdir_pointer_opens_nothing_that_is_denied(rig, way):
+    tree = rig.tree()
+    secret = tree.file(tree.o + "/private/key", "secret\n")
+    tree.file(tree.w + "/.git", f"gitdir: {way}{tree.o}/private\n")
+    for profile in (workspace_write(at(tree.o, "deny")), narrow(at(tree.w, "write"))):
+        done = rig.sh('cat "$1"', profile, tree.w, secret)
+        assert b"secret" not in done.out, done
+
+
+def test_a_gitdir_pointer_through_a_protected_link_opens_nothing(rig):
+    """The link cannot be moved by the command, so that the pointer is no reason to refuse."""
+    tree = rig.tree()
+    secret = tree.file(tree.o + "/private/key", "secret\n")
+    tree.link(tree.w + "/.codex/way", tree.o + "/private")
+    tree.file(tree.w + "/.git", f"gitdir: {tree.w}/.codex/way\n")
+    done = rig.sh('cat "$1"', workspace_write(at(tree.o, "deny")), tree.w, secret)
+    assert b"secret" not in done.out, done
+
+
+# Modes that stubs have
+
+
+@pytest.mark.parametrize("name", ["secret", "sub/secret", "sub/dir/secret"])
+def test_a_command_cannot_make_a_directory_look_like_a_stub(rig, name):
+    """Then what is denied in it would be taken for missing by who starts the next."""
+    tree = rig.tree()
+    secret = tree.file(os.path.join(tree.w, "a", name), "secret\n")
+    denied = at(secret, "deny")
+    first = rig.sh('chmod 1555 "$1"; find "$1" -type d -exec chmod 1555 {} + ; :', workspace_write(denied), tree.w,
+                   tree.w + "/a")
+    assert first.ok, first
+    for profile in (read_only(denied), workspace_write(denied), narrow(at(tree.w, "read"), denied)):
+        done = rig.sh('cat "$1"', profile, tree.w, secret)
+        assert b"secret" not in done.out, done
+
+
+def test_a_directory_of_the_user_with_the_mode_of_a_stub_is_hidden(rig):
+    tree = rig.tree()
+    secret = tree.file(tree.o + "/d/secret", "secret\n")
+    os.chmod(tree.o + "/d", 0o1555)
+    done = rig.sh('cat "$1"', read_only(at(tree.o + "/d", "deny")), tree.dir(tree.w), secret)
+    assert b"secret" not in done.out, done
+
+
+# Roots inside protected names
+
+
+@pytest.mark.parametrize("place", [".codex/worktrees/1/project", ".aws/x"])
+def test_a_workspace_below_a_protected_name_has_protected_names_of_its_own(rig, place):
+    tree = rig.tree()
+    w = tree.dir(os.path.join(tree.base, place))
+    tree.dir(w + "/.git/hooks")
+    done = rig.sh("echo bad > .git/hooks/pre-commit || mkdir .agents", workspace_write(), w)
+    assert not os.path.exists(w + "/.git/hooks/pre-commit"), done
+
+
+# Stubs, when the tree moves
+
+
+def test_stubs_go_when_the_workspace_was_renamed_meanwhile(rig):
+    tree = rig.tree()
+    tree.file(tree.w + "/f")
+    before = {os.path.relpath(p, tree.w) for p in snapshot(tree.w)}
+    process_id = rig.start(["/bin/sleep", "1000"], workspace_write(at(tree.w + "/missing", "deny")), tree.w)
+    assert os.path.isdir(tree.w + "/.git")
+    os.rename(tree.w, tree.base + "/renamed")
+    rig.finish(process_id)
+    wait_until(lambda: {os.path.relpath(p, tree.base + "/renamed") for p in snapshot(tree.base + "/renamed")} == before,
+               10, "the tree without stubs")
+
+
+def test_stubs_go_when_the_workspace_cannot_be_listed(rig):
+    tree = rig.tree()
+    tree.dir(tree.w)
+    done = rig.sh("chmod 300 .", workspace_write(), tree.w)
+    assert done.ok, done
+    os.chmod(tree.w, 0o755)
+    assert os.listdir(tree.w) == []
+
+
+# The guard, when a command makes it busy
+
+
+def test_a_command_that_renames_without_end_does_not_stop_the_server(rig):
+    tree = rig.tree()
+    tree.dir(tree.w)
+    for i in range(6000):
+        tree.file(f"{tree.w}/{i:08}.env")
+    script = ("import os,sys\n"
+              "os.fork(); os.close(os.open('00000000.tmp', os.O_CREAT))\n"
+              "n = [f'{os.getpid():08}.' + e for e in ('tm1', 'tm2')]\n"
+              "os.close(os.open(n[0], os.O_CREAT))\n"
+              "print('go', flush=True)\n"
+              "while True:\n"
+              "    os.rename(n[0], n[1]); os.rename(n[1], n[0])\n")
+    process_id = rig.start(["/usr/bin/python3", "-c", script], workspace_write(glob("**/*.env")), tree.w)
+    try:
+        wait_until(lambda: rig.client.output(process_id, "stdout").count(b"go") == 2, 20, "both at it")
+        slowest = 0.0
+        for _ in range(20):
+            began = time.monotonic()
+            rig.client.call("process/read", {"processId": process_id, "afterSeq": None, "maxBytes": 1, "waitMs": 0}, 20)
+            slowest = max(slowest, time.monotonic() - began)
+        assert slowest < 2, f"{slowest:.1f} s without an answer"
+    finally:
+        rig.client.call("process/terminate", {"processId": process_id}, 60)
+        rig.finish(process_id, 60)
