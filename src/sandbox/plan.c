@@ -303,22 +303,31 @@ static int check_links(struct maker *m)
         return 0;
 }
 
+/* Those that `is_idle` says nothing would be lost with. */
+static void nodes_drop(struct maker *m, bool (*is_idle)(const struct maker *, const struct node *))
+{
+        struct nodes kept = { 0 };
+        for (size_t i = 0; i < m->sorted.count; i++)
+                if (!is_idle(m, &m->sorted.list[i]))
+                        nodes_append(m->arena, &kept, &m->sorted.list[i]);
+        m->sorted = kept;
+}
+
 /* A root through a link that a command can point elsewhere would let it choose what is granted to the next: it gives
  * nothing. Other entries are refused (check_links). */
-static void drop_movable_roots(struct maker *m)
+static bool is_movable_root(const struct maker *m, const struct node *n)
 {
-        struct nodes *all = &m->sorted;
-        struct nodes kept = { 0 };
-        for (size_t i = 0; i < all->count; i++) {
-                const struct node *n = &all->list[i];
-                bool is_movable = false;
-                for (size_t k = 0; n->access == ACCESS_WRITE && k < n->seen.link_count; k++)
-                        is_movable =
-                                is_movable || access_at(m, path_parent(n->seen.links[k].at)) == ACCESS_WRITE;
-                if (!is_movable)
-                        nodes_append(m->arena, &kept, n);
-        }
-        *all = kept;
+        for (size_t k = 0; n->access == ACCESS_WRITE && k < n->seen.link_count; k++)
+                if (access_at(m, path_parent(n->seen.links[k].at)) == ACCESS_WRITE)
+                        return true;
+        return false;
+}
+
+/* What protects takes away and never gives: who wrote a `.git` may have it point at what the profile denies. */
+static bool is_needless_protection(const struct maker *m, const struct node *n)
+{
+        return n->is_protected &&
+               access_at(m, n->seen.exists ? path_parent(n->path) : n->seen.base) != ACCESS_WRITE;
 }
 
 static int pin(struct maker *m, struct slice path)
@@ -365,14 +374,16 @@ int plan_make(struct arena *a, const struct rules *rules, bool has_network, cons
         int r = collect_rules(&m);
         if (r == 0) {
                 nodes_join(&m);
-                drop_movable_roots(&m);
+                nodes_drop(&m, is_movable_root);
                 r = collect_protected(&m);
         }
         if (r == 0)
                 r = collect_denied(&m, denied, denied_count);
         if (r == 0)
                 r = check_links(&m);
-        if (r == 0)
+        if (r == 0) {
+                nodes_drop(&m, is_needless_protection);
                 r = collect_pins(&m);
+        }
         return r == 0 ? plan_emit(&m) : r;
 }
