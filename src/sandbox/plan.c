@@ -200,12 +200,18 @@ bool is_protected_name(struct slice name)
         return false;
 }
 
-/* Inside a `.git` that was opened on purpose there is nothing more to protect by name. */
-static bool is_inside_protected(struct slice path)
+/* Inside a `.git` of a root that was opened on purpose there is nothing more to protect by name. A workspace that lies in
+ * somebody's `.codex` is as any other. */
+static bool is_inside_protected(const struct maker *m, struct slice path)
 {
-        while (path.p)
-                if (is_protected_name(slice_split(&path, '/')))
+        for (struct slice above; path.n > 1; path = above) {
+                above = path_parent(path);
+                size_t from = above.n == 1 ? 1 : above.n + 1; /* behind the slash */
+                const struct node *root = node_at(m, above);
+                if (root && root->access == ACCESS_WRITE &&
+                    is_protected_name(slice_from(path.p + from, path.n - from)))
                         return true;
+        }
         return false;
 }
 
@@ -261,7 +267,7 @@ static int collect_protected(struct maker *m)
 {
         for (size_t i = 0; i < m->sorted.count; i++) {
                 const struct node *n = &m->sorted.list[i];
-                if (n->access != ACCESS_WRITE || !n->seen.is_directory || is_inside_protected(n->path))
+                if (n->access != ACCESS_WRITE || !n->seen.is_directory || is_inside_protected(m, n->path))
                         continue;
                 int r = protect_root(m, n->path);
                 if (r < 0)
