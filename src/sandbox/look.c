@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "sandbox/stub.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -133,6 +134,30 @@ static int end_missing(struct trail *t, struct slice name, struct slice rest)
         return 0;
 }
 
+/* By its looks, and because nothing is in it: a command can give every directory of its own these looks, so that what is
+ * denied in there would be missing for who comes next. */
+static bool is_stub(const struct trail *t, const char *name, const struct stat *st)
+{
+        if (!stub_looks_so(st))
+                return false;
+        if (!S_ISDIR(st->st_mode))
+                return true;
+        int fd = openat(t->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        if (!dir) {
+                fd_close(fd);
+                return false;
+        }
+        const struct dirent *entry;
+        errno = 0;
+        do
+                entry = readdir(dir);
+        while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+        bool is_empty = !entry && errno == 0;
+        closedir(dir);
+        return is_empty;
+}
+
 static int step(struct trail *t, struct slice name, struct slice *rest, bool *ret_is_missing)
 {
         if (name.n == 0 || slice_eq(name, S(".")))
@@ -156,7 +181,7 @@ static int step(struct trail *t, struct slice name, struct slice *rest, bool *re
                 return -errno;
         if (S_ISLNK(st.st_mode))
                 return follow(t, fd, name, rest);
-        if (stub_looks_so(&st)) { /* of another command: nothing that is there */
+        if (is_stub(t, text, &st)) { /* of another command: nothing that is there */
                 *ret_is_missing = true;
                 return 0;
         }
