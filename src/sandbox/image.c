@@ -84,6 +84,7 @@ static void lay_stubs(struct layout *l, const struct plan *p, struct image *imag
                         .is_directory = from->is_directory,
                         .op = (uint32_t)from->op,
                         .fd = -1,
+                        .dir = -1,
                         .parent_dev = from->dev,
                         .parent_ino = from->ino,
                 };

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #define PLAN_OPS_MAX 32768
-#define PLAN_STUBS_MAX 64 /* each is an open descriptor as long as the command runs */
+#define PLAN_STUBS_MAX 64 /* each is two open descriptors as long as the command runs */
 
 enum plan_kind {
         PLAN_DIRECTORY, /* in the empty root or in a mask: a place to mount on */

@@ -57,7 +57,7 @@ static int spot_open(const struct spot *p)
         int root = sys_open("/", O_PATH | O_DIRECTORY);
         if (root < 0)
                 return root;
-        int dir = sys_open_beneath(root, p->path, O_RDONLY | O_DIRECTORY);
+        int dir = sys_open_beneath(root, p->path, O_PATH | O_DIRECTORY); /* which need not be readable */
         sys_close(root);
         return dir;
 }
@@ -114,16 +114,18 @@ static int stub_make(const struct image *i, struct image_stub *stub)
         r = sys_fstat(dir, &st);
         if (r == 0 && (st.st_dev != stub->parent_dev || st.st_ino != stub->parent_ino))
                 r = -ESTALE;
-        for (int n = 0; r == 0 && n < TRIES; n++) {
+        if (r < 0) {
+                sys_close(dir);
+                return r;
+        }
+        stub->dir = dir;
+        for (int n = 0; n < TRIES; n++) {
                 stub->fd = try_make(dir, p.name, stub->is_directory);
                 if (stub->fd != -EAGAIN)
                         break;
                 const struct timespec wait = { .tv_nsec = TRY_WAIT_NS };
                 (void)sys_call2(SYS_nanosleep, &wait, NULL);
         }
-        sys_close(dir);
-        if (r < 0)
-                return r;
         struct image_op *ops = (struct image_op *)(uintptr_t)image_at(i, i->ops);
         if (is_out_of_reach(stub->fd, &st, i->uid)) {
                 ops[stub->op].may_miss = true;
@@ -172,17 +174,32 @@ static void remove_unless_held(int dir, const char *name, int fd, const struct i
         sys_close(fd);
 }
 
-static void spot_sweep(const struct spot *p, int fd, const struct image_stub *known)
+static void spot_sweep(const struct spot *p, const struct image_stub *known)
 {
         int dir = spot_open(p);
-        if (dir >= 0 && fd < 0)
-                fd = sys_openat(dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-        if (dir >= 0 && fd >= 0)
+        if (dir < 0)
+                return;
+        int fd = sys_openat(dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0)
                 remove_unless_held(dir, p->name, fd, known);
-        else if (fd >= 0)
-                sys_close(fd);
-        if (dir >= 0)
-                sys_close(dir);
+        sys_close(dir);
+}
+
+/* Not by its path: somebody may have moved the directory meanwhile, or closed one above it. */
+static void remove_own(const struct image *i, const struct image_stub *stub)
+{
+        if (stub->fd >= 0)
+                remove_unless_held(stub->dir, image_at(i, stub->name), stub->fd, stub);
+        if (stub->dir >= 0)
+                sys_close(stub->dir);
+}
+
+/* Of a keeper that was killed: perhaps before it could say which it had made. */
+static void remove_of_other(const struct image *i, const struct image_stub *stub)
+{
+        struct spot p;
+        if (spot_of(image_at(i, stub->path), &p) == 0)
+                spot_sweep(&p, stub);
 }
 
 void stubs_remove(struct image *i, bool has_fds)
@@ -190,12 +207,8 @@ void stubs_remove(struct image *i, bool has_fds)
         __atomic_store_n(&i->is_over, 1, __ATOMIC_SEQ_CST); /* who guards them knows that it is us */
         for (uint32_t n = 0; n < i->stub_count; n++) {
                 struct image_stub *stub = &stubs_of(i)[n];
-                struct spot p;
-                if (stub->fd < 0)
-                        continue;
-                if (spot_of(image_at(i, stub->path), &p) == 0)
-                        spot_sweep(&p, has_fds ? stub->fd : -1, stub);
-                stub->fd = -1;
+                (has_fds ? remove_own : remove_of_other)(i, stub);
+                stub->fd = stub->dir = -1;
         }
 }
 
@@ -203,5 +216,5 @@ void stub_sweep(const char *path)
 {
         struct spot p;
         if (spot_of(path, &p) == 0)
-                spot_sweep(&p, -1, NULL);
+                spot_sweep(&p, NULL);
 }
