@@ -155,12 +155,13 @@ static int filter_set(const struct image *i, struct enter_failure *ret)
 
 int enter_harden(const struct image *i, struct enter_failure *ret)
 {
-        long r = drop_capabilities();
+        /* Its memory is a copy of the spawner's, where orders of other commands may lie, and it still holds the root of the
+         * machine. The command runs already; until here it was kept off by the capabilities that it does not have. */
+        long r = sys_prctl(PR_SET_DUMPABLE, 0);
+        if (r == 0)
+                r = drop_capabilities();
         if (r == 0)
                 r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
-        /* Its memory is a copy of the spawner's, where orders of other commands may lie. */
-        if (r == 0)
-                r = sys_prctl(PR_SET_DUMPABLE, 0);
         return r < 0 ? fail(ret, ENTER_CAPABILITIES, r) : filter_set(i, ret);
 }
 
