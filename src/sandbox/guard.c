@@ -13,26 +13,34 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
 #define READ_BYTES (64 * 1024)
 
-/* A watched directory, and the names in it that matter. */
+/* A watched directory. */
 struct watched {
         int wd;
-        struct list names; /* guarded_name::in_directory */
+        size_t name_count;  /* in it, that matter */
+        struct list unused; /* guard::unused, when there is none */
+};
+
+/* A name in a directory, and who guards it. Events come by the million, so it is found at once. */
+struct watched_name {
+        struct watched *directory;
+        struct list guarded; /* guarded_name::in_name */
+        size_t n;
+        char key[]; /* the number of the watch, then the name */
 };
 
 struct guarded_name {
-        struct list in_directory; /* watched::names */
-        struct list in_hold;      /* guard_hold::names */
+        struct list in_name; /* watched_name::guarded */
+        struct list in_hold; /* guard_hold::names */
         struct guard_hold *hold;
-        struct watched *directory;
+        struct watched_name *name;
         bool is_stub;
-        size_t n;
-        char name[];
 };
 
 struct guard_hold {
@@ -45,7 +53,9 @@ struct guard_hold {
 struct guard {
         int fd;
         pthread_mutex_t lock;
-        struct map directories; /* by wd */
+        struct map directories; /* watched, by wd */
+        struct list unused;     /* watched::unused: to be let go of */
+        struct map names;       /* watched_name, by its key */
         size_t name_count;
         size_t adding; /* threads between a watch and its entry here: meanwhile no watch is removed */
 };
@@ -64,20 +74,10 @@ int guard_new(struct guard **ret, struct err *err)
         g->fd = fd;
         pthread_mutex_init(&g->lock, NULL);
         map_init(&g->directories);
+        list_init(&g->unused);
+        map_init(&g->names);
         *ret = g;
         return 0;
-}
-
-struct guard *guard_free(struct guard *g)
-{
-        if (!g)
-                return NULL;
-        must(g->name_count == 0);
-        map_release(&g->directories);
-        pthread_mutex_destroy(&g->lock);
-        fd_close(g->fd);
-        free(g);
-        return NULL;
 }
 
 int guard_fd(const struct guard *g)
@@ -92,24 +92,41 @@ static struct slice key_of(const int *wd)
         return slice_from(wd, sizeof(*wd));
 }
 
+#define KEY_MAX (sizeof(int) + NAME_MAX)
+
+static struct slice name_key(int wd, struct slice name, char ret[KEY_MAX])
+{
+        memcpy(ret, &wd, sizeof(wd));
+        memcpy(ret + sizeof(wd), name.p, name.n);
+        return slice_from(ret, sizeof(wd) + name.n);
+}
+
 /* The lock is held, here and in all that follows unless it is said. */
 static void name_free(struct guard *g, struct guarded_name *n)
 {
-        list_remove(&n->in_directory);
+        struct watched_name *name = n->name;
+        list_remove(&n->in_name);
         list_remove(&n->in_hold);
         g->name_count--;
         free(n);
+        if (!list_is_empty(&name->guarded))
+                return;
+        if (--name->directory->name_count == 0)
+                list_append(&g->unused, &name->directory->unused);
+        map_remove(&g->names, slice_from(name->key, name->n));
+        free(name);
 }
 
 /* Directories in which nothing matters any more. */
 static void directories_sweep(struct guard *g)
 {
         struct watched *d;
-        for (size_t pos = 0; g->adding == 0 && (d = map_next(&g->directories, &pos));) {
-                if (!list_is_empty(&d->names))
-                        continue;
+        if (g->adding > 0)
+                return;
+        list_each (d, &g->unused, unused) {
                 (void)inotify_rm_watch(g->fd,
                                        d->wd); /* fails when the directory has gone: it is over already */
+                list_remove(&d->unused);
                 free(map_remove(&g->directories, key_of(&d->wd)));
         }
 }
@@ -121,9 +138,27 @@ static struct watched *directory_get(struct guard *g, int wd)
                 return d;
         d = mem_new(struct watched);
         d->wd = wd;
-        list_init(&d->names);
+        list_init(&d->unused);
         map_put(&g->directories, key_of(&d->wd), d);
         return d;
+}
+
+static struct watched_name *name_get(struct guard *g, int wd, struct slice name)
+{
+        char room[KEY_MAX];
+        struct slice key = name_key(wd, name, room);
+        struct watched_name *n = map_find(&g->names, key);
+        if (n)
+                return n;
+        n = mem_zalloc(sizeof(*n) + key.n);
+        n->directory = directory_get(g, wd);
+        n->directory->name_count++;
+        list_remove(&n->directory->unused);
+        list_init(&n->guarded);
+        n->n = key.n;
+        memcpy(n->key, key.p, key.n);
+        map_put(&g->names, slice_from(n->key, n->n), n);
+        return n;
 }
 
 /* Lets go of the lock: a file system that does not answer must not stop the others. An event that comes before the entry
@@ -143,7 +178,7 @@ static int name_add(struct guard *g, struct guard_hold *h, struct slice director
                     bool is_stub)
 {
         char path[PATH_MAX];
-        if (directory.n >= sizeof(path))
+        if (directory.n >= sizeof(path) || name.n > NAME_MAX)
                 return -ENAMETOOLONG;
         if (g->name_count == GUARD_NAMES_MAX)
                 return -ENOSPC;
@@ -152,13 +187,11 @@ static int name_add(struct guard *g, struct guard_hold *h, struct slice director
         int wd = watch_add(g, path);
         if (wd < 0)
                 return wd;
-        struct guarded_name *n = mem_zalloc(sizeof(*n) + name.n + 1);
+        struct guarded_name *n = mem_new(struct guarded_name);
         n->hold = h;
-        n->directory = directory_get(g, wd);
-        n->n = name.n;
+        n->name = name_get(g, wd, name);
         n->is_stub = is_stub;
-        memcpy(n->name, name.p, name.n);
-        list_append(&n->directory->names, &n->in_directory);
+        list_append(&n->name->guarded, &n->in_name);
         list_append(&h->names, &n->in_hold);
         g->name_count++;
         return 0;
@@ -245,6 +278,20 @@ void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner)
         pthread_mutex_unlock(&g->lock);
 }
 
+struct guard *guard_free(struct guard *g)
+{
+        if (!g)
+                return NULL;
+        must(g->name_count == 0 && g->adding == 0);
+        directories_sweep(g);
+        map_release(&g->names);
+        map_release(&g->directories);
+        pthread_mutex_destroy(&g->lock);
+        fd_close(g->fd);
+        free(g);
+        return NULL;
+}
+
 /* ---- events ---- */
 
 bool guard_is_intact(const struct image *i)
@@ -275,10 +322,10 @@ static void name_hit(struct guarded_name *n, struct list *broken)
 /* Something was lost: nobody knows what, so everybody is suspect. */
 static void all_hit(struct guard *g, struct list *broken)
 {
-        struct watched *d;
+        const struct watched_name *name;
         struct guarded_name *n;
-        for (size_t pos = 0; (d = map_next(&g->directories, &pos));)
-                list_each (n, &d->names, in_directory)
+        for (size_t pos = 0; (name = map_next(&g->names, &pos));)
+                list_each (n, &name->guarded, in_name)
                         name_hit(n, broken);
 }
 
@@ -288,17 +335,20 @@ static void event_take(struct guard *g, const struct inotify_event *e, struct li
                 all_hit(g, broken);
                 return;
         }
-        const struct watched *d = map_find(&g->directories, key_of(&e->wd));
-        struct guarded_name *n;
-        if (!d || e->len == 0)
-                return;
         size_t length = strnlen(e->name, e->len);
-        list_each (n, &d->names, in_directory)
-                if (n->n == length && memcmp(n->name, e->name, length) == 0)
+        if (length == 0 || length > NAME_MAX)
+                return;
+        char room[KEY_MAX];
+        const struct watched_name *name =
+                map_find(&g->names, name_key(e->wd, slice_from(e->name, length), room));
+        struct guarded_name *n;
+        if (name)
+                list_each (n, &name->guarded, in_name)
                         name_hit(n, broken);
 }
 
-static bool events_read(struct guard *g, struct list *broken)
+/* The bytes that were taken; 0 at the end. */
+static size_t events_read(struct guard *g, struct list *broken)
 {
         _Alignas(struct inotify_event) char room[READ_BYTES];
         ssize_t n = read(g->fd, room, sizeof(room));
@@ -307,7 +357,19 @@ static bool events_read(struct guard *g, struct list *broken)
                 event_take(g, e, broken);
                 at += (ssize_t)(sizeof(*e) + e->len);
         }
-        return n > 0;
+        return n > 0 ? (size_t)n : 0;
+}
+
+/* What is there now, and no more: a command could make events for as long as we read them. */
+static void queue_read(struct guard *g, struct list *broken)
+{
+        int queued = 0;
+        (void)ioctl(g->fd, FIONREAD, &queued);
+        for (size_t done = 0, n; done < (size_t)MAX(queued, 1); done += n) {
+                n = events_read(g, broken);
+                if (n == 0)
+                        return;
+        }
 }
 
 void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub))
@@ -315,8 +377,7 @@ void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub))
         struct list hit;
         list_init(&hit);
         pthread_mutex_lock(&g->lock);
-        while (events_read(g, &hit))
-                continue;
+        queue_read(g, &hit);
         for (;;) {
                 struct guard_hold *h = list_first(&hit, struct guard_hold, broken);
                 if (!h)
