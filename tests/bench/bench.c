@@ -16,14 +16,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define ROWS_MAX 32
+#define ROWS_MAX 48
 #define ROUNDS 15
 #define ROUNDS_QUICK 3
 #define ROW_SECONDS 16 /* then no further round begins */
 #define ROUNDS_MIN 3   /* but for this many */
 
 struct options {
-        const char *server, *reference, *rows, *json;
+        const char *server, *reference, *rows, *skip, *json;
         uint64_t rounds;
         bool is_quick;
 };
@@ -36,6 +36,7 @@ static enum args_result options_parse(int argc, char **argv, struct options *o)
                 { "reference", ARG_STRING, "FILE", "the reference server (default: $REFERENCE; none without)",
                   .target = &o->reference },
                 { "rows", ARG_STRING, "A,B", "only these rows", .target = &o->rows },
+                { "skip", ARG_STRING, "A,B", "not these rows", .target = &o->skip },
                 { "rounds", ARG_U64, "N", "rounds per row (default 15; 3 with --quick)", .target = &o->rounds,
                   .min = 1, .max = 1000 },
                 { "quick", ARG_FLAG, NULL, "a first look in half a minute", .target = &o->is_quick },
@@ -68,17 +69,24 @@ static bool is_listed(const char *list, const char *name)
         return false;
 }
 
-static size_t rows_choose(const char *list, struct results *ret)
+static bool is_chosen(const struct options *o, const struct row *row)
 {
-        static const struct row *const groups[] = { rows_process, rows_wire,  rows_output,
-                                                    rows_files,   rows_trees, rows_system };
+        if (o->skip && is_listed(o->skip, row->name))
+                return false;
+        return o->rows ? is_listed(o->rows, row->name) : !(o->is_quick && row->is_long);
+}
+
+static size_t rows_choose(const struct options *o, struct results *ret)
+{
+        static const struct row *const groups[] = { rows_process, rows_sandbox, rows_wire,  rows_output,
+                                                    rows_files,   rows_trees,   rows_system };
         size_t n = 0;
         for (size_t i = 0; i < ARRAY_LEN(groups); i++)
                 for (const struct row *row = groups[i]; row->name; row++) {
                         must(n < ROWS_MAX);
-                        if (!list || is_listed(list, row->name))
+                        if (is_chosen(o, row))
                                 ret[n++].row = row;
-                        else if (is_listed(list, "help"))
+                        else if (o->rows && is_listed(o->rows, "help"))
                                 printf("%s\n", row->name);
                 }
         return n;
@@ -239,7 +247,7 @@ static int run_all(const struct options *o, const char *home, const char *work)
         contender_init(&run.servers[WHO_OURS], WHO_OURS, o->server, home);
         contender_init(&run.servers[WHO_REFERENCE], WHO_REFERENCE, o->reference, home);
 
-        size_t count = rows_choose(o->rows, results);
+        size_t count = rows_choose(o, results);
         if (count == 0) {
                 fprintf(stderr, "bench: no such row; --rows help lists them\n");
                 return 2;

@@ -56,6 +56,7 @@ struct row {
         const char *name;
         bool has_acks;      /* measured with either ack */
         bool is_solitary;   /* starts its own servers */
+        bool is_long;       /* --quick leaves it out, unless it is asked for by name */
         unsigned rounds;    /* fewer than asked for; 0 = as many */
         unsigned budget_ms; /* of one turn */
         size_t bytes;       /* of the file that it is about */
@@ -76,4 +77,5 @@ static inline bool turn_goes_on(const struct turn *t, size_t samples)
 }
 
 /* One of each file of rows; each ends with name == NULL. */
-extern const struct row rows_process[], rows_wire[], rows_output[], rows_files[], rows_trees[], rows_system[];
+extern const struct row rows_process[], rows_sandbox[], rows_wire[], rows_output[], rows_files[],
+        rows_trees[], rows_system[];

@@ -91,13 +91,19 @@ int client_request(struct client *c, const char *method, const char *params, str
         return client_send(c, err, "{\"id\":%u,\"method\":\"%s\",\"params\":%s}", ++c->ids, method, params);
 }
 
-int client_start(struct client *c, const char *process_id, const char *argv, bool tty, struct err *err)
+int client_start_with(struct client *c, const char *process_id, const char *argv, bool tty, const char *cwd,
+                      const char *more, struct err *err)
 {
         return client_send(
                 c, err,
                 "{\"id\":%u,\"method\":\"process/start\",\"params\":{\"processId\":\"%s\",\"argv\":%s,"
-                "\"cwd\":\"file:///\",\"env\":{\"PATH\":\"/usr/bin:/bin\"},\"tty\":%s}}",
-                ++c->ids, process_id, argv, tty ? "true" : "false");
+                "\"cwd\":\"%s\",\"env\":{\"PATH\":\"/usr/bin:/bin\"},\"tty\":%s%s}}",
+                ++c->ids, process_id, argv, cwd, tty ? "true" : "false", more);
+}
+
+int client_start(struct client *c, const char *process_id, const char *argv, bool tty, struct err *err)
+{
+        return client_start_with(c, process_id, argv, tty, "file:///", "", err);
 }
 
 /* --- receiving ---------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,9 @@ NODISCARD int client_request(struct client *c, const char *method, const char *p
 /* process/start in "/" with a PATH; `argv` is JSON. */
 NODISCARD int client_start(struct client *c, const char *process_id, const char *argv, bool tty,
                            struct err *err);
+/* The same elsewhere (`cwd` is a URI) and with more members: JSON, with the comma before. */
+NODISCARD int client_start_with(struct client *c, const char *process_id, const char *argv, bool tty,
+                                const char *cwd, const char *more, struct err *err);
 
 /* A frame as it goes over the wire, masked, appended to `to`: sent as often as wanted for the price of the sending. */
 void client_prepare(struct buf *to, struct slice message);

@@ -15,6 +15,7 @@
 
 const struct tree tree_flat = { 1, 10000, 0 };
 const struct tree tree_walked = { 100, 100, 0 }; /* 10,100 entries */
+const struct tree tree_searched = { 3000, 100, 0 };
 const struct tree tree_copied = { 20, 100, 1024 };
 
 static char *path_in(const struct turn *t, const char *name)
@@ -129,10 +130,20 @@ int machine_list(struct turn *t, struct err *err)
         return count_below(t, root, tree_flat.files, err);
 }
 
-int machine_walk(struct turn *t, struct err *err)
+static int walk(struct turn *t, const struct tree *tree, struct err *err)
 {
         _free_ char *root = path_in(t, TREE_IN);
-        return count_below(t, root, tree_walked.dirs * (1 + tree_walked.files), err);
+        return count_below(t, root, tree->dirs * (1 + tree->files), err);
+}
+
+int machine_walk(struct turn *t, struct err *err)
+{
+        return walk(t, &tree_walked, err);
+}
+
+int machine_search(struct turn *t, struct err *err)
+{
+        return walk(t, &tree_searched, err);
 }
 
 /* --- trees -------------------------------------------------------------------------------------------------------- */

@@ -10,10 +10,11 @@
 #define TREE_IN "tree"   /* is listed, walked, copied */
 #define TREE_COPY "copy" /* and removed again */
 
-extern const struct tree tree_flat, tree_walked, tree_copied;
+extern const struct tree tree_flat, tree_walked, tree_copied, tree_searched;
 
-NODISCARD int machine_read(struct turn *t, struct err *err);  /* open, read in pieces, close */
-NODISCARD int machine_write(struct turn *t, struct err *err); /* open and truncate, write, close */
-NODISCARD int machine_list(struct turn *t, struct err *err);  /* getdents of the first directory */
-NODISCARD int machine_walk(struct turn *t, struct err *err);  /* getdents of all of them */
-NODISCARD int machine_tree(struct turn *t, struct err *err);  /* copy_file_range and unlink, file by file */
+NODISCARD int machine_read(struct turn *t, struct err *err);   /* open, read in pieces, close */
+NODISCARD int machine_write(struct turn *t, struct err *err);  /* open and truncate, write, close */
+NODISCARD int machine_list(struct turn *t, struct err *err);   /* getdents of the first directory */
+NODISCARD int machine_walk(struct turn *t, struct err *err);   /* getdents of all of them */
+NODISCARD int machine_search(struct turn *t, struct err *err); /* the same of tree_searched */
+NODISCARD int machine_tree(struct turn *t, struct err *err);   /* copy_file_range and unlink, file by file */
