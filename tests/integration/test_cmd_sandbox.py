@@ -352,7 +352,7 @@ def test_job_control_works_inside(me):
         t.expect(b"begun")
         t.type(b"\x1a")
         t.expect(b"Stopped")
-        t.type(b"kill -9 %1; wait; echo still''here; exit 6\r")
+        t.type(b"kill -9 %1; echo still''here; exec sh -c 'exit 6'\r")
         t.expect(b"stillhere")
         assert t.wait() == 6
         assert t.modes() == t.before
