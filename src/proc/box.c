@@ -119,9 +119,7 @@ static void init_run(void *arg)
         struct keeper *k = start->k;
         const struct image *image = start->image;
         struct enter_failure why;
-        struct child_start child = {
-                .k = k, .parent = 1, .image = image, .ruleset = -1, .socket = start->socket
-        };
+        struct child_start child = { .k = k, .parent = 1, .ruleset = -1, .socket = start->socket };
 
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-init");
         title_set("fh-init");
@@ -138,12 +136,12 @@ static void init_run(void *arg)
         char *stack = map(COMMAND_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (!is_mapped(stack))
                 init_fail_at(k, SPAWN_STEP_FORK, (long)stack);
+        if (enter_confine(image, &why) < 0)
+                init_fail(k, &why);
         long command = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + COMMAND_STACK_BYTES, NULL,
                                       command_entry, &child);
         if (command < 0)
                 init_fail_at(k, SPAWN_STEP_FORK, command);
-        if (enter_harden(image, &why) < 0)
-                init_fail(k, &why);
         if (init_close_all_but(start->socket) < 0)
                 init_fail_at(k, SPAWN_STEP_STDIO, -EMFILE);
         init_send(0, &(struct box_message){ .kind = BOX_OVER });

@@ -120,7 +120,8 @@ void child_run(const struct child_start *start)
         if (start->socket >= 0 && (r = sys_send(start->socket, &r, 1, MSG_NOSIGNAL)) < 0)
                 child_fail(k, SPAWN_STEP_FORK, r);
         struct enter_failure why;
-        if (start->image && enter_confine(start->image, start->ruleset, &why) < 0) {
+        if ((start->image && enter_confine(start->image, &why) < 0) ||
+            enter_landlock(start->ruleset, &why) < 0) {
                 child_note(k, &why);
                 sys_exit(127);
         }

@@ -153,26 +153,20 @@ static int filter_set(const struct image *i, struct enter_failure *ret)
         return r < 0 ? fail(ret, ENTER_SECCOMP, r) : 0;
 }
 
-int enter_harden(const struct image *i, struct enter_failure *ret)
+int enter_confine(const struct image *i, struct enter_failure *ret)
 {
-        /* Its memory is a copy of the spawner's, where orders of other commands may lie, and it still holds the root of the
-         * machine. The command runs already; until here it was kept off by the capabilities that it does not have. */
+        /* The memory of an init is a copy of the spawner's, where orders of other commands may lie, and it holds the root
+         * of the machine for a while. execve makes it new. */
         long r = sys_prctl(PR_SET_DUMPABLE, 0);
         if (r == 0)
-                r = drop_capabilities();
+                r = i->needs_user ? drop_capabilities() : drop_network_capabilities();
         if (r == 0)
                 r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
         return r < 0 ? fail(ret, ENTER_CAPABILITIES, r) : filter_set(i, ret);
 }
 
-int enter_confine(const struct image *i, int ruleset, struct enter_failure *ret)
+int enter_landlock(int ruleset, struct enter_failure *ret)
 {
-        long r = i->needs_user ? drop_capabilities() : drop_network_capabilities();
-        if (r == 0)
-                r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
-        if (r < 0)
-                return fail(ret, ENTER_CAPABILITIES, r);
-        if (ruleset >= 0 && (r = sys_call2(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)) < 0)
-                return fail(ret, ENTER_LANDLOCK, r);
-        return filter_set(i, ret);
+        long r = ruleset < 0 ? 0 : sys_call2(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0);
+        return r < 0 ? fail(ret, ENTER_LANDLOCK, r) : 0;
 }

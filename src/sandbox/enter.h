@@ -4,7 +4,8 @@
  * nothing but the image. Everything is done on descriptors: what is mounted was opened without following links and
  * compared with what the plan saw.
  *
- * In this order: enter_ids, enter_network, enter_view in the new namespaces; enter_confine last before execve.
+ * In this order: enter_ids, enter_network, enter_view in the new namespaces, enter_confine; enter_landlock last before
+ * execve.
  */
 #pragma once
 
@@ -40,10 +41,11 @@ NODISCARD int enter_ids(const struct image *i, struct enter_failure *ret);
 NODISCARD int enter_network(struct enter_failure *ret);
 /* `tty`: the command's terminal, or -1. *ret_ruleset is Landlock's, or -1. The caller's root and working directory are the new root afterwards. */
 NODISCARD int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret);
-/* No capability, no new privileges, Landlock and the filter. */
-NODISCARD int enter_confine(const struct image *i, int ruleset, struct enter_failure *ret);
-/* The same for the init, which stays; and nobody looks into its memory. */
-NODISCARD int enter_harden(const struct image *i, struct enter_failure *ret);
+/* No capability, no new privileges, the filter, and nobody looks into its memory. Before the init makes the command, so
+ * that there is never a command beside an init that has more; the command inherits it. */
+NODISCARD int enter_confine(const struct image *i, struct enter_failure *ret);
+/* Of the command alone; -1: there is none. */
+NODISCARD int enter_landlock(int ruleset, struct enter_failure *ret);
 
 /* "mount", "proc", …: for error.data; a literal. */
 NODISCARD const char *enter_step_name(uint32_t step);

@@ -1,16 +1,12 @@
 """What a hostile reader of the sandbox found: rules that another rule, another command or the host could undo."""
 
 import os
-import threading
 import time
 
 import pytest
 
-from farhand_client import Client, wait_until
-from sandbox_rig import (MINIMAL, ROOT_READ, USERS, at, glob, narrow, read_only, restricted, rig_of, snapshot, uri,
-                         workspace_write)
-
-NAMES = [".git", ".codex", ".agents", ".aws"]
+from farhand_client import wait_until
+from sandbox_rig import USERS, at, glob, narrow, read_only, rig_of, snapshot, workspace_write
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -101,6 +97,23 @@ def test_stubs_go_when_the_workspace_cannot_be_listed(rig):
     assert done.ok, done
     os.chmod(tree.w, 0o755)
     assert os.listdir(tree.w) == []
+
+
+# The init, beside a command that is faster
+
+
+def test_no_command_meets_an_init_that_has_more_than_itself(rig):
+    tree = rig.tree()
+    tree.dir(tree.w)
+    script = 'while read -r key value; do case $key in CapPrm:|CapBnd:|NoNewPrivs:|Seccomp:) echo $key $value;; esac; done'
+    ids = []
+    for _ in range(60):
+        params = rig.params(["/bin/sh", "-c", script + " < /proc/1/status"], read_only(), tree.w)
+        rig.client.request("process/start", params)
+        ids.append(params["processId"])
+    seen = {rig.finish(i).out for i in ids}
+    none = "0" * 16
+    assert seen == {f"CapPrm: {none}\nCapBnd: {none}\nNoNewPrivs: 1\nSeccomp: 2\n".encode()}
 
 
 # The guard, when a command makes it busy
