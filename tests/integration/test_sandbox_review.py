@@ -1,12 +1,14 @@
 """What a hostile reader of the sandbox found: rules that another rule, another command or the host could undo."""
 
 import os
+import signal
 import time
 
 import pytest
 
-from farhand_client import wait_until
+from farhand_client import Client, wait_until
 from sandbox_rig import USERS, at, glob, narrow, read_only, rig_of, snapshot, workspace_write
+from test_kill9 import children, spawner_of
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -143,3 +145,48 @@ def test_a_command_that_renames_without_end_does_not_stop_the_server(rig):
     finally:
         rig.client.call("process/terminate", {"processId": process_id}, 60)
         rig.finish(process_id, 60)
+
+
+def test_events_of_one_command_do_not_end_another(rig):
+    """More of them than the kernel keeps, while the server is busy: then nobody knows what was lost, and has to look."""
+    quiet, busy = rig.tree(), rig.tree()
+    quiet.dir(quiet.w), busy.dir(busy.w)
+    script = ("import os\n"
+              "os.close(os.open('a', os.O_CREAT)); os.close(os.open('log', os.O_CREAT))\n"
+              "print('go', flush=True)\n"
+              "while not os.path.exists('start'): pass\n"
+              "for _ in range(20000): os.rename('a', 'b'); os.rename('b', 'a')\n"
+              "os.rename('log', 'done')\n"
+              "import time; time.sleep(1000)\n")
+    victim = rig.start(["/bin/sleep", "1000"], workspace_write(), quiet.w)
+    flooder = rig.start(["/usr/bin/python3", "-c", script], workspace_write(), busy.w)
+    wait_until(lambda: rig.client.output(flooder, "stdout") == b"go\n", 20, "the command")
+    os.kill(rig.server.pid, signal.SIGSTOP)
+    try:
+        busy.file(busy.w + "/start")
+        wait_until(lambda: os.path.exists(busy.w + "/done"), 30, "the flood")
+    finally:
+        os.kill(rig.server.pid, signal.SIGCONT)
+    state = rig.client.call("process/read", {"processId": victim, "afterSeq": None, "maxBytes": 1, "waitMs": 2000}, 20)
+    assert state["exited"] is False
+    for process_id in (victim, flooder):
+        rig.client.call("process/terminate", {"processId": process_id}, 20)
+        rig.finish(process_id)
+
+
+# Everybody who removes stubs is killed at once
+
+
+def test_stubs_go_when_the_spawner_is_killed_with_its_keepers(rig):
+    tree = rig.tree()
+    tree.dir(tree.w)
+    with rig.new_server() as server, Client(server.url) as client:
+        process_id = rig.start(["/bin/sleep", "1000"], workspace_write(), tree.w, client=client)
+        spawner = spawner_of(server)
+        all_of_them = [spawner, *children(spawner)]
+        for pid in all_of_them:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in all_of_them:
+            os.kill(pid, signal.SIGKILL)
+        client.wait_exit(process_id, 20)
+        wait_until(lambda: os.listdir(tree.w) == [], 5, "the tree without stubs")
