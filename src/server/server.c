@@ -298,7 +298,8 @@ static void server_release(struct server *s)
         s->assembly_timer = timer_free(s->assembly_timer);
         s->drain_timer = timer_free(s->drain_timer);
         spares_release(&s->spares);
-        boxes_release(&s->boxes);
+        if (is_quiet)
+                boxes_release(&s->boxes); /* a plan may be what is stuck */
         uv_close((uv_handle_t *)&s->sigterm, NULL);
         uv_close((uv_handle_t *)&s->sigint, NULL);
         uv_close((uv_handle_t *)&s->sighup, NULL);
