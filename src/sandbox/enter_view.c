@@ -145,6 +145,11 @@ static int view_end(struct view *v)
 
 /* ---- /dev and /proc ---- */
 
+static int allow_writes(const struct view *v, int fd, bool is_directory)
+{
+        return v->ruleset < 0 ? 0 : landlock_allow(v->ruleset, v->image->landlock_abi, fd, is_directory);
+}
+
 static int dev_node(struct view *v, const char *from, const char *name)
 {
         int source = sys_open_beneath(v->old, from, O_PATH | O_NOFOLLOW);
@@ -158,9 +163,25 @@ static int dev_node(struct view *v, const char *from, const char *name)
                 return tree;
         int r = sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC);
         if (r == 0)
+                r = allow_writes(v, tree, false);
+        if (r == 0)
                 r = sys_touchat(v->dev, name, 0444);
         if (r < 0) {
                 sys_close(tree);
+                return r;
+        }
+        return attach(tree, v->dev, name);
+}
+
+/* A file system of its own, which can be written; a negative tree passes through. */
+static int dev_directory(struct view *v, const char *name, int tree)
+{
+        int r = tree < 0 ? tree : sys_mkdirat(v->dev, name, 0755);
+        if (r == 0)
+                r = allow_writes(v, tree, true);
+        if (r < 0) {
+                if (tree >= 0)
+                        sys_close(tree);
                 return r;
         }
         return attach(tree, v->dev, name);
@@ -223,15 +244,11 @@ static int dev_make(struct view *v)
         if (r == 0)
                 r = dev_links(v);
         if (r == 0)
-                r = sys_mkdirat(v->dev, "shm", 0755);
+                r = dev_directory(v, "shm",
+                                  tmpfs_make("1777", "64m", "8192", SYS_ATTR_NOSUID | SYS_ATTR_NODEV));
         if (r == 0)
-                r = attach(tmpfs_make("1777", "64m", "8192", SYS_ATTR_NOSUID | SYS_ATTR_NODEV), v->dev,
-                           "shm");
-        if (r == 0)
-                r = sys_mkdirat(v->dev, "pts", 0755);
-        if (r == 0)
-                r = attach(fs_make("devpts", "ptmxmode", "0666", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC), v->dev,
-                           "pts");
+                r = dev_directory(v, "pts",
+                                  fs_make("devpts", "ptmxmode", "0666", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC));
         if (r == 0 && v->tty >= 0)
                 r = dev_console(v);
         return r;
@@ -260,8 +277,8 @@ static int proc_make(struct view *v)
                 }
                 r = attach(tree, proc, knobs[n]);
         }
-        if (r == 0 && v->ruleset >= 0)
-                r = landlock_allow(v->ruleset, v->image->landlock_abi, proc, true);
+        if (r == 0)
+                r = allow_writes(v, proc, true);
         if (proc >= 0)
                 sys_close(proc);
         return r;
@@ -275,9 +292,13 @@ static bool is_same(int fd, const struct image_op *op)
         return op->ino == 0 || (sys_fstat(fd, &st) == 0 && st.st_dev == op->dev && st.st_ino == op->ino);
 }
 
-static bool is_device_path(const char *path)
+/* A device is written through a read-only mount as through any other. Only Landlock, where all devices but ours are
+ * missing, makes one readable and no more. */
+static bool may_hold_devices(const struct view *v, const struct image_op *op, const char *path)
 {
-        return path[0] == 'd' && path[1] == 'e' && path[2] == 'v' && path[3] == '/';
+        bool is_in_dev = path[0] == 'd' && path[1] == 'e' && path[2] == 'v' && path[3] == '/';
+        return is_in_dev &&
+               (op->kind == PLAN_WRITE || (v->ruleset >= 0 && v->image->root != PLAN_ROOT_WRITE));
 }
 
 static int op_bind(struct view *v, const struct image_op *op)
@@ -290,13 +311,13 @@ static int op_bind(struct view *v, const struct image_op *op)
         sys_close(source);
         if (tree < 0)
                 return tree;
-        uint64_t attributes = SYS_ATTR_NOSUID | (is_device_path(path) ? 0 : SYS_ATTR_NODEV) |
+        uint64_t attributes = SYS_ATTR_NOSUID | (may_hold_devices(v, op, path) ? 0 : SYS_ATTR_NODEV) |
                               (op->kind == PLAN_READ ? SYS_ATTR_RDONLY : 0);
         int r = sys_tree_set(tree, attributes);
         int target = r < 0 ? r : sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
         r = target < 0 ? target : sys_tree_attach(tree, target, "");
-        if (r == 0 && op->kind == PLAN_WRITE && v->ruleset >= 0)
-                r = landlock_allow(v->ruleset, v->image->landlock_abi, tree, op->is_directory);
+        if (r == 0 && op->kind == PLAN_WRITE)
+                r = allow_writes(v, tree, op->is_directory);
         if (target >= 0)
                 sys_close(target);
         sys_close(tree);
@@ -426,15 +447,11 @@ int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_fa
                         return fail(ret, ENTER_MOUNT, n, r);
         }
         r = sys_mount_seal(v.dev);
-        if (r == 0 && v.ruleset >= 0)
-                r = landlock_allow(v.ruleset, i->landlock_abi, v.dev, true);
         if (r < 0)
                 return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        if (i->root == PLAN_ROOT_WRITE && v.ruleset >= 0) {
-                r = landlock_allow(v.ruleset, i->landlock_abi, v.root, true);
-                if (r < 0)
-                        return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
-        }
+        r = i->root == PLAN_ROOT_WRITE ? allow_writes(&v, v.root, true) : 0;
+        if (r < 0)
+                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
         r = view_end(&v);
         if (r < 0)
                 return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);

@@ -65,6 +65,20 @@ def test_a_directory_of_the_user_with_the_mode_of_a_stub_is_hidden(rig):
     assert b"secret" not in done.out, done
 
 
+# Devices
+
+
+@pytest.mark.parametrize("profile", [lambda e: read_only(e), lambda e: narrow(e)], ids=["read-only", "narrow"])
+def test_a_device_that_may_be_read_cannot_be_written(rig, profile):
+    """Opened, and never written."""
+    tree = rig.tree()
+    script = "import os, sys\nos.open(sys.argv[1], os.O_WRONLY)\nprint('opened')"
+    for device in ("/dev/kmsg", "/dev/loop-control", "/dev/loop0"):
+        if os.path.exists(device):
+            done = rig.run(["/usr/bin/python3", "-c", script, device], profile(at(device, "read")), tree.dir(tree.w))
+            assert done.out == b"", done
+
+
 # Roots inside protected names
 
 
