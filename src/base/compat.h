@@ -15,6 +15,9 @@
 #define FALLTHROUGH __attribute__((fallthrough))
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define UNUSED __attribute__((unused))
+/* For code on a stack that is not the thread's: before a call that does not return ASan looks at the whole stack, does not
+ * know this one, and complains, into a file that may not be there to be written. */
+#define NO_ASAN __attribute__((no_sanitize("address")))
 
 /* Overflow-checked arithmetic: true when the result did not fit. Lengths from the wire are never added bare. */
 #define ckd_add(ret, a, b) __builtin_add_overflow((a), (b), (ret))

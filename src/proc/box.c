@@ -35,13 +35,13 @@ struct init_start {
 
 /* ---- the init ---- */
 
-static NORETURN void init_fail(struct keeper *k, const struct enter_failure *why)
+static NORETURN NO_ASAN void init_fail(struct keeper *k, const struct enter_failure *why)
 {
         child_note(k, why);
         sys_exit(127);
 }
 
-static NORETURN void init_fail_at(struct keeper *k, enum spawn_step step, long r)
+static NORETURN NO_ASAN void init_fail_at(struct keeper *k, enum spawn_step step, long r)
 {
         child_fail(k, step, r);
 }
@@ -56,7 +56,7 @@ static bool is_mapped(const void *p)
         return (uintptr_t)p < (uintptr_t)-4095L;
 }
 
-static void command_entry(void *start)
+static NO_ASAN void command_entry(void *start)
 {
         child_run(start);
 }
@@ -74,7 +74,7 @@ static int status_of(const siginfo_t *info)
 }
 
 /* The command is reported before it is reaped: until the keeper has said that it knows, its number outside is taken. */
-static NORETURN void init_reap(int socket, pid_t command)
+static NORETURN NO_ASAN void init_reap(int socket, pid_t command)
 {
         for (;;) {
                 siginfo_t info = { 0 };
@@ -113,7 +113,7 @@ static int init_close_all_but(int socket)
         return 0;
 }
 
-static void init_run(void *arg)
+static NO_ASAN void init_run(void *arg)
 {
         const struct init_start *start = arg;
         struct keeper *k = start->k;
@@ -149,7 +149,7 @@ static void init_run(void *arg)
 }
 
 /* Only the network is taken away: no view, so no init. */
-static void light_run(void *arg)
+static NO_ASAN void light_run(void *arg)
 {
         const struct init_start *start = arg;
         struct keeper *k = start->k;

@@ -11,7 +11,7 @@
 
 #define CPU_SECONDS_MAX 1000000000 /* 31 years; the kernel counts nanoseconds and would overflow */
 
-void child_fail(struct keeper *k, enum spawn_step step, long r)
+NO_ASAN void child_fail(struct keeper *k, enum spawn_step step, long r)
 {
         k->failed_errno = (int32_t)-r;
         k->failed_step = step;
@@ -26,7 +26,7 @@ void child_note(struct keeper *k, const struct enter_failure *why)
 }
 
 /* execvp's rules: what is not there, or may not be run, leads on to the next candidate. */
-static NORETURN void child_exec(struct keeper *k)
+static NORETURN NO_ASAN void child_exec(struct keeper *k)
 {
         const struct keeper_order *o = &k->order;
         long r = -ENOENT;
@@ -73,7 +73,7 @@ static long child_limit(const struct keeper_order *o)
         return r;
 }
 
-void child_run(const struct child_start *start)
+NO_ASAN void child_run(const struct child_start *start)
 {
         struct keeper *k = start->k;
         const struct keeper_order *o = &k->order;
