@@ -19,6 +19,8 @@ from farhand_client import BIN, PATIENCE
 from sandbox_rig import TREES, UNPRIVILEGED, USERS, Tree, become, why_not
 
 SECONDS = 60 * PATIENCE
+# farhand in a sandbox of farhand. There the sanitizers can neither trace a process to look for leaks nor write a log.
+INSIDE = [BIN, "sandbox", "--", "env", "ASAN_OPTIONS=detect_leaks=0", BIN]
 
 
 class Cmd:
@@ -170,4 +172,4 @@ def eventually(true, what):
         time.sleep(0.01)
 
 
-__all__ = ["BIN", "Cmd", "SECONDS", "Terminal", "USERS", "alive", "cmd_of", "eventually"]
+__all__ = ["BIN", "INSIDE", "Cmd", "SECONDS", "Terminal", "USERS", "alive", "cmd_of", "eventually"]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cmd_rig import BIN, USERS, Cmd, cmd_of
+from cmd_rig import BIN, INSIDE, USERS, Cmd, cmd_of
 from sandbox_rig import differences, snapshot
 
 NAMES = ["kernel", "openat2", "mount_setattr", "clone3", "user namespace", "mount namespace", "pid namespace",
@@ -20,8 +20,8 @@ def cmd(request):
         yield c
 
 
-def doctor(cmd, *before, env=None):
-    code, out, err = cmd.run([*before, BIN, "doctor", "--json"], env=env)
+def doctor(cmd, program=(BIN,), env=None):
+    code, out, err = cmd.run([*program, "doctor", "--json"], env=env)
     assert err == b"" and out.count(b"\n") == 1
     report = json.loads(out)
     assert [f["name"] for f in report["findings"]] == NAMES
@@ -40,7 +40,7 @@ def test_where_sandboxes_work_it_says_so(cmd):
 
 
 def test_every_finding_that_is_not_ok_comes_with_a_remedy(cmd):
-    for _, found in (doctor(cmd), doctor(cmd, BIN, "sandbox", "--")):
+    for _, found in (doctor(cmd), doctor(cmd, INSIDE)):
         for f in found.values():
             assert f["status"] in ("ok", "warn", "fail") and f["text"]
             if f["status"] != "ok" and not f["text"].startswith("not tried"):
@@ -49,12 +49,12 @@ def test_every_finding_that_is_not_ok_comes_with_a_remedy(cmd):
 
 def test_where_namespaces_are_forbidden_it_says_which_and_why(cmd):
     """In a sandbox of ours there are none."""
-    can_enforce, found = doctor(cmd, BIN, "sandbox", "--")
+    can_enforce, found = doctor(cmd, INSIDE)
     assert not can_enforce
     assert found["user namespace"]["status"] == "fail" and found["user namespace"]["errno"] == "EPERM"
     assert found["sandbox"]["status"] == "fail" and "namespaces" in found["sandbox"]["text"]
     assert found["seccomp"]["status"] == found["openat2"]["status"] == found["terminals"]["status"] == "ok"
-    code, out, _ = cmd.run([BIN, "sandbox", "--", BIN, "doctor"])
+    code, out, _ = cmd.run([*INSIDE, "doctor"])
     assert code == 1 and b"Sandboxes cannot be enforced here" in out and b"remedy: " in out
 
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cmd_rig import BIN, USERS, Terminal, alive, cmd_of, eventually
+from cmd_rig import BIN, INSIDE, USERS, Terminal, alive, cmd_of, eventually
 from sandbox_rig import differences, snapshot
 
 
@@ -293,7 +293,7 @@ def test_profiles_that_cannot_be_enforced_run_nothing_and_say_why(me):
 
 def test_a_refused_sandbox_names_step_errno_and_remedy(cmd):
     """In a sandbox there are no namespaces to make another one of, as in many containers."""
-    code, out, err = cmd.sandbox("--", BIN, "sandbox", "--", "echo", "ran")
+    code, out, err = cmd.run([*INSIDE, "sandbox", "--", "echo", "ran"])
     assert (code, out) == (125, b"")
     assert b"cannot be enforced" in err and b"step: namespaces, errno: EPERM" in err and b"remedy: " in err
 
