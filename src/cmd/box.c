@@ -68,20 +68,20 @@ int box_fd(const struct box_kept *b)
 }
 
 /* A stub may be another command's when it goes, until ours has a lock on it; and ours, when the tree is gone. */
-static void on_broken(void *owner, bool is_stub)
+static void on_event(void *owner, enum guard_event event)
 {
         struct box_kept *b = owner;
         if (__atomic_load_n(&b->image->is_over, __ATOMIC_SEQ_CST))
                 return;
-        if (is_stub && !b->has_started)
+        if (!b->has_started && event != GUARD_BROKEN)
                 b->is_suspect = true;
-        else
+        else if (event != GUARD_LOST || !guard_is_intact(b->image, true))
                 b->is_broken = true;
 }
 
 void box_look(struct box_kept *b)
 {
-        guard_read(b->guard, on_broken);
+        guard_read(b->guard, on_event);
 }
 
 /* What happened until now is told first: after that every event is about what the command has. */
@@ -90,7 +90,7 @@ void box_on_started(struct box_kept *b)
         if (b->hold)
                 box_look(b);
         b->has_started = true;
-        if (b->is_suspect && !guard_is_intact(b->image))
+        if (b->is_suspect && !guard_is_intact(b->image, false))
                 b->is_broken = true;
 }
 

@@ -109,8 +109,7 @@ static int init_close_all_but(int socket)
         int fd = (int)sys_call3(SYS_dup3, socket, 0, O_CLOEXEC);
         if (fd < 0)
                 return fd;
-        (void)sys_call3(SYS_close_range, 1, ~0U, 0);
-        return 0;
+        return (int)sys_call3(SYS_close_range, 1, ~0U, 0);
 }
 
 static NO_ASAN void init_run(void *arg)

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sys/sysmacros.h>
 
 #define ATTR_TREE (SYS_ATTR_NOSUID | SYS_ATTR_NODEV)
 
@@ -286,10 +287,17 @@ static int proc_make(struct view *v)
 
 /* ---- operations ---- */
 
+/* Is this what the plan saw? Then it is noted when it was made, for who guards it. */
 static bool is_same(int fd, const struct image_op *op)
 {
-        struct stat st;
-        return op->ino == 0 || (sys_fstat(fd, &st) == 0 && st.st_dev == op->dev && st.st_ino == op->ino);
+        struct statx st;
+        if (op->ino == 0)
+                return true;
+        long r = sys6(SYS_statx, fd, SYS_ARG(""), AT_EMPTY_PATH, STATX_INO | STATX_BTIME, SYS_ARG(&st), 0);
+        if (r < 0 || makedev(st.stx_dev_major, st.stx_dev_minor) != op->dev || st.stx_ino != op->ino)
+                return false;
+        ((struct image_op *)(uintptr_t)op)->born = image_born(&st);
+        return true;
 }
 
 /* A device is written through a read-only mount as through any other. Only Landlock, where all devices but ours are

@@ -9,12 +9,14 @@
 #include "sandbox/plan_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
@@ -47,7 +49,7 @@ struct guard_hold {
         struct list names;  /* guarded_name::in_hold */
         struct list broken; /* while guard_read works */
         void *owner;
-        bool is_stub_only; /* what broke it */
+        enum guard_event event; /* of those that it is told of */
 };
 
 struct guard {
@@ -209,7 +211,7 @@ static int path_add(struct guard *g, struct guard_hold *h, struct slice path, st
                 struct slice so_far = slice_from(path.p, n), name = slice_from(path.p + from, n - from);
                 int r = path_is_within(before, so_far) ? 0
                                                        : name_add(g, h, above, name, is_stub && n == path.n);
-                /* A directory that we cannot read cannot be watched; nor can the command name anything in it. */
+                /* A directory that we cannot read cannot be watched. It is not ours, so only its owner can rename in it. */
                 if (r < 0 && r != -EACCES)
                         return r;
                 from = n + 1;
@@ -294,29 +296,43 @@ struct guard *guard_free(struct guard *g)
 
 /* ---- events ---- */
 
-bool guard_is_intact(const struct image *i)
+/* What was removed and made anew may have the old number, but was born later. */
+static bool is_as_it_was(const char *path, const struct image_op *op, bool must_be_sure)
+{
+        struct statx st;
+        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_INO | STATX_BTIME, &st) < 0)
+                return false;
+        if (makedev(st.stx_dev_major, st.stx_dev_minor) != op->dev || st.stx_ino != op->ino)
+                return false;
+        return op->born ? image_born(&st) == op->born : !must_be_sure;
+}
+
+bool guard_is_intact(const struct image *i, bool must_be_sure)
 {
         const struct image_op *ops = image_at(i, i->ops);
         for (uint32_t n = 0; n < i->op_count; n++) {
-                struct stat st;
                 if (!ops[n].is_guarded || ops[n].may_miss)
                         continue;
                 char path[PATH_MAX];
                 int length = snprintf(path, sizeof(path), "/%s", (const char *)image_at(i, ops[n].path));
-                if (length >= (int)sizeof(path) || lstat(path, &st) < 0 || st.st_dev != ops[n].dev ||
-                    st.st_ino != ops[n].ino)
+                if (length >= (int)sizeof(path) || !is_as_it_was(path, &ops[n], must_be_sure))
                         return false;
         }
         return true;
 }
 
+static void hold_hit(struct guard_hold *h, enum guard_event event, struct list *broken)
+{
+        if (!list_is_linked(&h->broken)) {
+                h->event = event;
+                list_append(broken, &h->broken);
+        }
+        h->event = MAX(h->event, event);
+}
+
 static void name_hit(struct guarded_name *n, struct list *broken)
 {
-        if (!list_is_linked(&n->hold->broken)) {
-                n->hold->is_stub_only = true;
-                list_append(broken, &n->hold->broken);
-        }
-        n->hold->is_stub_only = n->hold->is_stub_only && n->is_stub;
+        hold_hit(n->hold, n->is_stub ? GUARD_STUB : GUARD_BROKEN, broken);
 }
 
 /* Something was lost: nobody knows what, so everybody is suspect. */
@@ -326,7 +342,7 @@ static void all_hit(struct guard *g, struct list *broken)
         struct guarded_name *n;
         for (size_t pos = 0; (name = map_next(&g->names, &pos));)
                 list_each (n, &name->guarded, in_name)
-                        name_hit(n, broken);
+                        hold_hit(n->hold, GUARD_LOST, broken);
 }
 
 static void event_take(struct guard *g, const struct inotify_event *e, struct list *broken)
@@ -372,7 +388,7 @@ static void queue_read(struct guard *g, struct list *broken)
         }
 }
 
-void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub))
+void guard_read(struct guard *g, void (*told)(void *owner, enum guard_event event))
 {
         struct list hit;
         list_init(&hit);
@@ -384,10 +400,10 @@ void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub))
                         break;
                 list_remove(&h->broken);
                 void *owner = h->owner;
-                bool is_stub_only = h->is_stub_only;
+                enum guard_event event = h->event;
                 pthread_mutex_unlock(&g->lock); /* it may let go of this one, or of others */
                 if (owner)
-                        broken(owner, is_stub_only);
+                        told(owner, event);
                 pthread_mutex_lock(&g->lock);
         }
         pthread_mutex_unlock(&g->lock);

@@ -29,10 +29,18 @@ struct guard_hold *guard_let_go(struct guard *g, struct guard_hold *h); /* NULL 
 /* Who is told. From the thread of guard_read. */
 void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner);
 
-/* Does every mask still lie on what it was put on? Of a sandbox that has been built; looks at paths of the machine. */
+/* Does every mask still lie on what it was put on? Of a sandbox that has been built; looks at paths of the machine.
+ * `must_be_sure`: no, where the file system does not tell when something was made. */
 struct image;
-NODISCARD bool guard_is_intact(const struct image *i);
+NODISCARD bool guard_is_intact(const struct image *i, bool must_be_sure);
 
-/* Works off what has happened: `broken` is called for every hold whose masks may be gone, with its owner, or not at all for
- * one without. `is_stub`: only stubs are concerned, which keepers make and remove, too. May be called from inside. */
-void guard_read(struct guard *g, void (*broken)(void *owner, bool is_stub));
+/* What has happened to a hold; of several the last of these. */
+enum guard_event {
+        GUARD_LOST,   /* nobody knows: there were too many events. guard_is_intact tells */
+        GUARD_STUB,   /* a stub came or went; keepers make and remove those, too */
+        GUARD_BROKEN, /* a mask is gone */
+};
+
+/* Works off what has happened: `told` is called for every hold that is concerned, with its owner, or not at all for one
+ * without. May be called from inside. */
+void guard_read(struct guard *g, void (*told)(void *owner, enum guard_event event));

@@ -64,11 +64,11 @@ static void let_go(struct guard *g, struct held *h)
         ok(h->hold == NULL);
 }
 
-static void on_broken(void *owner, bool is_stub)
+static void on_broken(void *owner, enum guard_event event)
 {
         struct held *h = owner;
         h->told++;
-        h->told_of_stub += is_stub;
+        h->told_of_stub += event == GUARD_STUB;
 }
 
 /* Has it been told since the last time? */
@@ -362,9 +362,9 @@ TEST(what_happened_before_letting_go_is_told_to_nobody)
 static struct guard *pair_guard;
 static struct held pair[2];
 
-static void on_broken_end_both(void *owner, bool is_stub)
+static void on_broken_end_both(void *owner, enum guard_event event)
 {
-        on_broken(owner, is_stub);
+        on_broken(owner, event);
         for (size_t n = 0; n < ARRAY_LEN(pair); n++)
                 if (pair[n].hold)
                         let_go(pair_guard, &pair[n]);
@@ -425,7 +425,7 @@ static void *hold_often(void *arg)
         return NULL;
 }
 
-static void on_broken_ignore(UNUSED void *owner, UNUSED bool is_stub)
+static void on_broken_ignore(UNUSED void *owner, UNUSED enum guard_event event)
 {
 }
 
@@ -494,17 +494,17 @@ TEST(masks_are_intact_while_they_lie_on_what_they_were_put_on)
         };
         h.plan.op_count = 4;
         struct image *i = image_of(&h.plan);
-        ok(guard_is_intact(i));
+        ok(guard_is_intact(i, false));
         move_to(&rig, "w", "x");
-        ok(!guard_is_intact(i));
+        ok(!guard_is_intact(i, false));
         put_directory(&rig, "w");
         put_directory(&rig, "w/no");
         put_file(&rig, "w/f");
-        ok(!guard_is_intact(i)); /* others of the same name */
+        ok(!guard_is_intact(i, false)); /* others of the same name */
         move_to(&rig, "w", "y");
         move_to(&rig, "x", "w");
-        ok(guard_is_intact(i));
+        ok(guard_is_intact(i, false));
         eq_int(unlink(at(&rig, "w/f")), 0);
-        ok(!guard_is_intact(i));
+        ok(!guard_is_intact(i, false));
         image_unmap(i);
 }

@@ -11,6 +11,8 @@
 #include "sandbox/plan.h"
 #include "sandbox/seccomp.h"
 
+#include <sys/stat.h>
+
 #define IMAGE_BYTES_MAX (16 * 1024 * 1024)
 
 struct image_op {
@@ -19,6 +21,7 @@ struct image_op {
         uint8_t is_guarded;  /* see guard.h */
         uint32_t path, text; /* a path is without its leading slash */
         uint64_t dev, ino;
+        uint64_t born; /* of what the operation was done on, as image_born gives it; written by who does it */
 };
 
 struct image_stub {
@@ -58,6 +61,14 @@ NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
 /* Shared and writable; NULL when it cannot be. NULL is fine for unmap. */
 NODISCARD struct image *image_map(int fd);
 void image_unmap(struct image *i);
+
+/* In nanoseconds; 0: the file system does not say. */
+static inline uint64_t image_born(const struct statx *st)
+{
+        if (!(st->stx_mask & STATX_BTIME))
+                return 0;
+        return (uint64_t)st->stx_btime.tv_sec * 1000000000 + st->stx_btime.tv_nsec;
+}
 
 static inline const void *image_at(const struct image *i, uint32_t offset)
 {

@@ -171,6 +171,17 @@ static int add_named(struct maker *m, struct slice path, enum access access, con
         return node_add(m, &n);
 }
 
+/* Settings of the machine are nobody's files: where everything is writable they are not, unless the profile names one. */
+static int protect_sys(struct maker *m)
+{
+        struct slice sys = S("/sys");
+        for (size_t i = 0; i < m->rules->count; i++)
+                if (path_is_within(m->rules->list[i].path, sys))
+                        return 0;
+        bool is_writable = rule_tree_access(&m->tree, sys) == ACCESS_WRITE;
+        return is_writable ? add_named(m, sys, ACCESS_READ, "settings of the machine") : 0;
+}
+
 static int collect_rules(struct maker *m)
 {
         const struct rules *rules = m->rules;
@@ -186,6 +197,9 @@ static int collect_rules(struct maker *m)
                 if (r < 0)
                         return r;
         }
+        int r = protect_sys(m);
+        if (r < 0)
+                return r;
         struct node dev = { .path = S("/dev"), .named = S("/dev"), .is_private = true, .why = "private" };
         return node_add(m, &dev);
 }

@@ -202,6 +202,14 @@ static void remove_of_other(const struct image *i, const struct image_stub *stub
                 spot_sweep(&p, stub);
 }
 
+bool stubs_are_left(const struct image *i)
+{
+        for (uint32_t n = 0; n < i->stub_count; n++)
+                if (stubs_of(i)[n].fd >= 0)
+                        return true;
+        return false;
+}
+
 void stubs_remove(struct image *i, bool has_fds)
 {
         __atomic_store_n(&i->is_over, 1, __ATOMIC_SEQ_CST); /* who guards them knows that it is us */

@@ -16,6 +16,8 @@
 NODISCARD int stubs_make(struct image *i, struct enter_failure *ret);
 /* `has_fds`: the caller is who made them. */
 void stubs_remove(struct image *i, bool has_fds);
+/* Has nobody done so who should have? */
+NODISCARD bool stubs_are_left(const struct image *i);
 
 /* Is this one, by its looks? For plans, which treat one as if it were missing, and for the sweep of what a crash left. */
 struct stat;

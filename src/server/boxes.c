@@ -3,10 +3,12 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "policy/env.h"
 #include "proc/process.h"
 #include "proto/process.h"
 #include "sandbox/image.h"
+#include "sandbox/stub.h"
 #include "server/server.h"
 #include "server/task.h"
 #include "wire/rpc.h"
@@ -25,15 +27,15 @@ static void end(struct task *t)
 }
 
 /* A stub may be another command's when it goes, until ours has a lock on it; and ours, when the tree is gone. */
-static void on_broken(void *owner, bool is_stub)
+static void on_event(void *owner, enum guard_event event)
 {
         struct task *t = owner;
         struct box_made *box = &t->box;
         if (!box->image || __atomic_load_n(&box->image->is_over, __ATOMIC_SEQ_CST))
                 return;
-        if (is_stub && !box->has_started)
+        if (!box->has_started && event != GUARD_BROKEN)
                 box->is_suspect = true;
-        else
+        else if (event != GUARD_LOST || !guard_is_intact(box->image, true))
                 end(t);
 }
 
@@ -43,16 +45,16 @@ void boxes_on_started(struct task *t)
         struct boxes *b = &t->session->server->boxes;
         if (!t->box.hold)
                 return;
-        guard_read(b->guard, on_broken);
+        guard_read(b->guard, on_event);
         t->box.has_started = true;
-        if (t->box.is_suspect && !guard_is_intact(t->box.image))
+        if (t->box.is_suspect && !guard_is_intact(t->box.image, false))
                 end(t);
 }
 
 static void on_guard(void *arg, UNUSED unsigned events)
 {
         struct boxes *b = arg;
-        guard_read(b->guard, on_broken);
+        guard_read(b->guard, on_event);
 }
 
 void boxes_init(struct boxes *b, struct server *server)
@@ -118,9 +120,45 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
         return r;
 }
 
+/* ---- what nobody removed ---- */
+
+/* Spawner and keeper were killed at once: their stubs are ours to remove, where that may block. */
+struct leftover {
+        struct work work;
+        struct boxes *boxes;
+        struct image *image;
+        struct stub_entries stubs;
+};
+
+static void leftover_run(struct work *w)
+{
+        stubs_remove(container_of(w, struct leftover, work)->image, false);
+}
+
+static void leftover_done(struct work *w)
+{
+        struct leftover *l = container_of(w, struct leftover, work);
+        stub_book_strike(&l->boxes->book, l->boxes->server->journal, &l->stubs);
+        image_unmap(l->image);
+        free(l);
+}
+
+static void leave(struct boxes *b, struct box_made *made)
+{
+        struct leftover *l = mem_new(struct leftover);
+        *l = (struct leftover){ .work = { .run = leftover_run, .done = leftover_done },
+                                .boxes = b,
+                                .image = TAKE(made->image),
+                                .stubs = made->stubs };
+        made->stubs = (struct stub_entries){ 0 };
+        pool_submit(b->server->pool, &l->work);
+}
+
 void boxes_unmake(struct boxes *b, struct box_made *made)
 {
         fd_close(made->image_fd);
+        if (made->image && stubs_are_left(made->image) && b->server->pool)
+                leave(b, made);
         image_unmap(made->image);
         stub_book_strike(&b->book, b->server->journal, &made->stubs);
         (void)guard_let_go(b->guard, made->hold);

@@ -286,7 +286,7 @@ static void server_release(struct server *s)
                 conn_drop(c);
         }
         s->net = net_helper_free(s->net);
-        bool is_quiet = pool_free(s->pool, LIMIT_POOL_END_MS);
+        bool is_quiet = pool_free(TAKE(s->pool), LIMIT_POOL_END_MS);
         if (is_quiet) {
                 s->watcher = watcher_free(s->watcher);
                 s->journal = journal_close(s->journal);
