@@ -1,144 +1,449 @@
-/* Commands in sandboxes: what they see, how they end, what stays behind. */
+/* Commands in sandboxes: what they see, what they may do, and starts that fail. Their ends: box_end_test.c. */
 #include "unit.h"
 
-#include "proc/spawn_rig.h"
+#include "proc/box_rig.h"
 
-#include "base/buf.h"
-#include "sandbox/image.h"
-#include "sandbox/landlock.h"
-#include "sandbox/plan.h"
-#include "sandbox/seccomp.h"
+#include "proc/pty.h"
 
-#include <ftw.h>
-#include <sched.h>
-#include <sys/stat.h>
-
-#define OUTPUT_BYTES 65536
-
-/* A tree of its own: W is writable, the rest as the test says. */
-struct boxed {
-        struct rig rig;
-        struct arena arena;
-        char dir[64]; /* without links */
-        struct rule rules[16];
-        size_t count;
-        bool has_network;
-        char out[OUTPUT_BYTES];
-};
-
-static bool can_box(void)
-{
-        pid_t pid = fork();
-        ok(pid >= 0);
-        if (pid == 0)
-                _exit(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET) == 0 ? 0 : 1);
-        int status;
-        eq_int(waitpid(pid, &status, 0), pid);
-        return status == 0;
-}
-
-static struct slice in_dir(struct boxed *b, const char *name)
-{
-        return slice_from_str(arena_printf(&b->arena, "%s/%s", b->dir, name));
-}
-
-static void allow(struct boxed *b, struct slice path, enum access access)
-{
-        ok(b->count < ARRAY_LEN(b->rules));
-        b->rules[b->count++] = (struct rule){ path, access };
-}
-
-static int rule_order(const void *a, const void *b)
-{
-        const struct rule *x = a, *y = b;
-        size_t n = MIN(x->path.n, y->path.n);
-        int r = memcmp(x->path.p, y->path.p, n);
-        return r ? r : (x->path.n > y->path.n) - (x->path.n < y->path.n);
-}
-
-static void boxed_open(struct boxed *b)
-{
-        *b = (struct boxed){ .arena = ARENA_INIT };
-        snprintf(b->dir, sizeof(b->dir), "/var/tmp/farhand-box-XXXXXX");
-        ok(mkdtemp(b->dir) != NULL);
-        eq_int(mkdir(in_dir(b, "W").p, 0755), 0);
-        rig_open(&b->rig);
-}
-
-static int remove_one(const char *path, UNUSED const struct stat *st, UNUSED int flag, UNUSED struct FTW *f)
-{
-        return remove(path);
-}
-
-static void boxed_close(struct boxed *b)
-{
-        rig_close(&b->rig);
-        eq_int(nftw(b->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-        arena_release(&b->arena);
-}
-
-static int boxed_plan(struct boxed *b, struct plan *ret, struct err *err)
-{
-        qsort(b->rules, b->count, sizeof(b->rules[0]), rule_order);
-        struct rules rules = { .limits_files = b->count > 0, .list = b->rules, .count = b->count };
-        rules.reads_all = b->count > 0 && b->rules[0].path.n == 1;
-        rules.has_platform = !rules.reads_all;
-        return plan_make(&b->arena, &rules, b->has_network, NULL, 0, ret, err);
-}
-
-static void boxed_image(struct boxed *b)
-{
-        struct err err = ERR_INIT;
-        struct plan plan;
-        int r = boxed_plan(b, &plan, &err);
-        if (r < 0)
-                fail_msg("%s", err.text);
-        static struct seccomp_filter filters[2];
-        if (!filters[b->has_network].code)
-                eq_int(seccomp_compile(b->has_network, &filters[b->has_network], &err), 0);
-        struct image_extra extra = { .filter = &filters[b->has_network], .landlock_abi = landlock_abi() };
-        b->rig.has_image = true;
-        b->rig.image_fd = image_make(&plan, &extra);
-        ok(b->rig.image_fd >= 0);
-}
-
-/* Runs a script in W to its end; gives its status. */
-static int run(struct boxed *b, const char *script)
-{
-        boxed_image(b);
-        const char *const argv[] = { "sh", "-c", script, NULL };
-        const char *const candidates[] = { "/bin/sh", NULL };
-        eq_int(rig_start_argv(&b->rig, 1, argv, candidates, in_dir(b, "W").p), 0);
-        close(b->rig.image_fd);
-        rig_wait(&b->rig, b->rig.seen[1].has_gone);
-        if (b->rig.seen[1].has_failed)
-                fail_msg("start failed at %s (operation %u): %s", b->rig.seen[1].step, b->rig.seen[1].op,
-                         strerror(b->rig.seen[1].os_errno));
-        ssize_t n = read(b->rig.out[0], b->out, sizeof(b->out) - 1);
-        b->out[n > 0 ? n : 0] = 0;
-        int status = b->rig.seen[1].exit.status;
-        b->rig.seen[1] = (struct rig_seen){ 0 };
-        return status;
-}
-
-static void workspace(struct boxed *b)
-{
-        allow(b, S("/"), ACCESS_READ);
-        allow(b, in_dir(b, "W"), ACCESS_WRITE);
-}
+/* ---- what they see ---- */
 
 TEST(a_command_writes_its_workspace_and_nothing_else)
 {
-        if (!can_box())
-                skip();
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        eq_int(boxed_run(&b,
+                         "pwd; echo in > new && cat new; (echo out > ../out) 2>/dev/null || echo no; ls -a"),
+               0);
+        eq_str(b.out,
+               arena_printf(&b.arena, "%s/W\nin\nno\n.\n..\n.agents\n.aws\n.codex\n.git\nnew\n", b.dir));
+        ok(boxed_has(&b, "W/new") && !boxed_has(&b, "out") && !boxed_has(&b, "W/.git"));
+        boxed_close(&b);
+}
+
+TEST(a_command_has_no_rights_and_sees_only_itself)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        eq_int(boxed_run(&b, "grep -E '^(NoNewPrivs|Seccomp|CapEff|CapPrm|CapBnd|CapInh|CapAmb|NSpid):' "
+                             "/proc/self/status | tr '\\t' ' '; "
+                             "echo $$; echo /proc/[0-9]*; tail -n +3 /proc/net/dev | cut -d: -f1"),
+               0);
+        static const char *const wanted[] = { "CapInh: 0000000000000000\n",
+                                              "CapPrm: 0000000000000000\n",
+                                              "CapEff: 0000000000000000\n",
+                                              "CapBnd: 0000000000000000\n",
+                                              "CapAmb: 0000000000000000\n",
+                                              "NoNewPrivs: 1\n",
+                                              "Seccomp: 2\n",
+                                              "\n2\n/proc/1 /proc/2\n    lo\n" };
+        for (size_t n = 0; n < ARRAY_LEN(wanted); n++)
+                if (!strstr(b.out, wanted[n]))
+                        fail_msg("%s is not in %s", wanted[n], b.out);
+        boxed_close(&b);
+}
+
+TEST(a_command_gets_three_descriptors_and_default_signals)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        eq_int(boxed_run(&b, "exec python3 -c '\n"
+                             "import os\n"
+                             "print([n for n in range(64) if os.path.exists(\"/proc/self/fd/%d\" % n)])\n"
+                             "' 2>/dev/null || exec ls /proc/self/fd"),
+               0);
+        ok(strncmp(b.out, "[0, 1, 2]\n", 10) == 0 || strncmp(b.out, "0\n1\n2\n3\n", 8) == 0);
+        eq_int(boxed_run(&b, "grep -E '^Sig(Blk|Ign):' /proc/self/status"), 0);
+        eq_str(b.out, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+        boxed_close(&b);
+}
+
+TEST(masks_carve_outs_and_openings_are_what_the_rules_say)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        boxed_mkdir(&b, "W/no");
+        boxed_mkdir(&b, "W/no/open");
+        boxed_mkdir(&b, "W/ro");
+        boxed_write(&b, "W/no/secret", "secret\n");
+        boxed_write(&b, "W/no/open/f", "open\n");
+        boxed_write(&b, "W/ro/f", "ro\n");
+        boxed_write(&b, "W/file", "secret\n");
+        boxed_allow(&b, "W/no", ACCESS_DENY);
+        boxed_allow(&b, "W/no/open", ACCESS_READ);
+        boxed_allow(&b, "W/ro", ACCESS_READ);
+        boxed_allow(&b, "W/file", ACCESS_DENY);
+        boxed_allow(&b, "W/missing", ACCESS_DENY);
+        eq_int(boxed_run(&b,
+                         "exec 2>&1; cat no/open/f ro/f; for f in no/secret file; do cat $f; done; ls no; "
+                         "echo x > ro/f; echo x > no/open/f; mkdir missing; mkdir .git/x; rm -f file; mv ro "
+                         "or; "
+                         "mv no on; mkdir no/open/x"),
+               1 << 8);
+        static const char *const wanted[] = {
+                "open\nro\n",
+                "cat: no/secret: No such file",
+                "cat: file: Permission denied",
+                "ls: cannot open directory 'no': Permission denied",
+                "cannot create ro/f: Read-only file system",
+                "cannot create no/open/f: Read-only file system",
+                "cannot create directory 'missing': File exists",
+                "cannot create directory '.git/x': Read-only file system",
+                "rm: cannot remove 'file': Device or resource busy",
+                "mv: cannot move 'ro' to 'or': Device or resource busy",
+                "mv: cannot move 'no' to 'on': Device or resource busy",
+                "cannot create directory 'no/open/x': Read-only file system",
+        };
+        for (size_t n = 0; n < ARRAY_LEN(wanted); n++) {
+                /* Some tools quote in their own way. */
+                char *text = arena_dup(&b.arena, slice_from_str(b.out));
+                for (char *p = text; *p; p++)
+                        if ((unsigned char)*p == 0xe2 && (unsigned char)p[1] == 0x80) {
+                                *p = '\'';
+                                memmove(p + 1, p + 3, strlen(p + 3) + 1);
+                        }
+                if (!strstr(text, wanted[n]))
+                        fail_msg("%s is not in\n%s", wanted[n], text);
+        }
+        ok(boxed_has(&b, "W/no/secret") && boxed_has(&b, "W/ro/f") && boxed_has(&b, "W/file"));
+        boxed_close(&b);
+}
+
+TEST(an_empty_root_holds_what_is_named_and_the_platform)
+{
+        boxed_need();
         struct boxed b;
         boxed_open(&b);
-        workspace(&b);
-        int status = run(&b, "echo in > new; cat new; echo out > ../out; echo $?; pwd; echo $$; ls -a");
-        eq_int(status, 0);
-        print_message("%s", b.out);
-        eq_int(access(in_dir(&b, "W/new").p, F_OK), 0);
-        eq_int(access(in_dir(&b, "out").p, F_OK), -1);
-        eq_int(access(in_dir(&b, "W/.git").p, F_OK), -1);
+        boxed_allow(&b, "W", ACCESS_WRITE);
+        boxed_mkdir(&b, "other");
+        boxed_mkdir(&b, "link-target");
+        boxed_write(&b, "link-target/f", "through\n");
+        eq_int(symlink("link-target", boxed_path(&b, "link")), 0);
+        boxed_allow(&b, "link", ACCESS_READ);
+        eq_int(boxed_run(&b, "exec 2>&1; ls ..; cat ../link/f; (echo x > /x) 2>/dev/null || echo no; echo x "
+                             "> f && cat f"),
+               0);
+        eq_str(b.out, "W\nlink\nlink-target\nthrough\nno\nx\n");
+        boxed_close(&b);
+}
+
+TEST(a_file_as_a_root_can_be_written_and_not_moved)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open(&b);
+        boxed_say(&b, S("/"), ACCESS_READ);
+        boxed_write(&b, "W/f", "");
+        boxed_write(&b, "W/g", "");
+        boxed_allow(&b, "W/f", ACCESS_WRITE);
+        eq_int(boxed_run(&b, "echo x > f && cat f; mv f h 2>/dev/null || echo stays; (echo y > g) "
+                             "2>/dev/null || echo no"),
+               0);
+        eq_str(b.out, "x\nstays\nno\n");
+        boxed_close(&b);
+}
+
+TEST(only_the_network_can_be_taken_away)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open(&b); /* no rules: the files are the machine's */
+        eq_int(boxed_run(&b, "tail -n +3 /proc/self/net/dev | cut -d: -f1; echo x > ../f; "
+                             "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; exit 5"),
+               5 << 8);
+        eq_str(b.out, "    lo\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+        ok(boxed_has(&b, "f"));
+        boxed_close(&b);
+}
+
+TEST(with_the_network_the_command_shares_the_machines)
+{
+        boxed_need();
+        struct boxed b;
+        char host[64], inside[64];
+        boxed_open_workspace(&b);
+        b.has_network = true;
+        eq_int(boxed_run(&b, "readlink /proc/self/ns/net"), 0);
+        snprintf(inside, sizeof(inside), "%.60s", b.out);
+        ssize_t n = readlink("/proc/self/ns/net", host, sizeof(host) - 2);
+        ok(n > 0);
+        host[n] = '\n';
+        host[n + 1] = 0;
+        eq_str(inside, host);
+        b.has_network = false;
+        eq_int(boxed_run(&b, "readlink /proc/self/ns/net"), 0);
+        ok(strcmp(b.out, host) != 0);
+        boxed_close(&b);
+}
+
+/* ---- limits ---- */
+
+TEST(limits_hold_in_a_sandbox)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        b.rig.limits = (struct spawn_limits){ .open_files = 33, .file_bytes = 4096, .cpu_seconds = 100 };
+        eq_int(boxed_run(&b, "ulimit -n; ulimit -t; head -c 8192 /dev/zero > big; ls -l big | cut -d' ' -f5"),
+               0);
+        ok(strncmp(b.out, "33\n100\n", 7) == 0);
+        ok(strstr(b.out, "\n4096\n") != NULL);
+        struct stat st;
+        eq_int(stat(boxed_path(&b, "W/big"), &st), 0);
+        eq_int(st.st_size, 4096);
+        boxed_close(&b);
+}
+
+TEST(time_of_the_processor_ends_a_command_in_a_sandbox)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        b.rig.limits = (struct spawn_limits){ .cpu_seconds = 1 };
+        int status = boxed_run(&b, "while :; do :; done");
+        ok(WIFSIGNALED(status));
+        eq_int(WTERMSIG(status), SIGXCPU);
+        ok(b.rig.seen[1].exit.user_us + b.rig.seen[1].exit.system_us >= 500000);
+        boxed_close(&b);
+}
+
+/* ---- terminals ---- */
+
+struct terminal {
+        int master;
+        char text[16384];
+        size_t n;
+};
+
+static void terminal_start(struct boxed *b, struct terminal *t, const char *script)
+{
+        static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", NULL };
+        const char *const argv[] = { "sh", "-c", script, NULL };
+        const char *const candidates[] = { "/bin/sh", NULL };
+        int slave;
+        *t = (struct terminal){ 0 };
+        eq_int(pty_open(24, 80, &t->master, &slave), 0);
+        boxed_image(b);
+        struct spawn_request req = {
+                .argv = argv,
+                .env = env,
+                .candidates = candidates,
+                .cwd = boxed_path(b, "W"),
+                .stdin_fd = slave,
+                .stdout_fd = slave,
+                .stderr_fd = slave,
+                .is_tty = true,
+                .has_image = true,
+                .image_fd = b->rig.image_fd,
+        };
+        eq_int(spawn_start(b->rig.s, 1, &req), 0);
+        close(b->rig.image_fd);
+        close(slave);
+}
+
+/* Reads until `text` has come. */
+static void terminal_wait(struct boxed *b, struct terminal *t, const char *text)
+{
+        uint64_t give_up = clock_mono_ms() + RIG_PATIENCE_MS;
+        while (!strstr(t->text, text)) {
+                if (clock_mono_ms() > give_up)
+                        fail_msg("waited too long for %s in %s", text, t->text);
+                rig_turn(&b->rig, 0);
+                struct pollfd p = { .fd = t->master, .events = POLLIN };
+                (void)poll(&p, 1, 50);
+                ok(t->n < sizeof(t->text) - 1);
+                ssize_t r = read(t->master, t->text + t->n, sizeof(t->text) - 1 - t->n);
+                t->n += r > 0 ? (size_t)r : 0;
+                t->text[t->n] = 0;
+        }
+}
+
+static void terminal_type(struct terminal *t, const char *keys)
+{
+        eq_int(write(t->master, keys, strlen(keys)), (ssize_t)strlen(keys));
+}
+
+TEST(a_terminal_is_the_commands_own)
+{
+        boxed_need();
+        struct boxed b;
+        struct terminal t;
+        boxed_open_workspace(&b);
+        terminal_start(&b, &t, "tty; stty size; echo by name > /dev/tty; read line; echo \"got $line\"");
+        terminal_wait(&b, &t, "by name");
+        ok(strstr(t.text, "24 80") != NULL);
+        terminal_type(&t, "words\n");
+        terminal_wait(&b, &t, "got words");
+        rig_wait(&b.rig, b.rig.seen[1].has_gone);
+        eq_int(b.rig.seen[1].exit.status, 0);
+        close(t.master);
+        boxed_close(&b);
+}
+
+TEST(keys_reach_the_foreground_of_a_terminal)
+{
+        boxed_need();
+        struct boxed b;
+        struct terminal t;
+        boxed_open_workspace(&b);
+        terminal_start(&b, &t, "trap 'echo int; exit 5' INT; sh -c 'echo ready; exec cat'");
+        terminal_wait(&b, &t, "ready");
+        terminal_type(&t, "\003");
+        terminal_wait(&b, &t, "int");
+        rig_wait(&b.rig, b.rig.seen[1].has_gone);
+        eq_int(b.rig.seen[1].exit.status, 5 << 8);
+        close(t.master);
+        boxed_close(&b);
+}
+
+TEST(jobs_stop_and_go_on_at_a_terminal)
+{
+        boxed_need();
+        struct boxed b;
+        struct terminal t;
+        boxed_open_workspace(&b);
+        terminal_start(&b, &t, "set -m; sh -c 'echo up; exec cat'; echo stopped $?; fg %1; echo ended $?");
+        terminal_wait(&b, &t, "up");
+        terminal_type(&t, "one\n");
+        terminal_wait(&b, &t, "one\r\none\r\n"); /* the echo, and cat: it is in the foreground */
+        terminal_type(&t, "\032");
+        terminal_wait(&b, &t, "stopped 148");
+        terminal_wait(&b, &t, "exec cat"); /* fg says what it brings back */
+        terminal_type(&t, "two\n");
+        terminal_wait(&b, &t, "two\r\ntwo\r\n");
+        terminal_type(&t, "\004");
+        terminal_wait(&b, &t, "ended 0");
+        rig_wait(&b.rig, b.rig.seen[1].has_gone);
+        close(t.master);
+        boxed_close(&b);
+}
+
+TEST(a_terminal_that_hangs_up_ends_the_command)
+{
+        boxed_need();
+        struct boxed b;
+        struct terminal t;
+        boxed_open_workspace(&b);
+        terminal_start(&b, &t, "echo ready; cat");
+        terminal_wait(&b, &t, "ready");
+        close(t.master);
+        rig_wait(&b.rig, b.rig.seen[1].has_gone);
+        ok(WIFSIGNALED(b.rig.seen[1].exit.status));
+        eq_int(WTERMSIG(b.rig.seen[1].exit.status), SIGHUP);
+        boxed_close(&b);
+}
+
+/* ---- starts that fail ---- */
+
+static void fails(struct boxed *b, const char *program, const char *cwd, const char *step, int os_errno)
+{
+        struct rig_seen *seen = &b->rig.seen[1];
+        const char *const argv[] = { program, NULL };
+        *seen = (struct rig_seen){ 0 };
+        boxed_image(b);
+        eq_int(rig_start_argv(&b->rig, 1, argv, argv, cwd), 0);
+        close(b->rig.image_fd);
+        rig_wait(&b->rig, seen->has_gone);
+        ok(seen->has_failed && !seen->has_started && !seen->has_exited);
+        eq_str(seen->step, step);
+        eq_int(seen->os_errno, os_errno);
+        ok(!boxed_has(b, "W/.git"));
+}
+
+TEST(a_start_that_fails_says_at_what)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        boxed_mkdir(&b, "W/no");
+        boxed_write(&b, "W/no/program", "#!/bin/sh\n");
+        boxed_write(&b, "W/file", "no program");
+        eq_int(chmod(boxed_path(&b, "W/no/program"), 0755), 0);
+        boxed_allow(&b, "W/no", ACCESS_DENY);
+        const char *W = boxed_path(&b, "W");
+        fails(&b, "/bin/true", boxed_path(&b, "W/none"), "cwd", ENOENT);
+        fails(&b, "/bin/true", boxed_path(&b, "W/file"), "cwd", ENOTDIR);
+        fails(&b, "/bin/none", W, "exec", ENOENT);
+        fails(&b, boxed_path(&b, "W/file"), W, "exec", EACCES);
+        fails(&b, boxed_path(&b, "W/no/program"), W, "exec", EACCES);
+        eq_int(boxed_run(&b, "echo works"), 0);
+        boxed_close(&b);
+}
+
+/* Starts with an image that was made before `change`. */
+static void fails_after(struct boxed *b, void (*change)(struct boxed *), const char *step, int os_errno,
+                        const char *path)
+{
+        struct rig_seen *seen = &b->rig.seen[1];
+        *seen = (struct rig_seen){ 0 };
+        boxed_image(b);
+        struct image *image = image_map(b->rig.image_fd);
+        ok(image != NULL);
+        change(b);
+        boxed_start_prepared(b, 1, "echo must not run");
+        rig_wait(&b->rig, seen->has_gone);
+        ok(seen->has_failed);
+        eq_str(seen->step, step);
+        eq_int(seen->os_errno, os_errno);
+        const struct image_op *ops = image_at(image, image->ops);
+        const struct image_stub *stubs = image_at(image, image->stubs);
+        bool is_stub = strcmp(step, "stub") == 0;
+        ok(seen->op < (is_stub ? image->stub_count : image->op_count));
+        const char *at = is_stub ? (const char *)image_at(image, stubs[seen->op].path) + 1
+                                 : (const char *)image_at(image, ops[seen->op].path);
+        eq_str(at, boxed_path(b, path) + 1);
+        image_unmap(image);
+        rig_turn(&b->rig, 0);
+        ok(read(b->rig.out[0], b->out, 1) < 0); /* nothing ran */
+}
+
+static void replace_root(struct boxed *b)
+{
+        eq_int(rename(boxed_path(b, "W"), boxed_path(b, "old")), 0);
+        boxed_mkdir(b, "W");
+        boxed_mkdir(b, "W/no");
+        boxed_mkdir(b, "W/.git");
+}
+
+static void replace_mask(struct boxed *b)
+{
+        eq_int(rename(boxed_path(b, "W/no"), boxed_path(b, "W/on")), 0);
+        boxed_mkdir(b, "W/no");
+}
+
+static void remove_mask(struct boxed *b)
+{
+        eq_int(rmdir(boxed_path(b, "W/no")), 0);
+}
+
+static void make_protected(struct boxed *b)
+{
+        boxed_mkdir(b, "W/.codex");
+}
+
+static void link_root(struct boxed *b)
+{
+        eq_int(rename(boxed_path(b, "W"), boxed_path(b, "older")), 0);
+        eq_int(symlink("older", boxed_path(b, "W")), 0);
+}
+
+TEST(what_changed_since_the_plan_refuses_the_start)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        boxed_mkdir(&b, "W/no");
+        boxed_mkdir(&b, "W/.git");
+        boxed_allow(&b, "W/no", ACCESS_DENY);
+        fails_after(&b, make_protected, "stub", EEXIST, "W/.codex");
+        fails_after(&b, replace_mask, "mount", ESTALE, "W/no");
+        fails_after(&b, remove_mask, "mount", ENOENT, "W/no");
+        boxed_mkdir(&b, "W/no");
+        fails_after(&b, replace_root, "stub", ESTALE, "W/.agents");
+        fails_after(&b, link_root, "stub", ELOOP, "W/.agents");
+        ok(!boxed_has(&b, "old/.agents") && !boxed_has(&b, "older/.agents"));
         boxed_close(&b);
 }
