@@ -123,6 +123,7 @@ struct process_request {
         struct spawn_limits limits;
         bool has_image;
         int image_fd; /* the sandbox, borrowed */
+        bool has_init;
 };
 
 /* Asks for a start; `started` or `failed` follows. NULL with err filled when nothing was begun. */

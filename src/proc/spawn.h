@@ -82,7 +82,8 @@ struct spawn_request {
         struct spawn_limits limits;
         bool wants_cgroup; /* also without limits: a leaf of its own where one can be made, for a certain end */
         bool has_image;
-        int image_fd; /* the sandbox (sandbox/image.h), borrowed */
+        int image_fd;  /* the sandbox (sandbox/image.h), borrowed */
+        bool has_init; /* of its own: that one does not count for limits.processes */
 };
 
 /* Forks the spawner. Call it before threads exist. */

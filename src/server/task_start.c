@@ -9,6 +9,7 @@
 #include "policy/env.h"
 #include "proto/process.h"
 #include "sandbox/denied.h"
+#include "sandbox/image.h"
 #include "server/environment.h"
 #include "server/server.h"
 #include "server/task_internal.h"
@@ -151,6 +152,7 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .limits = kernel_limits(&in->limits),
                 .has_image = t->box.image_fd >= 0,
                 .image_fd = t->box.image_fd,
+                .has_init = t->box.image && t->box.image->has_view,
         };
         t->process = process_start(&req->server->procs, &start, &task_process_events, t, err);
         if (!t->process) {

@@ -283,7 +283,7 @@ def test_environment_is_that_of_the_request(bench):
 
 def test_ps_shows_its_own(bench):
     need("ps")
-    seen = bench.run(["/bin/sh", "-c", "sleep 600 & ps -e -o pid=,comm=; kill $!"]).out.decode().splitlines()
+    seen = bench.run(["/bin/sh", "-c", "sleep 600 & until [ $(cat /proc/$!/comm) = sleep ]; do :; done; ps -e -o pid=,comm=; kill $!"]).out.decode().splitlines()
     assert 3 <= len(seen) <= 5, seen
     assert {"sleep", "ps", "sh"} <= {line.split()[1] for line in seen}
 
