@@ -9,16 +9,6 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
-/* Valgrind answers for openat2 that there is none. */
-static bool is_usable(void)
-{
-        const char *preload = getenv("LD_PRELOAD");
-        if (!preload || !strstr(preload, "vgpreload"))
-                return true;
-        print_message("skipped: valgrind does not know openat2\n");
-        return false;
-}
-
 static const struct seccomp_filter no_filter;
 static const struct image_extra extra = { .filter = &no_filter };
 
@@ -114,7 +104,7 @@ static int free_descriptor(void)
 
 TEST(stubs_come_and_go_and_leave_nothing)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "a");
@@ -143,7 +133,7 @@ TEST(stubs_come_and_go_and_leave_nothing)
 
 TEST(a_mask_for_new_files_does_not_hide_a_stub)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         mode_t mask = umask(077);
@@ -159,7 +149,7 @@ TEST(a_mask_for_new_files_does_not_hide_a_stub)
 
 TEST(the_last_of_those_who_share_removes_it)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *users[5];
@@ -178,7 +168,7 @@ TEST(the_last_of_those_who_share_removes_it)
 
 TEST(a_stub_of_another_kind_is_shared_as_it_is)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *one = IMAGE(&rig, "x/"), *two = IMAGE(&rig, "x");
@@ -193,7 +183,7 @@ TEST(a_stub_of_another_kind_is_shared_as_it_is)
 
 TEST(who_makes_it_again_after_the_last_gets_a_new_one)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         for (int n = 0; n < 100; n++) {
@@ -222,7 +212,7 @@ static void make_and_die(struct image *i)
 
 TEST(somebody_else_removes_the_stubs_of_a_keeper_that_was_killed)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *i = IMAGE(&rig, ".git/", "f");
@@ -235,7 +225,7 @@ TEST(somebody_else_removes_the_stubs_of_a_keeper_that_was_killed)
 
 TEST(the_stubs_of_a_killed_keeper_stay_while_others_hold_them)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *dead = IMAGE(&rig, ".git/"), *alive = IMAGE(&rig, ".git/");
@@ -268,7 +258,7 @@ static void many_run(struct glob_rig *rig, int rounds)
 
 TEST(many_at_once_never_disturb_each_other)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         pid_t pids[8];
@@ -290,7 +280,7 @@ TEST(many_at_once_never_disturb_each_other)
 
 TEST(what_a_user_has_there_refuses_the_stub_and_stays)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "directory");
@@ -315,7 +305,7 @@ TEST(what_a_user_has_there_refuses_the_stub_and_stays)
 
 TEST(a_stub_that_came_to_hold_something_stays)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *i = IMAGE(&rig, ".git/", "f");
@@ -330,7 +320,7 @@ TEST(a_stub_that_came_to_hold_something_stays)
 
 TEST(what_was_put_in_the_place_of_a_stub_stays)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *i = IMAGE(&rig, ".git/", "f", "g");
@@ -350,7 +340,7 @@ TEST(what_was_put_in_the_place_of_a_stub_stays)
 
 TEST(an_empty_stub_goes_whatever_its_mode_has_become)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *i = IMAGE(&rig, ".git/", "f");
@@ -365,7 +355,7 @@ TEST(an_empty_stub_goes_whatever_its_mode_has_become)
 
 TEST(a_directory_that_was_exchanged_since_the_plan_gets_no_stub)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "w");
@@ -389,7 +379,7 @@ TEST(a_directory_that_was_exchanged_since_the_plan_gets_no_stub)
 
 TEST(a_link_in_the_place_of_the_directory_leads_no_removal_elsewhere)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "w");
@@ -419,7 +409,7 @@ TEST(a_link_in_the_place_of_the_directory_leads_no_removal_elsewhere)
 
 TEST(another_directory_in_its_place_loses_nothing)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "w");
@@ -458,7 +448,7 @@ static int make_as_nobody(struct glob_rig *rig)
 
 TEST(what_the_command_cannot_make_either_needs_no_stub)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         if (geteuid() != 0) {
                 print_message("skipped: only root can give a directory away\n");
@@ -479,7 +469,7 @@ TEST(what_the_command_cannot_make_either_needs_no_stub)
 
 TEST(a_sweep_removes_stubs_that_nobody_holds)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *dead = IMAGE(&rig, ".git/", "f");
@@ -492,7 +482,7 @@ TEST(a_sweep_removes_stubs_that_nobody_holds)
 
 TEST(a_sweep_leaves_what_is_held_and_what_is_no_stub)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *i = IMAGE(&rig, "held/");
@@ -525,7 +515,7 @@ TEST(a_sweep_leaves_what_is_held_and_what_is_no_stub)
 
 TEST(a_sweep_of_what_is_no_path_does_nothing)
 {
-        if (!is_usable())
+        if (!has_openat2())
                 skip();
         char *path = mem_alloc(2 * PATH_MAX);
         memset(path, 'x', 2 * PATH_MAX - 1);

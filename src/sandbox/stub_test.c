@@ -32,6 +32,8 @@ static bool is_there(struct glob_rig *rig, const char *name)
 
 TEST(a_stub_is_made_and_removed)
 {
+        if (!has_openat2())
+                skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *image = image_of(&rig, "stub");
         struct enter_failure why;
@@ -44,6 +46,8 @@ TEST(a_stub_is_made_and_removed)
 
 TEST(a_stub_is_removed_from_a_directory_that_was_moved)
 {
+        if (!has_openat2())
+                skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "a");
         struct glob_rig in = rig;
@@ -61,6 +65,8 @@ TEST(a_stub_is_removed_from_a_directory_that_was_moved)
 /* The keeper was killed between the making and the note of it. */
 TEST(a_stub_that_nobody_could_note_is_removed_after_a_killed_keeper)
 {
+        if (!has_openat2())
+                skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *image = image_of(&rig, "stub");
         must(mkdir(at(&rig, "stub"), S_ISVTX | 0555) == 0 && chmod(at(&rig, "stub"), S_ISVTX | 0555) == 0);
@@ -71,6 +77,8 @@ TEST(a_stub_that_nobody_could_note_is_removed_after_a_killed_keeper)
 
 TEST(a_stub_that_another_command_holds_stays_after_a_killed_keeper)
 {
+        if (!has_openat2())
+                skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *image = image_of(&rig, "stub"), *other = image_of(&rig, "stub");
         struct enter_failure why;
@@ -85,6 +93,8 @@ TEST(a_stub_that_another_command_holds_stays_after_a_killed_keeper)
 
 TEST(what_the_user_made_meanwhile_stays_after_a_killed_keeper)
 {
+        if (!has_openat2())
+                skip();
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         struct image *image = image_of(&rig, "stub");
         put_directory(&rig, "stub");
