@@ -120,7 +120,7 @@ static int true_in_workspace(struct turn *t, bool tty, struct err *err)
         if (r == 0 && t->is_first)
                 r = box_check(&c, &b,
                               "echo x > new && rm new && ! cat secret && ! ls private && ! touch .git/x && "
-                              "! mkdir .codex && ! touch ../x",
+                              "! mkdir .codex && ! test -w /usr",
                               err);
         return r < 0 ? r : run_true(t, &c, &b, tty, err);
 }
