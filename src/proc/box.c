@@ -15,7 +15,7 @@
 
 #define COMMAND_STACK_BYTES (32 * 1024)
 
-enum { BOX_OVER = 1, BOX_EXITED, BOX_OTHERS };
+enum { BOX_OVER = 1, BOX_EXITED, BOX_ALONE, BOX_OTHERS };
 
 /* From the init. */
 struct box_message {
@@ -95,9 +95,9 @@ static NORETURN NO_ASAN void init_reap(int socket, pid_t command)
                         command = 0;
                 }
                 (void)sys_wait4(info.si_pid, NULL, __WALL, NULL);
-                /* Who was left behind lives on. Otherwise our own end says all. */
-                if (is_command && sys_kill(-1, 0) != -ESRCH) {
-                        m.kind = BOX_OTHERS;
+                /* Who was left behind lives on. Our own end, with all namespaces, takes a while, so it is not waited for. */
+                if (is_command) {
+                        m.kind = sys_kill(-1, 0) == -ESRCH ? BOX_ALONE : BOX_OTHERS;
                         init_send(socket, &m);
                 }
         }
@@ -272,17 +272,17 @@ pid_t box_start(struct keeper *k, struct box *ret)
         return box_run(k, &start, ends, ret);
 }
 
-bool box_hear(struct box *b)
+enum box_news box_hear(struct box *b)
 {
         for (;;) {
                 struct box_message m;
                 if (b->socket < 0)
-                        return false;
+                        return BOX_NO_NEWS;
                 long n = sys6(SYS_recvfrom, b->socket, SYS_ARG(&m), sizeof(m), MSG_DONTWAIT, 0, 0);
                 if (n == -EINTR)
                         continue;
                 if (n == -EAGAIN)
-                        return false;
+                        return BOX_NO_NEWS;
                 if (n != sizeof(m)) {
                         sys_close(b->socket);
                         b->socket = -1;
@@ -291,8 +291,10 @@ bool box_hear(struct box *b)
                         b->status = m.status;
                         b->usage = m.usage;
                         (void)sys_write(b->socket, "", 1); /* known: its number may be used again */
+                } else if (m.kind == BOX_ALONE) {
+                        return BOX_NOBODY_LEFT;
                 } else if (m.kind == BOX_OTHERS) {
-                        return true;
+                        return BOX_OTHERS_LEFT;
                 }
         }
 }

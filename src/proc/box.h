@@ -26,6 +26,8 @@ struct box {
 /* Makes the stubs and the processes; sleeps until execve is over. The command's pid as the keeper sees it, or -errno or 0
  * with failed_step set. */
 NODISCARD pid_t box_start(struct keeper *k, struct box *ret);
-/* Never sleeps. KEEPER_HEAR comes when there is something to hear. True when the command has exited and others of its tree
- * live on; when nobody does, the init ends. */
-NODISCARD bool box_hear(struct box *b);
+/* Once the command has exited and is reaped: whether others of its tree live on. */
+enum box_news { BOX_NO_NEWS, BOX_NOBODY_LEFT, BOX_OTHERS_LEFT };
+
+/* Never sleeps. KEEPER_HEAR comes when there is something to hear. */
+NODISCARD enum box_news box_hear(struct box *b);

@@ -194,12 +194,14 @@ static void signals_take(struct keeping *s)
  * finds the directory as it was. */
 static void hear(struct keeping *s)
 {
-        bool has_others = box_hear(&s->box);
+        enum box_news news = box_hear(&s->box);
         if (s->box.has_exit && s->root) {
                 s->is_exit_due = true;
                 s->root = 0;
         }
-        if (has_others && s->is_exit_due) {
+        if (news == BOX_NOBODY_LEFT)
+                stubs_remove(s->k->order.image, true);
+        if (news != BOX_NO_NEWS && s->is_exit_due) {
                 s->is_exit_due = false;
                 report_exit(s, s->box.status, &s->box.usage);
         }

@@ -202,6 +202,18 @@ static void remove_of_other(const struct image *i, const struct image_stub *stub
                 spot_sweep(&p, stub);
 }
 
+bool stubs_exist(const struct image *i)
+{
+        for (uint32_t n = 0; n < i->stub_count; n++) {
+                struct stat st;
+                const char *path = image_at(i, stubs_of(i)[n].path);
+                if (sys_call4(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    stub_looks_so(&st))
+                        return true;
+        }
+        return false;
+}
+
 bool stubs_are_left(const struct image *i)
 {
         for (uint32_t n = 0; n < i->stub_count; n++)

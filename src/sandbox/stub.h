@@ -16,6 +16,8 @@
 NODISCARD int stubs_make(struct image *i, struct enter_failure *ret);
 /* `has_fds`: the caller is who made them. */
 void stubs_remove(struct image *i, bool has_fds);
+/* Is there still one, of whomever? Looks at paths of the machine. */
+NODISCARD bool stubs_exist(const struct image *i);
 /* Has nobody done so who should have? */
 NODISCARD bool stubs_are_left(const struct image *i);
 

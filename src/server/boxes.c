@@ -14,6 +14,7 @@
 #include "wire/rpc.h"
 
 #include <errno.h>
+#include <poll.h>
 
 static void end(struct task *t)
 {
@@ -122,6 +123,9 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
 
 /* ---- what nobody removed ---- */
 
+#define LEFTOVER_TRIES 100 /* then another command has it: it removes it */
+#define LEFTOVER_WAIT_MS 10
+
 /* Spawner and keeper were killed at once: their stubs are ours to remove, where that may block. */
 struct leftover {
         struct work work;
@@ -130,9 +134,16 @@ struct leftover {
         struct stub_entries stubs;
 };
 
+/* A killed keeper's socket closes before its locks do, so that we may be too early. */
 static void leftover_run(struct work *w)
 {
-        stubs_remove(container_of(w, struct leftover, work)->image, false);
+        struct image *image = container_of(w, struct leftover, work)->image;
+        for (int i = 0; i < LEFTOVER_TRIES; i++) {
+                stubs_remove(image, false);
+                if (!stubs_exist(image))
+                        return;
+                (void)poll(NULL, 0, LEFTOVER_WAIT_MS);
+        }
 }
 
 static void leftover_done(struct work *w)
