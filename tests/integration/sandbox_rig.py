@@ -223,7 +223,8 @@ class Rig:
                         "CODEX_HOME": self.home.dir(os.path.join(self.home.base, "c")), "TMPDIR": None, **(env or {})}
             self.mount_namespace = mount_namespace
             self.args = args
-            self.server = self._stack.enter_context(self.new_server())
+            # Hundreds of tests use one session, which remembers each command for a while.
+            self.server = self._stack.enter_context(self.new_server(config="max_processes_per_session = 100000\n"))
             self.client = self._stack.enter_context(Client(self.server.url))
         except BaseException:
             self._stack.close()
