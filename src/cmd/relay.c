@@ -43,9 +43,12 @@ static int terminal_make(struct relay *r, int user)
         if (e < 0)
                 return e;
 
-        struct termios modes;
-        if (tcgetattr(user, &modes) < 0)
+        struct termios user_modes, modes;
+        if (tcgetattr(user, &user_modes) < 0 || tcgetattr(r->slave, &modes) < 0)
                 return -errno;
+        /* In the background these may be those of a shell that is editing a line: then a terminal's own are better. */
+        if (user_modes.c_lflag & ICANON)
+                modes = user_modes;
         /* The user's terminal keeps its modes then, and does these things itself. */
         if (!r->wants_raw) {
                 modes.c_lflag &= ~(tcflag_t)(ECHO | ECHONL);
@@ -170,7 +173,7 @@ void relay_restore(struct relay *r)
 void relay_resize(struct relay *r)
 {
         struct winsize size;
-        if (r->master >= 0 && ioctl(r->out, TIOCGWINSZ, &size) == 0)
+        if (r->master >= 0 && ioctl(r->out, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0)
                 (void)!pty_resize(r->master, size.ws_row, size.ws_col); /* the size is a comfort */
 }
 

@@ -80,9 +80,10 @@ def cmd_of(user):
 
 
 class Terminal:
-    """farhand as the session leader on a terminal of which we hold the other end. `redirect`: {1: file}."""
+    """farhand, or a program that starts it, as the session leader on a terminal of which we hold the other end.
+    `redirect`: {1: file}."""
 
-    def __init__(self, cmd, *args, rows=24, cols=80, redirect=None, env=None):
+    def __init__(self, cmd, *args, rows=24, cols=80, redirect=None, env=None, program=(BIN, "sandbox")):
         self.seen = b""
         self.master, slave = pty.openpty()
         self.set_size(rows, cols)
@@ -96,7 +97,7 @@ class Terminal:
         if os.geteuid() == 0:
             os.fchown(slave, cmd.uid, -1)
         stdio = {i: (redirect or {}).get(i, slave) for i in range(3)}
-        self.proc = subprocess.Popen([BIN, "sandbox", *args], cwd=cmd.tree.w, env={**cmd.env, "TERM": "dumb", **(env or {})},
+        self.proc = subprocess.Popen([*program, *args], cwd=cmd.tree.w, env={**cmd.env, "TERM": "dumb", **(env or {})},
                                      stdin=stdio[0], stdout=stdio[1], stderr=stdio[2], preexec_fn=begin)
         self.slave = slave  # held, so that the modes can be read when everybody has gone
 

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import termios
 
 import pytest
 
@@ -458,6 +459,23 @@ def test_output_into_a_pipe_leaves_the_terminal_in_line_mode(me):
         assert t.wait() == 0
         assert t.modes() == t.before
         assert t.seen.count(b"line") == 1  # echoed by the terminal alone
+
+
+def test_in_the_background_it_runs_on_and_reads_when_it_comes_to_the_foreground(me):
+    with Terminal(me, "--norc", "-i", program=["bash"], env={"PS1": "$ "}) as t:
+        t.expect(b"$ ")
+        t.type(f"{BIN} sandbox -- sh -c 'echo in''side; read x; echo g''ot:$x; exit 8' &\r".encode())
+        t.expect(b"inside")
+        t.type(b"jobs -r; echo listed''now\r")  # read by the shell, not by the command
+        t.expect(b"listednow\r\n")
+        assert b"Running" in t.seen
+        t.type(b"fg; echo code:$?\r")
+        t.until(lambda: not t.modes()[1] & termios.OPOST, "raw mode of the relay")  # that of a line editor has it
+        t.type(b"word\r")
+        t.expect(b"got:word\r\n")
+        t.expect(b"code:8\r\n")
+        t.type(b"exit 0\r")
+        assert t.wait() == 0
 
 
 def test_a_hang_up_ends_the_command(me):
