@@ -113,7 +113,7 @@ static const char *remedy_for(const char *step, int os_errno)
         if (strcmp(step, "proc") == 0)
                 return "a new /proc may not be mounted, because parts of the present one are hidden: run the "
                        "container with an unmasked /proc";
-        if (os_errno == ESTALE || strcmp(step, "stub") == 0)
+        if (os_errno == ESTALE || (os_errno == EEXIST && strcmp(step, "stub") == 0))
                 return "something changed the directory meanwhile: start it again";
         return NULL;
 }

@@ -1,7 +1,8 @@
 /* task_start: process/start, from its params to its answer (PROTOCOL.md 6.1).
  *
  * The answer waits for the keeper: a program that cannot be executed is an error of the request, not an exit. When the
- * connection goes away meanwhile the start goes on, and the process belongs to the detached session.
+ * connection goes away meanwhile the start goes on, and the process belongs to the detached session. A start whose sandbox
+ * is still being planned then (m_process.c) has not begun, and does not.
  */
 #include "base/fd.h"
 #include "base/log.h"
