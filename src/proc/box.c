@@ -221,6 +221,7 @@ static void listen_to(int socket)
 
 static void fail_at(struct keeper *k, enum spawn_step step, long r)
 {
+        k->failed_op = ENTER_NO_OP;
         k->failed_step = step;
         k->failed_errno = (int32_t)-r;
 }

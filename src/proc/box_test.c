@@ -447,3 +447,25 @@ TEST(what_changed_since_the_plan_refuses_the_start)
         ok(!boxed_has(&b, "old/.agents") && !boxed_has(&b, "older/.agents"));
         boxed_close(&b);
 }
+
+TEST(a_git_file_with_read_only_hooks_below_it_starts)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        boxed_write(&b, "W/.git", "gitdir: /none\n");
+        boxed_allow(&b, "W/.git", ACCESS_WRITE);
+        boxed_allow(&b, "W/.git/hooks", ACCESS_READ);
+        eq_int(boxed_run(&b, "echo x"), 0);
+        boxed_close(&b);
+}
+
+TEST(a_failure_of_the_child_names_no_operation)
+{
+        boxed_need();
+        struct boxed b;
+        boxed_open_workspace(&b);
+        fails(&b, "/bin/none", boxed_path(&b, "W"), "exec", ENOENT);
+        print_message("OP %u\n", b.rig.seen[1].op);
+        boxed_close(&b);
+}

@@ -13,6 +13,7 @@
 
 NO_ASAN void child_fail(struct keeper *k, enum spawn_step step, long r)
 {
+        k->failed_op = ENTER_NO_OP;
         k->failed_errno = (int32_t)-r;
         k->failed_step = step;
         sys_exit(127);

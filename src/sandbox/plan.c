@@ -4,7 +4,6 @@
  * what their pointers name, the matches of globs, and every directory between a writable root and something narrower
  * below it, which must not be renamed away (a pin).
  */
-#include "base/uri.h"
 #include "sandbox/plan_internal.h"
 
 #include <errno.h>
@@ -229,19 +228,27 @@ static bool is_inside_protected(const struct maker *m, struct slice path)
         return false;
 }
 
-static int protect(struct maker *m, struct slice path, const char *why)
+static int protect_seen(struct maker *m, struct slice path, const struct seen *seen, const char *why)
 {
-        struct node n = { .named = path, .access = ACCESS_READ, .why = why, .is_protected = true };
-        int r = look_at(m->arena, path, &n.seen);
-        if (r < 0)
-                return cannot_look(m, path, r);
-        n.path = n.seen.path;
+        struct node n = { .path = seen->path,
+                          .named = path,
+                          .access = ACCESS_READ,
+                          .why = why,
+                          .is_protected = true,
+                          .seen = *seen };
         if (node_at(m, n.path) && !node_at(m, n.path)->is_pin)
                 return 0; /* the caller's own entry is never narrowed */
         /* What cannot be written anyway needs no protection. */
         if (access_at(m, n.seen.base) != ACCESS_WRITE && n.seen.link_count == 0)
                 return 0;
         return node_add(m, &n);
+}
+
+static int protect(struct maker *m, struct slice path, const char *why)
+{
+        struct seen seen;
+        int r = look_at(m->arena, path, &seen);
+        return r < 0 ? cannot_look(m, path, r) : protect_seen(m, path, &seen, why);
 }
 
 /* `.git` may be a file that names the repository, and that one a file that names a common one. */
@@ -251,14 +258,20 @@ static int protect_pointers(struct maker *m, struct slice git)
         if (!look_pointer(m->arena, git, S("gitdir:"), &text))
                 return 0;
         for (int i = 0; i < 2; i++) {
+                /* As git does it: from where the file really is, and `..` is what lies above, not the text before it. */
                 struct slice path = text.p[0] == '/' ? text : path_join(m->arena, at, text);
-                if (uri_to_path(m->arena, path, &path, NULL) != URI_OK)
-                        return 0;
-                int r = protect(m, path, i == 0 ? "named by a protected .git" : "common to worktrees");
+                struct seen seen;
+                int r = look_at(m->arena, path, &seen);
+                if (r == -ENOENT)
+                        return 0; /* back out of what does not exist: it names nothing */
+                if (r < 0)
+                        return cannot_look(m, path, r);
+                r = protect_seen(m, path, &seen,
+                                 i == 0 ? "named by a protected .git" : "common to worktrees");
                 if (r < 0)
                         return r;
-                at = path;
-                if (!look_pointer(m->arena, path_join(m->arena, path, S("commondir")), S(""), &text))
+                at = seen.path;
+                if (!look_pointer(m->arena, path_join(m->arena, at, S("commondir")), S(""), &text))
                         return 0;
         }
         return 0;

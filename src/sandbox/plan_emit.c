@@ -102,7 +102,8 @@ static int bind(struct maker *m, const struct node *n, enum plan_kind kind)
         bool is_carve_out = kind == PLAN_READ && access_at(m, path_parent(n->path)) == ACCESS_WRITE;
         return op_add(m, &(struct plan_op){ .kind = kind,
                                             .is_directory = n->seen.is_directory,
-                                            .is_guarded = is_carve_out,
+                                            .is_guarded = is_carve_out ||
+                                                          (kind == PLAN_PIN && !n->seen.is_directory),
                                             .path = n->path,
                                             .dev = n->seen.dev,
                                             .ino = n->seen.ino,
@@ -171,7 +172,9 @@ static int emit_node(struct maker *m, const struct node *n)
         if (n->is_private || n->path.n == 1)
                 return 0;
         if (!n->seen.exists) {
-                bool must_stay_away = n->access != ACCESS_WRITE && access_at(m, n->seen.base) == ACCESS_WRITE;
+                /* Below a file nothing can be made, and the file is pinned. */
+                bool must_stay_away = n->seen.is_directory && n->access != ACCESS_WRITE &&
+                                      access_at(m, n->seen.base) == ACCESS_WRITE;
                 return must_stay_away ? stub(m, n) : 0;
         }
         if (n->is_pin)

@@ -846,3 +846,20 @@ TEST(a_plan_is_explained_line_by_line)
         eq_str(arena_dup(&t.rig.arena, buf_slice(&out)), wanted);
         buf_release(&out);
 }
+
+TEST(what_is_named_below_a_file_needs_no_stub)
+{
+        _tree_ struct tree t = workspace();
+        write_text(&t, "W/f", "");
+        entry(&t, "W/f/x", ACCESS_DENY);
+        eq_str(planned(&t), "write W/, pin W/f!");
+}
+
+TEST(the_common_directory_is_found_from_where_the_gitdir_really_is)
+{
+        _tree_ struct tree t = two_roots();
+        put_link(&t.rig, "V/store/repo/worktrees/w", "wt");
+        write_text(&t, "W/.git", "gitdir: ../wt\n");
+        write_text(&t, "V/store/repo/worktrees/w/commondir", "../..\n");
+        eq_str(planned(&t), "write V/, pin V/store/, read V/store/repo/!, write W/");
+}
