@@ -249,6 +249,8 @@ static void *swap_names(void *arg)
 
 TEST(glob_scan_is_not_led_out_by_a_directory_that_becomes_a_link)
 {
+        if (!has_openat2())
+                skip(); /* valgrind: one thread at a time, and the swapping one may keep the scan waiting */
         _glob_rig_ struct glob_rig rig = glob_rig_new();
         put_directory(&rig, "w");
         put_directory(&rig, "w/a");
