@@ -1,4 +1,4 @@
-/* denied: was it the sandbox that made a command fail? A guess from what it printed (SANDBOX.md 5). Pure.
+/* denied: was it the sandbox that made a command fail? A guess from what it printed. Pure.
  *
  * Three texts are searched for a few phrases: stdout (or the terminal), stderr, and both in the order of arrival, each in
  * lower case. They are not needed as texts: the pieces of output are fed as they lie in memory, oldest first, in one pass.

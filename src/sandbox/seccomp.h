@@ -1,4 +1,4 @@
-/* seccomp: the system calls that a sandboxed command does not have (SANDBOX.md 6.4).
+/* seccomp: the system calls that a sandboxed command does not have.
  *
  * Compiled once, with libseccomp, into BPF that a process about to exec can hand to the kernel with one system call.
  * Calls newer than the library are named by number.

@@ -244,7 +244,7 @@ def test_the_filter_stays(arena):
 @pytest.mark.parametrize("profile", [unrestricted, external, lambda net: restricted(ROOT_WRITE, network=net)],
                          ids=["unrestricted", "external", "full-write"])
 def test_full_disk_profiles_filter_only_when_the_network_is_restricted(arena, profile, network):
-    """SANDBOX.md 2.1: nothing is promised there when the network is open; otherwise the filter is there."""
+    """Nothing is promised there when the network is open; otherwise the filter is there."""
     if network == "enabled":
         done = arena.rig.run([arena.program, "call", "kcmp"], profile(network), arena.shared.w,
                              env=arena.env(arena.shared))
