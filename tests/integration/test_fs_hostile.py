@@ -397,26 +397,26 @@ def big_version(n):
 def test_a_kill_leaves_the_old_or_the_new_and_the_next_start_cleans_up(tmp, user):
     rng = random.Random(int.from_bytes(os.urandom(4), "little"))
     os.chmod(tmp, 0o755)
-    for name in ("work", "lib"):
+    for name in ("tree", "lib"):
         os.mkdir(f"{tmp}/{name}")
-    path = make(f"{tmp}/work/f", big_version(0))
+    path = make(f"{tmp}/tree/f", big_version(0))
     if user == "root":
         shell = in_own_mounts(f"mount --bind {tmp}/lib /var/lib")
     else:
         shell = as_nobody(f"{tmp}/home")
-        for name in ("work", "work/f"):
+        for name in ("tree", "tree/f"):
             os.chown(f"{tmp}/{name}", 65534, 65534)
     last = 0
     for _ in range(4 if IS_SANITIZED else 8):
         with server_under(shell) as server:
-            wait_until(lambda: leftovers(f"{tmp}/work") == [], 5, "removal of temporary files")
+            wait_until(lambda: leftovers(f"{tmp}/tree") == [], 5, "removal of temporary files")
             last = kill_during_writes(server, path, rng, last)
         data = content(path)
         assert data == big_version(int(data[:8])), "old or new, never half"
     with server_under(shell) as server, server.connect() as client:
-        wait_until(lambda: os.listdir(f"{tmp}/work") == ["f"], 5, "removal of temporary files")
+        wait_until(lambda: os.listdir(f"{tmp}/tree") == ["f"], 5, "removal of temporary files")
         write(client, path, b"the end")
-    assert tree(f"{tmp}/work") == {b"f": b"the end"}
+    assert tree(f"{tmp}/tree") == {b"f": b"the end"}
 
 
 def catch_with_a_temporary_file(server, client, top):
@@ -435,20 +435,20 @@ def catch_with_a_temporary_file(server, client, top):
 
 @needs_root
 def test_a_temporary_file_does_not_outlive_the_next_start(tmp):
-    for name in ("work", "lib"):
+    for name in ("tree", "lib"):
         os.mkdir(f"{tmp}/{name}")
-    make(f"{tmp}/work/f", b"old")
+    make(f"{tmp}/tree/f", b"old")
     # Others of that kind belong to somebody else.
-    make(f"{tmp}/work/.farhand-mine.tmp", b"mine")
+    make(f"{tmp}/tree/.farhand-mine.tmp", b"mine")
     shell = in_own_mounts(f"mount --bind {tmp}/lib /var/lib")
-    os.mkdir(f"{tmp}/work/sub")
+    os.mkdir(f"{tmp}/tree/sub")
     with server_under(shell) as server, server.connect() as client:
-        catch_with_a_temporary_file(server, client, f"{tmp}/work/sub")
+        catch_with_a_temporary_file(server, client, f"{tmp}/tree/sub")
         server.stop(signal.SIGKILL)
-    assert len(os.listdir(f"{tmp}/work/sub")) > 0
+    assert len(os.listdir(f"{tmp}/tree/sub")) > 0
     with server_under(shell) as server:
-        wait_until(lambda: leftovers(f"{tmp}/work/sub") == [], 5, "removal of the temporary file")
-        assert tree(f"{tmp}/work").get(b"f") == b"old" and content(f"{tmp}/work/.farhand-mine.tmp") == b"mine"
+        wait_until(lambda: leftovers(f"{tmp}/tree/sub") == [], 5, "removal of the temporary file")
+        assert tree(f"{tmp}/tree").get(b"f") == b"old" and content(f"{tmp}/tree/.farhand-mine.tmp") == b"mine"
     files = [name for _, _, names in os.walk(f"{tmp}/lib") for name in names]
     assert files == [], "a clean end leaves no journal either"
 
