@@ -3,8 +3,10 @@
 #include "base/fd.h"
 #include "base/slice.h"
 #include "cmd/findings.h"
+#include "fsop/journal.h"
 #include "proc/cgroup.h"
 #include "proc/pty.h"
+#include "server/net_helper.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -92,37 +94,15 @@ static void inotify(struct findings *f)
                               "and fs/watch need them";
 }
 
-/* Where the server looks for it. */
 static void net_program(struct findings *f)
 {
-        static const char *const places[] = { "/../libexec/farhand/farhand-net", "/farhand-net" };
-        char self[PATH_MAX], path[PATH_MAX + 64];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        self[n > 0 ? n : 0] = 0;
-        char *slash = strrchr(self, '/');
-        for (size_t i = 0; slash && i < ARRAY_LEN(places); i++) {
-                (void)snprintf(path, sizeof(path), "%.*s%s", (int)(slash - self), self, places[i]);
-                if (access(path, X_OK) == 0) {
-                        findings_add(f, "farhand-net", FINDING_OK, "%s", path);
-                        return;
-                }
+        char path[PATH_MAX];
+        if (net_helper_find(path) == 0) {
+                findings_add(f, "farhand-net", FINDING_OK, "%s", path);
+                return;
         }
         findings_add(f, "farhand-net", FINDING_WARN, "not found: http/request will be refused")->remedy =
                 "install it in libexec/farhand beside the directory of this program";
-}
-
-/* As fsop/journal.c chooses it. */
-static bool state_path(char ret[static PATH_MAX])
-{
-        const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-        int n = -1;
-        if (geteuid() == 0)
-                n = snprintf(ret, PATH_MAX, "/var/lib/farhand");
-        else if (state && state[0] == '/')
-                n = snprintf(ret, PATH_MAX, "%s/farhand", state);
-        else if (home && home[0] == '/')
-                n = snprintf(ret, PATH_MAX, "%s/.local/state/farhand", home);
-        return n >= 0 && n < PATH_MAX;
 }
 
 /* Nothing is made: what is there, or the directory above that would have to be written, is looked at. */
@@ -133,9 +113,9 @@ static void state_directory(struct findings *f)
                                      : "set XDG_STATE_HOME to a directory of yours: what a crash leaves is "
                                        "noted there";
         char path[PATH_MAX], at[PATH_MAX];
-        if (!state_path(path)) {
-                findings_add(f, "state directory", FINDING_WARN, "neither XDG_STATE_HOME nor HOME is set")
-                        ->remedy = remedy;
+        struct err err = ERR_INIT;
+        if (journal_directory(path, &err) < 0) {
+                findings_add(f, "state directory", FINDING_WARN, "%s", err.text)->remedy = remedy;
                 return;
         }
         (void)snprintf(at, sizeof(at), "%s", path);

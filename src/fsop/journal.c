@@ -130,7 +130,7 @@ void journal_sweep(const struct journal *j, sweep_fn other)
 
 /* ---- The state directory */
 
-static int default_directory(char ret[PATH_MAX], struct err *err)
+int journal_directory(char *ret, struct err *err)
 {
         const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
         int n;
@@ -205,7 +205,7 @@ int journal_open(const char *state_dir, struct journal **ret, struct err *err)
 
         *ret = NULL;
         if (!state_dir) {
-                int r = default_directory(path, err);
+                int r = journal_directory(path, err);
                 if (r < 0)
                         return r;
                 state_dir = path;

@@ -25,6 +25,9 @@ struct journal;
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
 
+/* The place above. -ENOENT when neither variable is set, with err. `ret`: PATH_MAX. */
+NODISCARD int journal_directory(char *ret, struct err *err);
+
 /* `state_dir` NULL: the place above. When no journal can be kept *ret is NULL and the return value says why: writes then go
  * on without. */
 NODISCARD int journal_open(const char *state_dir, struct journal **ret, struct err *err);

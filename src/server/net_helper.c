@@ -47,8 +47,7 @@ struct net_helper {
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
-/* In libexec, or beside this program. */
-static int find_program(char ret[static PATH_MAX])
+int net_helper_find(char *ret)
 {
         static const char *const places[] = { "/../libexec/farhand/farhand-net", "/farhand-net" };
         char self[PATH_MAX];
@@ -328,7 +327,7 @@ static void on_ready(void *arg, unsigned events)
 static int start(struct net_helper *h, struct err *err)
 {
         char path[PATH_MAX];
-        if (find_program(path) < 0)
+        if (net_helper_find(path) < 0)
                 return err_set(err, RPC_INTERNAL, -ENOENT, "http helper not installed");
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)

@@ -36,6 +36,9 @@ struct net_call {
  * cannot be started; -32021 when too many calls run. */
 NODISCARD int net_call_start(struct server *s, struct net_call *call, const struct net_call_events *events,
                              struct netmsg_request *m, struct slice body, struct err *err);
+/* The program: in libexec, or beside this one. -ENOENT. `ret`: PATH_MAX. */
+NODISCARD int net_helper_find(char *ret);
+
 /* One that is not registered is left alone. */
 void net_call_cancel(struct net_call *call);
 /* `bytes` of the data were taken on: as many more may come. */
