@@ -121,23 +121,23 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
         return r;
 }
 
-/* ---- what nobody removed ---- */
+/* ---- the end ---- */
 
 #define LEFTOVER_TRIES 100 /* then another command has it: it removes it */
 #define LEFTOVER_WAIT_MS 10
 
-/* Spawner and keeper were killed at once: their stubs are ours to remove, where that may block. */
-struct leftover {
+/* Stubs are struck from the book on the pool: the journal is a file. */
+struct farewell {
         struct work work;
         struct boxes *boxes;
         struct image *image;
         struct stub_entries stubs;
 };
 
-/* A killed keeper's socket closes before its locks do, so that we may be too early. */
-static void leftover_run(struct work *w)
+/* Spawner and keeper were killed at once: their stubs are ours to remove. A killed keeper's socket closes before its locks
+ * do, so that we may be too early. */
+static void remove_leftovers(struct image *image)
 {
-        struct image *image = container_of(w, struct leftover, work)->image;
         for (int i = 0; i < LEFTOVER_TRIES; i++) {
                 stubs_remove(image, false);
                 if (!stubs_exist(image))
@@ -146,32 +146,40 @@ static void leftover_run(struct work *w)
         }
 }
 
-static void leftover_done(struct work *w)
+static void farewell_run(struct work *w)
 {
-        struct leftover *l = container_of(w, struct leftover, work);
-        stub_book_strike(&l->boxes->book, l->boxes->server->journal, &l->stubs);
-        image_unmap(l->image);
-        free(l);
+        struct farewell *f = container_of(w, struct farewell, work);
+        if (stubs_are_left(f->image))
+                remove_leftovers(f->image);
+        stub_book_strike(&f->boxes->book, f->boxes->server->journal, &f->stubs);
 }
 
-static void leave(struct boxes *b, struct box_made *made)
+static void farewell_done(struct work *w)
 {
-        struct leftover *l = mem_new(struct leftover);
-        *l = (struct leftover){ .work = { .run = leftover_run, .done = leftover_done },
-                                .boxes = b,
-                                .image = TAKE(made->image),
-                                .stubs = made->stubs };
-        made->stubs = (struct stub_entries){ 0 };
-        pool_submit(b->server->pool, &l->work);
+        struct farewell *f = container_of(w, struct farewell, work);
+        image_unmap(f->image);
+        free(f->stubs.list); /* of one that the pool did not run any more */
+        free(f);
 }
 
 void boxes_unmake(struct boxes *b, struct box_made *made)
 {
         fd_close(made->image_fd);
-        if (made->image && stubs_are_left(made->image) && b->server->pool)
-                leave(b, made);
-        image_unmap(made->image);
-        stub_book_strike(&b->book, b->server->journal, &made->stubs);
         (void)guard_let_go(b->guard, made->hold);
+        if (made->stubs.count > 0) {
+                struct farewell *f = mem_new(struct farewell);
+                *f = (struct farewell){ .work = { .run = farewell_run, .done = farewell_done },
+                                        .boxes = b,
+                                        .image = made->image,
+                                        .stubs = made->stubs };
+                if (b->server->pool) {
+                        pool_submit(b->server->pool, &f->work);
+                } else { /* the server is ending */
+                        farewell_run(&f->work);
+                        farewell_done(&f->work);
+                }
+        } else {
+                image_unmap(made->image);
+        }
         *made = BOX_NONE;
 }

@@ -41,6 +41,7 @@ void boxes_release(struct boxes *b);
 /* From any thread, blocks. `env`: of the command. -errno with err as the client sees it. */
 NODISCARD int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
                          const char *const *env, struct box_made *ret, struct err *err);
+/* On the loop; or on any thread what boxes_make has just refused. */
 void boxes_unmake(struct boxes *b, struct box_made *made);
 
 struct task;
