@@ -65,7 +65,6 @@ bool watch_batch_is_empty(const struct watch_batch *b)
 
 void watch_batch_overflow(struct watch_batch *b)
 {
-        watch_batch_release(b);
         b->has_overflowed = true;
 }
 
@@ -93,8 +92,10 @@ static struct watch_change *append(struct watch_batch *b, enum watch_kind kind, 
 
 static void keep_bounds(struct watch_batch *b)
 {
-        if (b->count > LIMIT_WATCH_EVENTS || b->bytes > LIMIT_WATCH_EVENT_BYTES)
-                watch_batch_overflow(b);
+        if (b->count <= LIMIT_WATCH_EVENTS && b->bytes <= LIMIT_WATCH_EVENT_BYTES)
+                return;
+        watch_batch_release(b);
+        watch_batch_overflow(b);
 }
 
 /* Says nothing that the last word on this path does not say already. */
@@ -119,7 +120,7 @@ static bool is_covered(const struct watch_batch *b, enum watch_kind kind, struct
 
 void watch_batch_add(struct watch_batch *b, enum watch_kind kind, struct slice path)
 {
-        if (b->has_overflowed || is_covered(b, kind, path))
+        if (is_covered(b, kind, path))
                 return;
         (void)append(b, kind, path, NULL);
         keep_bounds(b);
@@ -127,8 +128,6 @@ void watch_batch_add(struct watch_batch *b, enum watch_kind kind, struct slice p
 
 void watch_batch_moved_from(struct watch_batch *b, struct slice path, uint32_t cookie, uint64_t now_ms)
 {
-        if (b->has_overflowed)
-                return;
         struct watch_change *c = append(b, WATCH_REMOVED, path, NULL);
         c->is_half = true;
         c->cookie = cookie;
@@ -151,8 +150,6 @@ static struct watch_change *find_half(const struct watch_batch *b, uint32_t cook
 
 void watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie)
 {
-        if (b->has_overflowed)
-                return;
         struct watch_change *half = find_half(b, cookie);
         if (!half) {
                 watch_batch_add(b, WATCH_CREATED, path);
@@ -225,8 +222,11 @@ static void send_some(struct watch_batch *b, struct conn *conn, const char *watc
                 drop(b, c);
         }
         jsonw_array_end(&w);
-        jsonw_member_bool(&w, "overflow", b->has_overflowed);
-        b->has_overflowed = false;
+        /* With the last of the events: who looks again then has heard of nothing older afterwards. */
+        bool tells_overflow = b->has_overflowed && b->count == 0;
+        jsonw_member_bool(&w, "overflow", tells_overflow);
+        if (tells_overflow)
+                b->has_overflowed = false;
         jsonw_object_end(&w);
         conn_notify_end(conn, &w);
 }

@@ -43,6 +43,7 @@ void watch_batch_moved_from(struct watch_batch *b, struct slice path, uint32_t c
 void watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie);
 /* What comes is not merged with what was: the paths of before mean something else. */
 void watch_batch_stop_merging(struct watch_batch *b);
+/* Something was lost. What is here and what comes is told all the same: after it, the client looks again. */
 void watch_batch_overflow(struct watch_batch *b);
 
 /* Is there a half that came less than `ms` ago? */

@@ -109,8 +109,8 @@ TEST(too_many_changes_are_an_overflow)
         eq_u64(b.bytes, 0);
         watch_batch_add(&b, WATCH_CREATED, S("/later"));
         watch_batch_moved_from(&b, S("/later"), 1, 0);
-        watch_batch_moved_to(&b, S("/later"), 1);
-        eq_str(show(&b), "! ");
+        watch_batch_moved_to(&b, S("/last"), 1);
+        eq_str(show(&b), "! +/later /last</later ");
 }
 
 TEST(long_paths_are_an_overflow_before_there_are_many)
@@ -124,5 +124,14 @@ TEST(long_paths_are_an_overflow_before_there_are_many)
                 watch_batch_add(&b, WATCH_CREATED, slice_from(path, sizeof(path)));
         }
         ok(b.has_overflowed);
-        eq_u64(b.count, 0);
+        ok(b.bytes < LIMIT_WATCH_EVENT_BYTES / 2);
+}
+
+TEST(what_is_known_is_told_though_something_was_lost)
+{
+        BATCH;
+        watch_batch_add(&b, WATCH_CREATED, S("/before"));
+        watch_batch_overflow(&b);
+        watch_batch_add(&b, WATCH_REMOVED, S("/after"));
+        eq_str(show(&b), "! +/before -/after ");
 }

@@ -29,14 +29,13 @@ void watch_node_add_change(struct watch_node *n, enum watch_kind kind, struct sl
         watch_batch_add(&n->tree->batch, kind, buf_slice(&path));
 }
 
-/* Everything must be looked at again, and so must the client. */
+/* Everything must be looked at again, and the client must do so too. The root may have gone unheard. */
 void watch_tree_lost(struct watch_tree *t)
 {
         struct watch_node *n;
         watch_batch_overflow(&t->batch);
-        if (t->is_recursive)
-                for (size_t pos = 0; (n = map_next(&t->children, &pos));)
-                        watch_node_look(n, false);
+        for (size_t pos = 0; (n = map_next(&t->children, &pos));)
+                watch_node_look(n, false);
         watch_tree_changed(t);
         watch_slice_pump(t);
 }

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -439,6 +440,28 @@ def test_a_client_that_does_not_read_gets_an_overflow(server, quick_tmp):
         assert not control.overflowed()
         touch(tmp, "after")
         w.until("created", "after")
+
+
+@pytest.mark.parametrize("recursive,name", [(True, "."), (False, "."), (False, "file")])
+def test_the_end_is_told_when_the_system_has_lost_it(client, server, quick_tmp, recursive, name):
+    """The kernel's queue is full when what is watched goes: nothing would ever be told of it again."""
+    with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as f:
+        most = int(f.read())
+    if most > 100000:
+        pytest.skip("the queue of the system is too large to fill it quickly")
+    touch(quick_tmp, "file")
+    w = Watch(client, os.path.normpath(os.path.join(quick_tmp, name)), recursive=recursive)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        for i in range(most // 2 + 100):
+            path = f"{quick_tmp}/{i}"
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+            os.unlink(path)
+        shutil.rmtree(quick_tmp)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    w.until("removed", ".")
+    wait_until(w.overflowed)
 
 
 # Limits and refusals
