@@ -69,6 +69,15 @@
 /* At the end of the server, this long for file work that has begun. Then: left to the kernel and the journal. */
 #define LIMIT_POOL_END_MS 2000
 
+/* Processes for file requests with a permission profile: of one profile, and profiles that have some. Beyond: those that
+ * nobody uses go, else the request waits. */
+#define LIMIT_FILERS_PER_PROFILE 4
+#define LIMIT_FILER_PROFILES 8
+/* What such a process may take for one request. Beyond: it is killed, and the request fails. */
+#define LIMIT_FILER_MS 60000
+/* One that nobody has used for so long ends. */
+#define LIMIT_FILER_IDLE_MS 30000
+
 /* fs/watch of a connection. More: -32021. */
 #define LIMIT_WATCHES 64
 /* Directories watched for all connections, each counted once, and with each watch that it belongs to. Beyond: -32021, or

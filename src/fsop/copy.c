@@ -8,6 +8,7 @@
 #include "fsop/edit.h"
 
 #include "base/mem.h"
+#include "fsop/at.h"
 #include "fsop/content_internal.h"
 #include "fsop/entry_internal.h"
 #include "fsop/tree_internal.h"
@@ -35,7 +36,7 @@ struct copy {
 
 static int open_source(int dirfd, const char *name, struct stat *ret)
 {
-        _close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        _close_ int fd = at_open(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
         if (fd < 0)
                 return -errno;
         if (fstat(fd, ret) < 0)
@@ -95,7 +96,7 @@ static int copy_new(struct copy *c, int from, const struct stat *st, int dirfd, 
         uint64_t bytes;
 
         _close_ int to =
-                openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
+                at_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
         if (to < 0)
                 return -errno;
         int r = content_copy(from, st, to, true, &c->ways, &bytes);
@@ -113,11 +114,11 @@ static int copy_new(struct copy *c, int from, const struct stat *st, int dirfd, 
 static int copy_link(int from, const char *from_name, int to, const char *to_name)
 {
         char target[PATH_MAX];
-        ssize_t n = readlinkat(from, from_name, target, sizeof(target) - 1);
+        ssize_t n = at_readlink(from, from_name, target, sizeof(target) - 1);
         if (n < 0)
                 return errno == EINVAL ? -ENOENT : -errno; /* it was a link a moment ago: that one has gone */
         target[n] = '\0';
-        return symlinkat(target, to, to_name) < 0 ? -errno : 0;
+        return at_symlink(target, to, to_name) < 0 ? -errno : 0;
 }
 
 /* ---- Trees */
@@ -142,7 +143,7 @@ static int copy_member(struct copy *c, struct tree_pair at, const char *name, in
 static int type_of(int dirfd, const char *name, unsigned char *type)
 {
         struct stat st;
-        if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (at_stat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return -errno;
         *type = (unsigned char)IFTODT(st.st_mode);
         return 0;
@@ -176,11 +177,11 @@ static int copy_entry(void *arg, struct tree_pair at, const char *name, unsigned
 /* The directory to copy into, made if it is missing; never through a link. */
 static int enter_destination(struct copy *c, int dirfd, const char *name)
 {
-        bool is_new = mkdirat(dirfd, name, DIRECTORY_MODE) == 0;
+        bool is_new = at_mkdir(dirfd, name, DIRECTORY_MODE) == 0;
         if (!is_new && errno != EEXIST)
                 return -errno;
 
-        _close_ int fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _close_ int fd = at_open(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
         if (fd < 0)
                 return errno == ENOTDIR ? -EEXIST : -errno;
 
@@ -199,7 +200,7 @@ static int copy_enter(void *arg, struct tree_pair at, const char *name, struct t
         struct stat st;
 
         _close_ int from =
-                openat(at.read, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+                at_open(at.read, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
         if (from < 0)
                 return fsop_fail(c->err, errno);
         if (fstat(from, &st) < 0)
@@ -255,7 +256,7 @@ static int open_nearest(const char *path)
                 return -ENAMETOOLONG;
         memcpy(part, path, end + 1);
         for (;;) {
-                int fd = open(part, O_PATH | O_CLOEXEC);
+                int fd = at_open(AT_FDCWD, part, O_PATH | O_CLOEXEC, 0);
                 if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR) || end <= 1)
                         return fd < 0 ? -errno : fd;
                 while (end > 1 && part[end - 1] == '/')
@@ -326,7 +327,7 @@ static int copy_from(struct copy *c, const struct entry *from, const char *to, b
         struct stat st;
 
         /* Before it is opened: some devices act on a mere open. */
-        if (fstatat(from->dirfd, from->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (at_stat(from->dirfd, from->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return fsop_fail(c->err, errno);
         if (S_ISLNK(st.st_mode))
                 return copy_top_link(c, from, to);

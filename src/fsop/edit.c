@@ -1,6 +1,7 @@
 /* edit: names and attributes: directories, renames, links, modes and times. */
 #include "fsop/edit.h"
 
+#include "fsop/at.h"
 #include "fsop/entry_internal.h"
 #include "fsop/name_lock_internal.h"
 
@@ -19,15 +20,15 @@ static int directory_ensure(int dirfd, const char *name, bool follow)
 {
         int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
 
-        int fd = openat(dirfd, name, flags);
+        int fd = at_open(dirfd, name, flags, 0);
         if (fd >= 0 || errno != ENOENT)
                 return fd < 0 ? -errno : fd;
 
-        int r = mkdirat(dirfd, name, DIRECTORY_MODE) < 0 ? -errno : 0;
+        int r = at_mkdir(dirfd, name, DIRECTORY_MODE) < 0 ? -errno : 0;
         if (r < 0 && r != -EEXIST)
                 return r;
         /* Made by us, then no link is expected any more; made by another meanwhile; or a link to nowhere. */
-        fd = openat(dirfd, name, r == 0 ? flags | O_NOFOLLOW : flags);
+        fd = at_open(dirfd, name, r == 0 ? flags | O_NOFOLLOW : flags, 0);
         if (fd < 0)
                 return r == -EEXIST && errno == ENOENT ? -EEXIST : -errno;
         return fd;
@@ -67,7 +68,7 @@ static int directory_exists(const struct entry *e, bool follow)
 {
         struct stat st;
 
-        if (fstatat(e->dirfd, e->name, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+        if (at_stat(e->dirfd, e->name, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
                 return 0;
         return follow ? -EEXIST : -ENOTDIR;
 }
@@ -84,7 +85,7 @@ int fsop_create_directory(const char *path, bool recursive, bool follow, struct 
         _entry_ struct entry e = ENTRY_INIT;
         int r = entry_open(path, follow, &e);
         if (r == 0)
-                r = mkdirat(e.dirfd, e.name, DIRECTORY_MODE) < 0 ? -errno : 0;
+                r = at_mkdir(e.dirfd, e.name, DIRECTORY_MODE) < 0 ? -errno : 0;
         else if (r == -ENOENT && recursive)
                 r = directory_make_all(path, follow);
 
@@ -102,9 +103,9 @@ int fsop_create_directory(const char *path, bool recursive, bool follow, struct 
 /* For file systems that cannot rename without replacing: exact too, but not for directories. */
 static int rename_by_link(const struct entry *from, const struct entry *to)
 {
-        if (linkat(from->dirfd, from->name, to->dirfd, to->name, 0) < 0)
+        if (at_link(from->dirfd, from->name, to->dirfd, to->name) < 0)
                 return errno == EEXIST ? -EEXIST : -EINVAL;
-        return unlinkat(from->dirfd, from->name, 0) < 0 ? -errno : 0;
+        return at_unlink(from->dirfd, from->name, 0) < 0 ? -errno : 0;
 }
 
 int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
@@ -124,7 +125,7 @@ int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
         r = name_lock_take(destination.dirfd, destination.name, &lock);
         if (r < 0)
                 return fsop_fail(err, r);
-        r = renameat2(source.dirfd, source.name, destination.dirfd, destination.name,
+        r = at_rename(source.dirfd, source.name, destination.dirfd, destination.name,
                       replace ? 0 : RENAME_NOREPLACE);
         if (r < 0)
                 r = -errno;
@@ -141,7 +142,7 @@ int fsop_symlink(const char *path, const char *target, struct err *err)
 
         _entry_ struct entry e = ENTRY_INIT;
         int r = entry_open(path, true, &e);
-        if (r == 0 && symlinkat(target, e.dirfd, e.name) < 0)
+        if (r == 0 && at_symlink(target, e.dirfd, e.name) < 0)
                 r = -errno;
         return r < 0 ? fsop_fail(err, r) : 0;
 }
@@ -196,7 +197,9 @@ int fsop_set_metadata(const char *path, const struct fs_changes *c, bool follow,
         if (fd < 0)
                 return fsop_fail(err, fd);
 
-        int r = c->has_mode ? change_mode(fd, c->mode & 07777) : 0;
+        int r = law_may_change(fd);
+        if (r == 0 && c->has_mode)
+                r = change_mode(fd, c->mode & 07777);
         if (r == 0 && c->has_modified)
                 r = change_modified(fd, c->modified_ms);
         return r < 0 ? fsop_fail(err, r) : 0;

@@ -1,6 +1,8 @@
 /* entry: a name in a directory that is held open. */
 #include "fsop/entry_internal.h"
 
+#include "fsop/at.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -38,7 +40,7 @@ void entry_unmake(int dirfd, const char *name, int fd)
 {
         struct stat made, now;
 
-        if (fstat(fd, &made) == 0 && fstatat(dirfd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+        if (fstat(fd, &made) == 0 && at_stat(dirfd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
             made.st_dev == now.st_dev && made.st_ino == now.st_ino)
-                (void)unlinkat(dirfd, name, 0);
+                (void)at_unlink(dirfd, name, 0);
 }

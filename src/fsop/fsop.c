@@ -7,6 +7,7 @@
 #include "fsop/fsop.h"
 
 #include "base/fd.h"
+#include "fsop/at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +70,7 @@ static int open_last(int dirfd, const char *name, int flags, mode_t mode)
         _close_ int fd = open_at(dirfd, name, flags | O_NOFOLLOW, mode);
         struct stat st;
 
-        if (fd == -ENOTDIR && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+        if (fd == -ENOTDIR && at_stat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
                 return -ELOOP;
         if (fd >= 0 && (flags & O_PATH) && !(flags & O_NOFOLLOW)) {
                 if (fstat(fd, &st) < 0)
@@ -120,6 +121,11 @@ int fsop_open_at(int dirfd, const char *path, int flags, mode_t mode, bool follo
 
         if (path[0] == '\0')
                 return -ENOENT;
+        if (law_is_in_force())
+                return law_open(dirfd, path, flags, mode,
+                                !follow              ? LAW_NO_LINKS
+                                : flags & O_NOFOLLOW ? LAW_NOT_LAST
+                                                     : LAW_FOLLOW);
         if (follow)
                 return open_at(dirfd, path, flags, mode);
 
@@ -176,7 +182,7 @@ int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
 static int is_device(const char *path, bool follow)
 {
         struct stat st;
-        if (fstatat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
+        if (at_stat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
                 return false; /* opening it will say why */
         if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
                 return false;

@@ -29,6 +29,7 @@ struct journal {
         pthread_mutex_t lock; /* the two below */
         bool used[JOURNAL_SLOTS];
         size_t used_count;
+        struct journal_remote remote; /* add is NULL: the file is ours */
 };
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES])
@@ -40,7 +41,7 @@ void journal_temp_name(char ret[JOURNAL_TEMP_BYTES])
                        (unsigned long long)random[0], (unsigned long long)random[1]);
 }
 
-static bool is_temp_name(const char *name)
+bool journal_is_temp_name(const char *name)
 {
         size_t prefix = sizeof(JOURNAL_TEMP_PREFIX) - 1;
 
@@ -58,7 +59,7 @@ static bool sweep_name(const char *directory, const char *name, sweep_fn other)
 {
         if (directory[0] != '/' || name[0] == '\0' || strchr(name, '/'))
                 return true;
-        if (!is_temp_name(name)) {
+        if (!journal_is_temp_name(name)) {
                 if (other)
                         other(directory, name);
                 return true;
@@ -231,6 +232,16 @@ int journal_open(const char *state_dir, struct journal **ret, struct err *err)
         return 0;
 }
 
+struct journal *journal_new_remote(const struct journal_remote *remote)
+{
+        struct journal *j = mem_new(struct journal);
+
+        j->dirfd = j->fd = -1;
+        j->remote = *remote;
+        (void)pthread_mutex_init(&j->lock, NULL);
+        return j;
+}
+
 struct journal *journal_close(struct journal *j)
 {
         if (!j)
@@ -275,6 +286,8 @@ int journal_add(struct journal *j, const char *directory, const char *name)
         size_t directory_n = strlen(directory) + 1, name_n = strlen(name) + 1;
         char record[SLOT_BYTES];
 
+        if (j->remote.add)
+                return j->remote.add(j->remote.arg, directory, name);
         if (directory_n > PATH_MAX || name_n > sizeof(record) - PATH_MAX)
                 return -ENAMETOOLONG;
         memcpy(record, directory, directory_n);
@@ -293,8 +306,19 @@ int journal_add(struct journal *j, const char *directory, const char *name)
         return r;
 }
 
+void journal_clean(struct journal *j, int slot, const char *directory, const char *name)
+{
+        /* What cannot be removed now stays in the journal, for the next start. */
+        if (sweep_name(directory, name, NULL))
+                journal_remove(j, slot);
+}
+
 void journal_remove(struct journal *j, int slot)
 {
+        if (j->remote.remove) {
+                j->remote.remove(j->remote.arg, slot);
+                return;
+        }
         must(slot >= 0 && slot < JOURNAL_SLOTS);
         /* Should this fail the next start looks for a file that is not there: harmless. */
         ssize_t n = pwrite(j->fd, "", 1, (off_t)slot * SLOT_BYTES);

@@ -24,6 +24,7 @@ struct journal;
 #define JOURNAL_SWEEP_MAX 4096 /* journals of dead servers that one start looks at */
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
+NODISCARD bool journal_is_temp_name(const char *name);
 
 /* The place above. -ENOENT when neither variable is set, with err. `ret`: PATH_MAX. */
 NODISCARD int journal_directory(char *ret, struct err *err);
@@ -36,6 +37,17 @@ struct journal *journal_close(struct journal *j); /* removes the file when nothi
 /* Removes what dead servers left. Blocks as long as the file systems do on which that is; from any thread, once. Names
  * that are not of a temporary file are given to `other`, which knows what they are, or not. */
 void journal_sweep(const struct journal *j, void (*other)(const char *directory, const char *name));
+
+/* In a process that cannot reach the file: what it has to say goes to who can. */
+struct journal_remote {
+        int (*add)(void *arg, const char *directory, const char *name);
+        void (*remove)(void *arg, int slot);
+        void *arg;
+};
+NODISCARD struct journal *journal_new_remote(const struct journal_remote *remote);
+
+/* Whose temporary file it was has died: it is removed, and so is its name. */
+void journal_clean(struct journal *j, int slot, const char *directory, const char *name);
 
 /* From any thread. `directory`: absolute and without links, or a sweep will not find it. A slot number, or -errno (the
  * caller goes on without). */

@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "fsop/list_internal.h"
 
+#include "fsop/at.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -85,13 +87,13 @@ static bool find_kind(int dirfd, const struct dirent64 *d, struct fs_entry *ret)
         struct stat st;
 
         if (type == DT_UNKNOWN) {
-                if (fstatat(dirfd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                if (at_stat(dirfd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         return false;
                 type = (unsigned char)IFTODT(st.st_mode);
         }
         ret->is_symlink = type == DT_LNK;
         if (ret->is_symlink) {
-                if (fstatat(dirfd, d->d_name, &st, 0) < 0)
+                if (at_stat(dirfd, d->d_name, &st, 0) < 0)
                         return false;
                 type = (unsigned char)IFTODT(st.st_mode);
         }

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "fsop/at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,11 +74,11 @@ static int look(const char *path, struct fs_meta *ret, struct err *err)
 {
         struct stat st;
 
-        if (lstat(path, &st) < 0)
+        if (at_stat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return fsop_fail(err, errno);
 
         bool is_symlink = S_ISLNK(st.st_mode);
-        if (is_symlink && stat(path, &st) < 0)
+        if (is_symlink && at_stat(AT_FDCWD, path, &st, 0) < 0)
                 return fsop_fail(err, errno);
 
         fs_meta_from_stat(&st, ret);
@@ -146,7 +147,7 @@ int fsop_canonicalize(const char *path, struct buf *ret, struct err *err)
 {
         /* Only text comes of it, and every component is asked of the kernel: what a link in /proc tells of a deleted
          * or unreachable file is looked up like any other target, and not found. */
-        _free_ char *real = realpath(path, NULL);
+        _free_ char *real = at_real(path);
         if (!real)
                 return fsop_fail(err, errno);
 
@@ -157,7 +158,7 @@ int fsop_read_link(const char *path, struct buf *ret, struct err *err)
 {
         char target[PATH_MAX + 1];
 
-        ssize_t n = readlink(path, target, sizeof(target));
+        ssize_t n = at_readlink(AT_FDCWD, path, target, sizeof(target));
         if (n < 0)
                 return fsop_fail(err, errno);
         if ((size_t)n == sizeof(target) || buf_append(ret, slice_from(target, (size_t)n)) < 0)

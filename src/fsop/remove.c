@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "fsop/at.h"
 #include "fsop/entry_internal.h"
 #include "fsop/tree_internal.h"
 
@@ -32,7 +33,7 @@ static int remove_entry(UNUSED void *arg, struct tree_pair at, const char *name,
 {
         if (type == DT_DIR)
                 return TREE_DESCEND;
-        if (unlinkat(at.read, name, 0) == 0 || errno == ENOENT)
+        if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT)
                 return TREE_DONE;
         return errno == EISDIR ? TREE_DESCEND : -errno;
 }
@@ -86,6 +87,8 @@ static int open_directory(int dirfd, const char *name)
                 .resolve = RESOLVE_NO_XDEV,
         };
 
+        if (law_is_in_force()) /* it knows what may not be removed */
+                return law_open(dirfd, name, (int)how.flags, 0, LAW_NOT_LAST);
         long fd = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))
                 return open_on_mount(dirfd, name, (int)how.flags);
@@ -108,9 +111,9 @@ static int remove_enter(UNUSED void *arg, struct tree_pair at, const char *name,
                 return TREE_SKIP;
         case -ENOTDIR: /* swapped for something else */
         case -ELOOP:
-                return unlinkat(at.read, name, 0) == 0 || errno == ENOENT ? TREE_SKIP : -errno;
+                return at_unlink(at.read, name, 0) == 0 || errno == ENOENT ? TREE_SKIP : -errno;
         case -EACCES: /* not to be read, but it may be empty */
-                return unlinkat(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? TREE_SKIP : -EACCES;
+                return at_unlink(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? TREE_SKIP : -EACCES;
         default:
                 return fd;
         }
@@ -120,12 +123,12 @@ static int remove_leave(void *arg, struct tree_pair at, const char *name)
 {
         struct removal *r = arg;
 
-        if (unlinkat(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        if (at_unlink(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
                 return TREE_DONE;
         if ((errno == ENOTEMPTY || errno == EEXIST) && r->again++ < REMOVE_AGAIN_MAX)
                 return TREE_AGAIN;
         if (errno == ENOTDIR) /* swapped for something else */
-                return unlinkat(at.read, name, 0) == 0 || errno == ENOENT ? TREE_DONE : -errno;
+                return at_unlink(at.read, name, 0) == 0 || errno == ENOENT ? TREE_DONE : -errno;
         return -errno;
 }
 
@@ -181,14 +184,14 @@ int fsop_remove(const char *path, bool recursive, bool force, bool follow, struc
                 return fsop_fail(err, r);
 
         struct stat st;
-        if (!follow && fstatat(e.dirfd, e.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+        if (!follow && at_stat(e.dirfd, e.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
                 return fsop_refuse(err, "path contains a symbolic link");
 
-        r = unlinkat(e.dirfd, e.name, 0) < 0 ? -errno : 0;
+        r = at_unlink(e.dirfd, e.name, 0) < 0 ? -errno : 0;
         if (r == -EISDIR && recursive)
                 r = remove_tree(&e);
         else if (r == -EISDIR)
-                r = unlinkat(e.dirfd, e.name, AT_REMOVEDIR) < 0 ? -errno : 0;
+                r = at_unlink(e.dirfd, e.name, AT_REMOVEDIR) < 0 ? -errno : 0;
 
         if (r == 0 || (r == -ENOENT && force))
                 return 0;

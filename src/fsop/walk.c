@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/map.h"
 #include "base/uri.h"
+#include "fsop/at.h"
 #include "fsop/list_internal.h"
 
 #include <errno.h>
@@ -127,7 +128,7 @@ static bool consider(struct walk *w, int dirfd, const struct pending *parent, co
         if (w->options->prune_hidden && e->name.p[0] == '.')
                 return true;
         if (w->options->follow_directory_links) {
-                if (fstatat(dirfd, e->name.p, &st, 0) < 0)
+                if (at_stat(dirfd, e->name.p, &st, 0) < 0)
                         return add_error(w, path, -errno);
                 if (!mark_seen(w, &st))
                         return true;
@@ -191,7 +192,7 @@ static bool enter(struct walk *w, const struct pending *p, int dirfd)
                 return add_error(w, p->path, r);
 
         /* A directory that may be read but not searched tells names and nothing else. */
-        bool is_searchable = fstatat(dirfd, ".", &st, 0) == 0 || errno != EACCES;
+        bool is_searchable = at_stat(dirfd, ".", &st, 0) == 0 || errno != EACCES;
         for (size_t i = 0; i < list.count; i++)
                 if (!examine(w, dirfd, p, &list.entries[i], is_searchable))
                         return false;
@@ -215,11 +216,11 @@ static int look_at_root(const char *path, bool follow, struct err *err)
 {
         struct stat st;
 
-        if (stat(path, &st) < 0)
+        if (at_stat(AT_FDCWD, path, &st, 0) < 0)
                 return fsop_fail(err, errno);
         if (!S_ISDIR(st.st_mode))
                 return 0;
-        return follow || (lstat(path, &st) == 0 && S_ISDIR(st.st_mode));
+        return follow || (at_stat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode));
 }
 
 static void walk_all(struct walk *w)

@@ -6,6 +6,7 @@
 #include "fsop/write.h"
 
 #include "base/mem.h"
+#include "fsop/at.h"
 #include "fsop/edit.h"
 #include "fsop/name_lock_internal.h"
 #include "fsop/room_internal.h"
@@ -37,7 +38,7 @@ static int begin_exists(struct writer *w, int why, const struct current *c)
 
         /* Something that cannot be written is not absent. */
         if (w->o.match == MATCH_ABSENT &&
-            fstatat(w->at.dirfd, w->at.name, &st, w->o.follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0)
+            at_stat(w->at.dirfd, w->at.name, &st, w->o.follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0)
                 return write_conflict(c, &st, false);
         return fsop_fail(c->err, why);
 }
@@ -261,13 +262,13 @@ static int finish_in_place(struct writer *w, struct fs_meta *ret)
 /* Exact: what appeared meanwhile stays, and is -EEXIST. */
 static int rename_to_absent(const struct writer *w)
 {
-        if (renameat2(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, RENAME_NOREPLACE) == 0)
+        if (at_rename(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, RENAME_NOREPLACE) == 0)
                 return 0;
         if (errno != EINVAL && errno != ENOSYS)
                 return -errno;
-        if (linkat(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, 0) < 0)
+        if (at_link(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name) < 0)
                 return -errno;
-        (void)unlinkat(w->at.dirfd, w->temp_name, 0);
+        (void)at_unlink(w->at.dirfd, w->temp_name, 0);
         return 0;
 }
 
@@ -275,7 +276,7 @@ static int rename_over(const struct writer *w)
 {
         if (w->o.match == MATCH_ABSENT)
                 return rename_to_absent(w);
-        return renameat(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name) < 0 ? -errno : 0;
+        return at_rename(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, 0) < 0 ? -errno : 0;
 }
 
 static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct current *c)
@@ -297,7 +298,7 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
                 r = rename_over(w);
         if (r == -EEXIST && w->o.match == MATCH_ABSENT) {
                 struct stat st;
-                bool is_there = fstatat(w->at.dirfd, w->at.name, &st, 0) == 0;
+                bool is_there = at_stat(w->at.dirfd, w->at.name, &st, 0) == 0;
                 return write_conflict(c, is_there ? &st : NULL, false);
         }
         if (r == 0) {

@@ -1,6 +1,8 @@
 /* write_match: whether a file is what the writer expects: absent, of a digest, of a size and time. */
 #include "fsop/write_internal.h"
 
+#include "fsop/at.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -47,10 +49,10 @@ int writer_match_again(struct writer *w, const struct current *c)
                 return 0;
 
         int flags = w->o.match == MATCH_DIGEST ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_PATH;
-        _close_ int fd = openat(w->at.dirfd, w->at.name, flags | O_NOFOLLOW | O_CLOEXEC);
+        _close_ int fd = at_open(w->at.dirfd, w->at.name, flags | O_NOFOLLOW | O_CLOEXEC, 0);
         struct stat st = { 0 };
         /* A link in its place is another file than the one that was compared. */
-        if (fd < 0 && errno == ELOOP && fstatat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        if (fd < 0 && errno == ELOOP && at_stat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return write_conflict(c, &st, true);
         if (fd < 0 && errno != ENOENT)
                 return fsop_fail(c->err, errno);

@@ -2,6 +2,7 @@
 #include "fsop/write_internal.h"
 
 #include "base/mem.h"
+#include "fsop/at.h"
 #include "fsop/keep_internal.h"
 #include "fsop/room_internal.h"
 
@@ -17,7 +18,7 @@
 void writer_drop_temp(struct writer *w)
 {
         if (w->temp >= 0)
-                (void)unlinkat(w->at.dirfd, w->temp_name, 0);
+                (void)at_unlink(w->at.dirfd, w->temp_name, 0);
         w->temp = fd_close(w->temp);
         if (w->slot >= 0)
                 journal_remove(w->o.journal, w->slot);
@@ -47,8 +48,8 @@ int writer_make_temp(struct writer *w)
         journal_temp_name(w->temp_name);
         temp_note(w);
         do
-                w->temp = openat(w->at.dirfd, w->temp_name,
-                                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+                w->temp = at_open(w->at.dirfd, w->temp_name,
+                                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         while (w->temp < 0 && errno == EINTR);
 
         int r = w->temp < 0 ? -errno : 0;
@@ -65,8 +66,8 @@ int writer_make_in_place(struct writer *w)
 {
         mode_t mode = w->o.has_mode ? w->o.mode & 0777 : 0666;
 
-        w->target = openat(w->at.dirfd, w->at.name,
-                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+        w->target = at_open(w->at.dirfd, w->at.name,
+                            O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
         if (w->target < 0)
                 return -errno;
         w->is_made = true;
@@ -110,7 +111,7 @@ static bool is_still_named(const struct writer *w)
 {
         struct stat st;
 
-        return fstatat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == w->st.st_dev &&
+        return at_stat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == w->st.st_dev &&
                st.st_ino == w->st.st_ino;
 }
 

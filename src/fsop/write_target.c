@@ -1,6 +1,8 @@
 /* write_target: which file a path to be written means, opened without truncating and without waiting. */
 #include "fsop/write_internal.h"
 
+#include "fsop/at.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,7 +15,7 @@ static int open_target(const struct writer *w, int flags)
         flags |= w->o.match == MATCH_DIGEST ? O_RDWR : O_WRONLY;
         int fd;
         do
-                fd = openat(w->at.dirfd, w->at.name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+                fd = at_open(w->at.dirfd, w->at.name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
         while (fd < 0 && errno == EINTR);
         return fd < 0 ? -errno : fd;
 }
@@ -22,7 +24,7 @@ static int open_target(const struct writer *w, int flags)
 static int entry_follow(struct entry *e)
 {
         char target[PATH_MAX];
-        ssize_t n = readlinkat(e->dirfd, e->name, target, sizeof(target) - 1);
+        ssize_t n = at_readlink(e->dirfd, e->name, target, sizeof(target) - 1);
         if (n < 0)
                 return -errno;
         target[n] = '\0';
@@ -45,7 +47,7 @@ static int entry_follow(struct entry *e)
                 memcpy(next.name, name, length + 1);
                 if (slash)
                         *slash = '\0';
-                next.dirfd = openat(e->dirfd, slash ? target : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                next.dirfd = at_open(e->dirfd, slash ? target : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
                 if (next.dirfd < 0)
                         return -errno;
         }

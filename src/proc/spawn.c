@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,6 +21,8 @@
 #include <unistd.h>
 
 #define REPORTS_PER_TURN 64 /* then the loop's other work has its turn */
+#define FILER_TRIES 100
+#define FILER_WAIT_MS 20
 
 /* A packet that the socket did not take. */
 struct packet {
@@ -101,6 +104,13 @@ static const struct rlimit *nofile_original(void)
         return &limit;
 }
 
+static const struct spawn_filer *filer;
+
+void spawn_set_filer(const struct spawn_filer *f)
+{
+        filer = f;
+}
+
 struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct err *err)
 {
         int ends[2];
@@ -109,7 +119,9 @@ struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct
                 (void)err_set(err, 0, r, "socketpair: %s", errno_text(r));
                 return NULL;
         }
-        struct spawner_setup setup = { .socket = ends[1], .server = getpid(), .nofile = *nofile_original() };
+        struct spawner_setup setup = {
+                .socket = ends[1], .server = getpid(), .nofile = *nofile_original(), .filer = filer
+        };
 
         /* No handler of ours may run in the new process before it has reset them. */
         sigset_t all, before;
@@ -208,8 +220,8 @@ bool spawn_wants_write(const struct spawner *s)
 /* ---- sending ---- */
 
 /* 0, -EAGAIN for later, or another -errno: the spawner has gone, which the receiving side will notice. */
-static int packet_send(const struct spawner *s, const struct spawn_order *order, struct slice strings,
-                       const int fds[], size_t fd_count)
+static int packet_send(int socket, const struct spawn_order *order, struct slice strings, const int fds[],
+                       size_t fd_count)
 {
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(SPAWN_FDS_MAX * sizeof(int))] = { 0 };
         struct iovec parts[] = {
@@ -228,7 +240,7 @@ static int packet_send(const struct spawner *s, const struct spawn_order *order,
         }
 
         for (;;) {
-                if (sendmsg(s->socket, &m, MSG_NOSIGNAL) >= 0)
+                if (sendmsg(socket, &m, MSG_NOSIGNAL) >= 0)
                         return 0;
                 switch (errno) {
                 case EINTR:
@@ -248,7 +260,8 @@ static void queue_send(struct spawner *s)
 {
         struct packet *p;
         while ((p = list_first(&s->queue, struct packet, link))) {
-                if (packet_send(s, &p->order, slice_from(p->bytes, p->n), p->fds, p->fd_count) == -EAGAIN)
+                if (packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), p->fds, p->fd_count) ==
+                    -EAGAIN)
                         return;
                 packet_free(p);
         }
@@ -282,9 +295,23 @@ static int packet_put(struct spawner *s, const struct spawn_order *order, struct
 {
         if (s->is_lost)
                 return 0;
-        if (list_is_empty(&s->queue) && packet_send(s, order, strings, fds, fd_count) != -EAGAIN)
+        if (list_is_empty(&s->queue) && packet_send(s->socket, order, strings, fds, fd_count) != -EAGAIN)
                 return 0;
         return packet_queue(s, order, strings, fds, fd_count);
+}
+
+int spawn_start_filer(int spawner_socket, int socket, int image_fd)
+{
+        const struct spawn_order order = { .kind = SPAWN_FILER };
+        const int fds[] = { socket, image_fd };
+        for (int i = 0; i < FILER_TRIES; i++) {
+                int r = packet_send(spawner_socket, &order, S(""), fds, ARRAY_LEN(fds));
+                if (r != -EAGAIN)
+                        return r;
+                struct pollfd room = { .fd = spawner_socket, .events = POLLOUT };
+                (void)poll(&room, 1, FILER_WAIT_MS);
+        }
+        return -EAGAIN;
 }
 
 /* ---- requests ---- */

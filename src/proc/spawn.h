@@ -86,6 +86,19 @@ struct spawn_request {
         bool has_init; /* of its own: that one does not count for limits.processes */
 };
 
+/* Processes of another kind: each a copy of the spawner in the namespaces of an image, which runs a function in place of a
+ * command, and ends by itself when its socket is closed. What they do is the caller's business; both run in the spawner's
+ * memory, whose heap they may use. */
+struct image;
+struct spawn_filer {
+        NORETURN void (*run)(int socket, const struct image *image);
+        void (*failed)(int socket, int os_errno); /* it could not be made */
+};
+/* For all spawners that are made from here on. */
+void spawn_set_filer(const struct spawn_filer *filer);
+/* From any thread. `spawner_socket`: spawn_fd, or a copy of it. May wait a moment for room. -errno. */
+NODISCARD int spawn_start_filer(int spawner_socket, int socket, int image_fd);
+
 /* Forks the spawner. Call it before threads exist. */
 NODISCARD struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct err *err);
 /* Closes the socket: the spawner ends everything and goes. Does not wait. NULL is fine; returns NULL. */

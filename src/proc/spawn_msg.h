@@ -3,7 +3,7 @@
  * Both ends are the same executable on the same machine, so the structs go over as they are. Server to spawner:
  * struct spawn_order, and for SPAWN_START the strings behind it (or in a memfd): cwd, then argv, env and candidates,
  * each string with its NUL. Descriptors in this order: stdin, stdout, stderr, the memfd when there is one, and the image
- * of the sandbox when there is one.
+ * of the sandbox when there is one. For SPAWN_FILER: the filer's end of its socket, the image.
  * The other way: struct spawn_report.
  */
 #pragma once
@@ -21,7 +21,7 @@
  * each, and answers come in order. A power of two. */
 #define SPAWN_SIGNALS_MAX 64
 
-enum spawn_order_kind { SPAWN_START = 1, SPAWN_SIGNAL, SPAWN_KILL };
+enum spawn_order_kind { SPAWN_START = 1, SPAWN_SIGNAL, SPAWN_KILL, SPAWN_FILER };
 
 struct spawn_order {
         uint32_t kind;

@@ -20,6 +20,7 @@
 #include "proc/spawn_msg.h"
 #include "proc/title.h"
 #include "proc/tree.h"
+#include "sandbox/enter.h"
 #include "sandbox/image.h"
 #include "sandbox/stub.h"
 
@@ -49,8 +50,15 @@
 #define ALL_END_MS \
         10000 /* … and when nobody has ended for so long, we go: the rest had its SIGKILL long ago */
 
+/* A process that is neither keeper nor left by one. */
+struct filer {
+        struct list link; /* state::filers */
+        pid_t pid;
+};
+
 struct state {
         struct spawner_setup setup;
+        struct list filers;
         struct rlimit nofile_now;
         int signals; /* signalfd: SIGCHLD; SIGTERM when the server dies */
         bool is_forking;
@@ -214,6 +222,42 @@ static void order_start(struct state *s, const struct spawn_order *order, int fd
                 report_failed(s, order->number, step, -r);
 }
 
+/* ---- filers ---- */
+
+static struct filer *filer_find(const struct state *s, pid_t pid)
+{
+        struct filer *f;
+        list_each (f, &s->filers, link)
+                if (f->pid == pid)
+                        return f;
+        return NULL;
+}
+
+static void filer_forget(struct filer *f)
+{
+        list_remove(&f->link);
+        free(f);
+}
+
+/* A copy of ourselves, not of a keeper: it has a heap. It is the first process of its namespaces. */
+static void order_filer(struct state *s, const int fds[], size_t fd_count)
+{
+        if (fd_count != 2 || !s->setup.filer)
+                return; /* its socket closes */
+        struct image *image = image_map(fds[1]);
+        long pid = image ? sys6(SYS_clone, (long)enter_flags(image) | SIGCHLD, 0, 0, 0, 0, 0) : -ENOMEM;
+        if (pid == 0)
+                s->setup.filer->run(fds[0], image);
+        image_unmap(image);
+        if (pid < 0) {
+                s->setup.filer->failed(fds[0], (int)-pid);
+                return;
+        }
+        struct filer *f = mem_new(struct filer);
+        f->pid = (pid_t)pid;
+        list_append(&s->filers, &f->link);
+}
+
 /* ---- ending ---- */
 
 /* A start that hangs in execve (a file server that does not answer) keeps its keeper from hearing us; so its child is
@@ -273,7 +317,7 @@ struct sweep {
 static void sweep_child(void *arg, pid_t pid)
 {
         struct sweep *w = arg;
-        if (slots_find_pid(&w->s->slots, pid))
+        if (slots_find_pid(&w->s->slots, pid) || filer_find(w->s, pid))
                 return;
         w->found++;
         /* An unreaped child of ours: neither number can mean anybody else. */
@@ -305,6 +349,11 @@ static bool reap(struct state *s)
                         return pid == 0 || errno != ECHILD;
                 if (s->is_closing)
                         s->last_end_ms = clock_mono_ms();
+                struct filer *filer = filer_find(s, pid);
+                if (filer) {
+                        filer_forget(filer);
+                        continue;
+                }
                 struct slot *slot = slots_find_pid(&s->slots, pid);
                 if (slot && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
                         slot_end(s, slot);
@@ -331,6 +380,9 @@ static void close_down(struct state *s)
         struct slot *slot;
         list_each (slot, &s->slots.live, link)
                 slot_kill(s, slot);
+        const struct filer *filer;
+        list_each (filer, &s->filers, link)
+                (void)sys_kill(filer->pid, SIGKILL);
 }
 
 /* Called again and again once the server has gone. */
@@ -392,6 +444,9 @@ static int order_act(struct state *s, const struct spawn_order *order, int fds[]
                 return 0;
         case SPAWN_SIGNAL:
                 return order_signal(slot, order);
+        case SPAWN_FILER:
+                order_filer(s, fds, fd_count);
+                return 0;
         case SPAWN_KILL:
                 if (slot)
                         slot_kill(s, slot);
@@ -542,6 +597,7 @@ void spawner_run(const struct spawner_setup *setup)
         s.setup.nofile.rlim_max = MIN(s.setup.nofile.rlim_max, s.nofile_now.rlim_max);
         s.setup.nofile.rlim_cur = MIN(s.setup.nofile.rlim_cur, s.setup.nofile.rlim_max);
         s.is_forking = keeper_must_fork();
+        list_init(&s.filers);
         slots_init(&s.slots);
         serve(&s);
 }

@@ -3,13 +3,16 @@
 
 #include "base/compat.h"
 
+struct spawn_filer;
+
 #include <sys/resource.h>
 #include <sys/types.h>
 
 struct spawner_setup {
-        int socket;           /* our end */
-        pid_t server;         /* our parent */
-        struct rlimit nofile; /* what commands get */
+        int socket;                      /* our end */
+        pid_t server;                    /* our parent */
+        struct rlimit nofile;            /* what commands get */
+        const struct spawn_filer *filer; /* NULL: there are none */
 };
 
 /* Runs in the new process, with all signals blocked, until the server's end of the socket is closed and every process

@@ -13,8 +13,8 @@
 #define ARG_START \
         46 /* fields behind the name, which is in parentheses and may hold anything: 48 and 49 of proc(5) */
 
-static char *arguments;
-static size_t arguments_bytes;
+static char *arguments, *variables;
+static size_t arguments_bytes, variables_bytes;
 
 void title_begin(void)
 {
@@ -29,16 +29,56 @@ void title_begin(void)
                 at = strchr(at + 1, ' ');
         char *end = NULL;
         unsigned long long from = at ? strtoull(at, &end, 10) : 0;
-        unsigned long long to = end && *end == ' ' ? strtoull(end, NULL, 10) : 0;
+        unsigned long long to = end && *end == ' ' ? strtoull(end, &end, 10) : 0;
+        unsigned long long env_from = end && *end == ' ' ? strtoull(end, &end, 10) : 0;
+        unsigned long long env_to = end && *end == ' ' ? strtoull(end, NULL, 10) : 0;
         /* Under valgrind the kernel's arguments are valgrind's, and ours are a copy. */
         if (to <= from || (char *)(uintptr_t)from != program_invocation_name)
                 return;
         arguments = (char *)(uintptr_t)from;
         arguments_bytes = (size_t)(to - from);
+        if (env_to > env_from) {
+                variables = (char *)(uintptr_t)env_from;
+                variables_bytes = (size_t)(env_to - env_from);
+        }
 }
 
 void title_set(const char *name)
 {
         for (size_t i = 0; i < arguments_bytes; i++)
                 arguments[i] = *name && i + 1 < arguments_bytes ? *name++ : 0;
+}
+
+static bool is_kept(const char *variable, const char *const *names)
+{
+        for (; *names; names++) {
+                size_t n = strlen(*names);
+                if (strncmp(variable, *names, n) == 0 && variable[n] == '=')
+                        return true;
+        }
+        return false;
+}
+
+void title_keep_environment(const char *const *names)
+{
+        size_t count = 0;
+        for (size_t i = 0; environ[i]; i++) {
+                if (!is_kept(environ[i], names))
+                        continue;
+                /* Elsewhere, before the place is wiped. */
+                char *copy = strdup(environ[i]);
+                if (copy)
+                        environ[count++] = copy;
+        }
+        environ[count] = NULL;
+        size_t at = 0;
+        if (variables_bytes > 0)
+                memset(variables, 0, variables_bytes);
+        for (size_t i = 0; i < count; i++) {
+                size_t n = strlen(environ[i]) + 1;
+                if (variables_bytes - at < n)
+                        return;
+                memcpy(variables + at, environ[i], n);
+                at += n;
+        }
 }

@@ -8,3 +8,5 @@
 void title_begin(void);
 /* Plain memory writes only: for processes that may call nothing. */
 void title_set(const char *name);
+/* Keeps these variables (NULL-terminated) in the environment and in what the kernel shows of it. */
+void title_keep_environment(const char *const *names);

@@ -32,11 +32,25 @@ void decode_file_path(struct decoder *d, const char *key, struct slice *ret)
                 file_path_value(d, v, ret);
 }
 
-void decode_file_sandbox(struct decoder *d)
+void decode_file_sandbox(struct decoder *d, const struct sandbox_context **ret)
+{
+        const struct json *v = decode_peek(d, "sandbox");
+        if (v && !d->has_failed)
+                d->has_failed = sandbox_files_decode(d->arena, d->doc, v, ret, d->err) < 0;
+}
+
+void decode_no_sandbox(struct decoder *d)
 {
         const struct json *v = decode_peek(d, "sandbox");
         if (v && !d->has_failed)
                 d->has_failed = sandbox_admit_files(d->arena, d->doc, v, d->err) < 0;
+}
+
+/* A handle has the rights that it was opened with. */
+static void decode_unused_sandbox(struct decoder *d)
+{
+        const struct sandbox_context *unused;
+        decode_file_sandbox(d, &unused);
 }
 
 /* Absent and null mean the default. */
@@ -81,7 +95,7 @@ int fs_path_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_begin(&d, a, doc, params, "FsParams", err);
         decode_file_path(&d, "path", &in->path);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -150,7 +164,7 @@ int fs_write_file_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_file_path(&d, "path", &in->path);
         decode_string(&d, "dataBase64", &in->data);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         decode_own_members(&d);
         decode_bool_or(&d, "atomic", true, &in->is_atomic);
         decode_bool_or(&d, "createParents", false, &in->create_parents);
@@ -172,7 +186,7 @@ int fs_create_directory_decode(struct arena *a, const struct json_doc *doc, cons
         decode_file_path(&d, "path", &in->path);
         decode_bool_or(&d, "recursive", true, &in->recursive);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -185,7 +199,7 @@ int fs_get_metadata_decode(struct arena *a, const struct json_doc *doc, const st
         decode_begin(&d, a, doc, params, "FsGetMetadataParams", err);
         decode_file_path(&d, "path", &in->path);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         decode_own_members(&d);
         decode_bool_or(&d, "digest", false, &in->digest);
         return decode_end(&d);
@@ -215,7 +229,7 @@ int fs_walk_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_file_path(&d, "path", &in->path);
         if ((v = decode_required(&d, "options")))
                 decode_walk_options(&d, v, in);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -230,7 +244,7 @@ int fs_remove_decode(struct arena *a, const struct json_doc *doc, const struct j
         decode_bool_or(&d, "recursive", true, &in->recursive);
         decode_bool_or(&d, "force", true, &in->force);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -244,7 +258,7 @@ int fs_copy_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
         decode_bool(&d, "recursive", &in->recursive);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -259,7 +273,7 @@ int fs_rename_decode(struct arena *a, const struct json_doc *doc, const struct j
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
         decode_bool_or(&d, "replace", true, &in->replace);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -277,7 +291,7 @@ int fs_symlink_decode(struct arena *a, const struct json_doc *doc, const struct 
                 decode_fail(&d, "target: must not be empty or contain a NUL");
         if (!d.has_failed)
                 in->target = slice_from(arena_dup(a, in->target), in->target.n);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -297,7 +311,7 @@ int fs_set_metadata_decode(struct arena *a, const struct json_doc *doc, const st
                 decode_time_value(&d, "modifiedAtMs", v, &in->modified_ms);
         }
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -319,7 +333,7 @@ int fs_open_decode(struct arena *a, const struct json_doc *doc, const struct jso
         if (!d.has_failed && json_get(doc, d.object, S("mode")))
                 decode_variant(&d, "mode", modes, ARRAY_LEN(modes), &mode);
         in->mode = (enum fs_open_mode)mode;
-        decode_file_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -333,7 +347,7 @@ int fs_read_block_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_string(&d, "handleId", &in->handle_id);
         decode_u64(&d, "offset", &in->offset);
         decode_u64(&d, "len", &in->len);
-        decode_file_sandbox(&d);
+        decode_unused_sandbox(&d);
         return decode_end(&d);
 }
 
@@ -347,7 +361,7 @@ int fs_write_block_decode(struct arena *a, const struct json_doc *doc, const str
         decode_string(&d, "handleId", &in->handle_id);
         decode_u64(&d, "offset", &in->offset);
         decode_base64(&d, "chunk", &in->chunk);
-        decode_file_sandbox(&d);
+        decode_unused_sandbox(&d);
         return decode_end(&d);
 }
 
@@ -359,7 +373,7 @@ int fs_close_decode(struct arena *a, const struct json_doc *doc, const struct js
 
         decode_begin(&d, a, doc, params, "FsCloseParams", err);
         decode_string(&d, "handleId", &in->handle_id);
-        decode_file_sandbox(&d);
+        decode_unused_sandbox(&d);
         decode_own_members(&d);
         decode_bool_or(&d, "sync", false, &in->sync);
         return decode_end(&d);
@@ -378,7 +392,7 @@ static void decode_root(struct decoder *outer, const struct json *value, struct 
                 root->foreign = json_string(d.arena, d.doc, v);
         else if (v)
                 file_path_value(&d, v, &root->path);
-        decode_file_sandbox(&d);
+        decode_unused_sandbox(&d);
         decode_end_inside(outer, &d);
 }
 

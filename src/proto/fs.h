@@ -6,11 +6,18 @@
 
 /* The one home of the path rule of file requests: a path of another host or platform is -32600 here. */
 void decode_file_path(struct decoder *d, const char *key, struct slice *ret);
-/* The member `sandbox`: absent, null and profiles that permit everything pass (proto/sandbox.h). */
-void decode_file_sandbox(struct decoder *d);
+/* The member `sandbox`: absent, null and profiles that permit everything give NULL (proto/sandbox.h). */
+struct sandbox_context;
+void decode_file_sandbox(struct decoder *d, const struct sandbox_context **ret);
+/* The same where nothing can be enforced: another one is refused. */
+void decode_no_sandbox(struct decoder *d);
+
+/* Every params that may have a sandbox begin with it (server/filers.h). */
+#define FS_PARAMS_HEAD const struct sandbox_context *box
 
 /* readFile, canonicalize, readDirectory, readLink */
 struct fs_path {
+        FS_PARAMS_HEAD;
         struct slice path;
         bool follow;
 };
@@ -21,6 +28,7 @@ NODISCARD int fs_path_decode(struct arena *a, const struct json_doc *doc, const 
 enum fs_match { FS_MATCH_ANY, FS_MATCH_ABSENT, FS_MATCH_DIGEST, FS_MATCH_STAT };
 
 struct fs_write_file {
+        FS_PARAMS_HEAD;
         struct slice path;
         struct slice data; /* base64, as it came */
         bool follow;
@@ -35,6 +43,7 @@ NODISCARD int fs_write_file_decode(struct arena *a, const struct json_doc *doc, 
                                    void *ret, struct err *err);
 
 struct fs_create_directory {
+        FS_PARAMS_HEAD;
         struct slice path;
         bool recursive, follow;
 };
@@ -42,6 +51,7 @@ NODISCARD int fs_create_directory_decode(struct arena *a, const struct json_doc 
                                          const struct json *params, void *ret, struct err *err);
 
 struct fs_get_metadata {
+        FS_PARAMS_HEAD;
         struct slice path;
         bool follow, digest;
 };
@@ -49,6 +59,7 @@ NODISCARD int fs_get_metadata_decode(struct arena *a, const struct json_doc *doc
                                      void *ret, struct err *err);
 
 struct fs_walk {
+        FS_PARAMS_HEAD;
         struct slice path;
         uint64_t max_depth, max_directories, max_entries;
         bool follow_directory_links, prune_hidden;
@@ -57,6 +68,7 @@ NODISCARD int fs_walk_decode(struct arena *a, const struct json_doc *doc, const 
                              void *ret, struct err *err);
 
 struct fs_remove {
+        FS_PARAMS_HEAD;
         struct slice path;
         bool recursive, force, follow;
 };
@@ -64,6 +76,7 @@ NODISCARD int fs_remove_decode(struct arena *a, const struct json_doc *doc, cons
                                void *ret, struct err *err);
 
 struct fs_copy {
+        FS_PARAMS_HEAD;
         struct slice source, destination;
         bool recursive;
 };
@@ -72,6 +85,7 @@ NODISCARD int fs_copy_decode(struct arena *a, const struct json_doc *doc, const 
 
 enum fs_open_mode { FS_OPEN_READ, FS_OPEN_REPLACE, FS_OPEN_RESUME };
 struct fs_open {
+        FS_PARAMS_HEAD;
         struct slice handle_id, path;
         enum fs_open_mode mode;
 };
@@ -101,6 +115,7 @@ NODISCARD int fs_close_decode(struct arena *a, const struct json_doc *doc, const
                               void *ret, struct err *err);
 
 struct fs_rename {
+        FS_PARAMS_HEAD;
         struct slice source, destination;
         bool replace;
 };
@@ -108,12 +123,14 @@ NODISCARD int fs_rename_decode(struct arena *a, const struct json_doc *doc, cons
                                void *ret, struct err *err);
 
 struct fs_symlink {
+        FS_PARAMS_HEAD;
         struct slice path, target; /* the target ends in a NUL too */
 };
 NODISCARD int fs_symlink_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
                                 void *ret, struct err *err);
 
 struct fs_set_metadata {
+        FS_PARAMS_HEAD;
         struct slice path;
         bool has_mode, has_modified, follow;
         uint64_t mode;

@@ -190,16 +190,36 @@ static bool has_all_files(const struct profile *p)
         return has_root;
 }
 
+static int decode(struct arena *a, const struct json_doc *doc, const struct json *value, enum sandbox_use use,
+                  struct sandbox_context *ret, struct err *err)
+{
+        int r = sandbox_context_decode(a, doc, value, use, ret, err);
+
+        if (r < 0)
+                return r;
+        if (!ret->has_windows_level)
+                return err_set(err, RPC_INVALID_PARAMS, -EINVAL, "missing field `windowsSandboxLevel`");
+        return 0;
+}
+
+int sandbox_files_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
+                         const struct sandbox_context **ret, struct err *err)
+{
+        struct sandbox_context *c = arena_new(a, struct sandbox_context);
+        int r = decode(a, doc, value, SANDBOX_FOR_FILES, c, err);
+
+        *ret = r < 0 || has_all_files(&c->profile) ? NULL : c;
+        return r;
+}
+
 static int admit(struct arena *a, const struct json_doc *doc, const struct json *value, enum sandbox_use use,
                  struct err *err)
 {
         struct sandbox_context c;
-        int r = sandbox_context_decode(a, doc, value, use, &c, err);
+        int r = decode(a, doc, value, use, &c, err);
 
         if (r < 0)
                 return r;
-        if (!c.has_windows_level)
-                return err_set(err, RPC_INVALID_PARAMS, -EINVAL, "missing field `windowsSandboxLevel`");
         bool is_plain = has_all_files(&c.profile) && (c.profile.has_network || use == SANDBOX_FOR_FILES);
         return is_plain ? 0 : refuse(err);
 }

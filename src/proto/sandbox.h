@@ -36,6 +36,9 @@ NODISCARD struct place sandbox_context_place(const struct sandbox_context *c, st
  * managed with all files, each with the network enabled), -EINVAL with err otherwise. */
 NODISCARD int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value,
                             struct err *err);
-/* The same for a file request, which does not care for the network. */
+/* For a file request: *ret is NULL when it may run plainly, else what has to be enforced, in the arena. */
+NODISCARD int sandbox_files_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
+                                   const struct sandbox_context **ret, struct err *err);
+/* The same as sandbox_admit for a file request, which does not care for the network. */
 NODISCARD int sandbox_admit_files(struct arena *a, const struct json_doc *doc, const struct json *value,
                                   struct err *err);

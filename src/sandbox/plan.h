@@ -61,12 +61,20 @@ struct plan {
         size_t op_count;
         struct plan_stub *stubs;
         size_t stub_count;
+        const struct slice
+                *globs; /* denied patterns (policy/rules.h), for who can ask them; the operations cannot */
+        size_t glob_count;
 };
 
 /* -EINVAL and the like with err (step "plan"): what cannot be enforced exactly is refused. `denied` are the matches of
  * the rules' globs: paths without links that exist. */
 NODISCARD int plan_make(struct arena *a, const struct rules *rules, bool has_network,
                         const struct slice *denied, size_t denied_count, struct plan *ret, struct err *err);
+
+/* The same plan for a process of ours that asks the rules itself (fsop/law.h) and needs the view as a second lock only: what
+ * may be written is writable, the rest is not, and what may not be read is left out where reading is restricted to some
+ * places. No masks, so that nothing has to exist on the machine. */
+void plan_coarsen(struct arena *a, const struct plan *p, struct plan *ret);
 
 /* One line per operation. */
 struct buf;

@@ -18,6 +18,7 @@ void preparer_release(struct preparer *p)
 {
         for (size_t i = 0; i < ARRAY_LEN(p->filters); i++)
                 seccomp_filter_release(&p->filters[i]);
+        seccomp_filter_release(&p->file_filter);
         p->globs = glob_cache_free(p->globs);
         pthread_mutex_destroy(&p->lock);
 }
@@ -66,6 +67,10 @@ int prepare_plan(struct preparer *p, struct arena *a, const struct profile *prof
                 r = expand(p, a, &rules, &matches, &denied, &denied_count, err);
         if (r == 0)
                 r = plan_make(a, &rules, profile->has_network, denied, denied_count, ret, err);
+        if (r == 0) {
+                ret->globs = rules.globs;
+                ret->glob_count = rules.glob_count;
+        }
         if (r < 0 && !err->step)
                 err->step = "plan";
         return r;
@@ -82,6 +87,26 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
         const struct image_extra extra = { .filter = &p->filters[profile->has_network],
                                            .landlock_abi = p->landlock_abi };
         r = image_make(ret_plan, &extra);
+        if (r < 0) {
+                err->os_errno = -r;
+                (void)err_set(err, 0, r, "%s (os error %d)", errno_text(r), -r);
+        }
+        return r;
+}
+
+int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *plan, struct err *err)
+{
+        struct plan coarse;
+        int r = 0;
+        pthread_mutex_lock(&p->lock);
+        if (!p->file_filter.code)
+                r = seccomp_compile_files(&p->file_filter, err);
+        pthread_mutex_unlock(&p->lock);
+        if (r < 0)
+                return r;
+        plan_coarsen(a, plan, &coarse);
+        const struct image_extra extra = { .filter = &p->file_filter, .landlock_abi = p->landlock_abi };
+        r = image_make(&coarse, &extra);
         if (r < 0) {
                 err->os_errno = -r;
                 (void)err_set(err, 0, r, "%s (os error %d)", errno_text(r), -r);

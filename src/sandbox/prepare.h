@@ -17,6 +17,7 @@ struct preparer {
         pthread_mutex_t lock;
         struct seccomp_filter
                 filters[2]; /* without and with the machine's network; code NULL: not made yet */
+        struct seccomp_filter file_filter; /* of prepare_file_image */
         int landlock_abi;
         struct glob_cache *globs;
 };
@@ -35,6 +36,10 @@ NODISCARD int prepare_plan(struct preparer *p, struct arena *a, const struct pro
  * "glob scan" where it was the profile. */
 NODISCARD int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
                             const struct place *place, struct plan *ret_plan, struct err *err);
+
+/* For a process that serves file requests under this plan: a descriptor, or -errno with err. */
+NODISCARD int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *plan,
+                                 struct err *err);
 
 /* Why a start failed that had an image: the text, step, errno and remedy; no code of JSON-RPC. `step`, `os_errno` and `op`
  * are those of spawn_events.failed. */

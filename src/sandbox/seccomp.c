@@ -14,6 +14,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -26,6 +27,7 @@
 
 /* Newer than the library; the number is the same on every machine. */
 #define NR_OPEN_TREE_ATTR 467
+#define NR_FCHMODAT2 452
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
@@ -229,24 +231,130 @@ static int export(scmp_filter_ctx ctx, struct seccomp_filter *ret)
         return 0;
 }
 
-static int compile(scmp_filter_ctx ctx, bool has_network, struct seccomp_filter *ret)
+/* What file requests take (fsop/, server/filer.c), what the allocator and libc do for them, and the end. */
+static const int file_calls[] = {
+        SCMP_SYS(read),
+        SCMP_SYS(write),
+        SCMP_SYS(pread64),
+        SCMP_SYS(pwrite64),
+        SCMP_SYS(readv),
+        SCMP_SYS(writev),
+        SCMP_SYS(lseek),
+        SCMP_SYS(open),
+        SCMP_SYS(openat),
+        SCMP_SYS(openat2),
+        SCMP_SYS(close),
+        SCMP_SYS(close_range),
+        SCMP_SYS(dup),
+        SCMP_SYS(fcntl),
+        SCMP_SYS(stat),
+        SCMP_SYS(lstat),
+        SCMP_SYS(fstat),
+        SCMP_SYS(newfstatat),
+        SCMP_SYS(statx),
+        SCMP_SYS(statfs),
+        SCMP_SYS(fstatfs),
+        SCMP_SYS(access),
+        SCMP_SYS(faccessat),
+        SCMP_SYS(readlink),
+        SCMP_SYS(readlinkat),
+        SCMP_SYS(getdents64),
+        SCMP_SYS(mkdirat),
+        SCMP_SYS(unlinkat),
+        SCMP_SYS(renameat),
+        SCMP_SYS(renameat2),
+        SCMP_SYS(rename),
+        SCMP_SYS(linkat),
+        SCMP_SYS(symlinkat),
+        SCMP_SYS(ftruncate),
+        SCMP_SYS(fallocate),
+        SCMP_SYS(fsync),
+        SCMP_SYS(fdatasync),
+        SCMP_SYS(copy_file_range),
+        SCMP_SYS(sendfile),
+        SCMP_SYS(chmod),
+        SCMP_SYS(fchmod),
+        SCMP_SYS(fchmodat),
+        SCMP_SYS(fchown),
+        SCMP_SYS(fchownat),
+        SCMP_SYS(utimensat),
+        SCMP_SYS(flistxattr),
+        SCMP_SYS(fgetxattr),
+        SCMP_SYS(fsetxattr),
+        SCMP_SYS(fremovexattr),
+        SCMP_SYS(flock),
+        SCMP_SYS(umask),
+        SCMP_SYS(sendmsg),
+        SCMP_SYS(recvmsg),
+        SCMP_SYS(sendto),
+        SCMP_SYS(recvfrom),
+        SCMP_SYS(poll),
+        SCMP_SYS(ppoll),
+        SCMP_SYS(brk),
+        SCMP_SYS(mmap),
+        SCMP_SYS(munmap),
+        SCMP_SYS(mremap),
+        SCMP_SYS(madvise),
+        SCMP_SYS(mprotect),
+        SCMP_SYS(futex),
+        SCMP_SYS(getrandom),
+        SCMP_SYS(clock_gettime),
+        SCMP_SYS(gettimeofday),
+        SCMP_SYS(nanosleep),
+        SCMP_SYS(clock_nanosleep),
+        SCMP_SYS(getpid),
+        SCMP_SYS(gettid),
+        SCMP_SYS(getuid),
+        SCMP_SYS(geteuid),
+        SCMP_SYS(getgid),
+        SCMP_SYS(getegid),
+        SCMP_SYS(rt_sigaction),
+        SCMP_SYS(rt_sigprocmask),
+        SCMP_SYS(rt_sigreturn),
+        SCMP_SYS(sigaltstack),
+        SCMP_SYS(sched_yield),
+        SCMP_SYS(restart_syscall),
+        SCMP_SYS(tgkill),
+        SCMP_SYS(exit),
+        SCMP_SYS(exit_group),
+        NR_FCHMODAT2,
+};
+
+static void add_file_rules(struct builder *b)
+{
+        for (size_t i = 0; i < ARRAY_LEN(file_calls); i++)
+                if (b->r == 0 && file_calls[i] >= 0)
+                        b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, file_calls[i], 0, NULL);
+        /* Copies that share blocks. */
+        if (b->r == 0)
+                b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+                                              (struct scmp_arg_cmp[]){ arg_is(1, FICLONE) });
+}
+
+enum purpose { FOR_CLOSED_NETWORK, FOR_OPEN_NETWORK, FOR_FILES };
+
+static int compile(scmp_filter_ctx ctx, enum purpose purpose, struct seccomp_filter *ret)
 {
         struct builder b = { .ctx = ctx };
         b.r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
         if (b.r == 0)
                 b.r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
-        add_rules(&b, has_network);
+        if (purpose == FOR_FILES)
+                add_file_rules(&b);
+        else
+                add_rules(&b, purpose == FOR_OPEN_NETWORK);
         return b.r < 0 ? b.r : export(ctx, ret);
 }
 
-int seccomp_compile(bool has_network, struct seccomp_filter *ret, struct err *err)
+static int compile_for(enum purpose purpose, struct seccomp_filter *ret, struct err *err)
 {
         /* Or the library asks the running kernel which actions it has. All that we run on have these; one that has not
          * refuses the filter, and with it the command. */
         int r = seccomp_api_set(SECCOMP_API_KILL_PROCESS);
         if (r == 0) {
-                scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-                r = ctx ? compile(ctx, has_network, ret) : -ENOMEM;
+                scmp_filter_ctx ctx =
+                        seccomp_init(purpose == FOR_FILES ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW);
+                r = ctx ? compile(ctx, purpose, ret) : -ENOMEM;
                 seccomp_release(ctx);
         }
         if (r < 0) {
@@ -255,6 +363,16 @@ int seccomp_compile(bool has_network, struct seccomp_filter *ret, struct err *er
                 err->os_errno = -r;
         }
         return r;
+}
+
+int seccomp_compile(bool has_network, struct seccomp_filter *ret, struct err *err)
+{
+        return compile_for(has_network ? FOR_OPEN_NETWORK : FOR_CLOSED_NETWORK, ret, err);
+}
+
+int seccomp_compile_files(struct seccomp_filter *ret, struct err *err)
+{
+        return compile_for(FOR_FILES, ret, err);
 }
 
 void seccomp_filter_release(struct seccomp_filter *f)

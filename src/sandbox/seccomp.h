@@ -20,5 +20,8 @@ struct seccomp_filter {
 /* One for a command whose network is its own empty one, one for a command on the host's. 0, or -errno with err. The
  * result is allocated; seccomp_filter_release frees it. */
 NODISCARD int seccomp_compile(bool has_network, struct seccomp_filter *ret, struct err *err);
+/* One for a process of ours that serves file requests: only what that takes. The rest is EPERM; no sockets, no
+ * processes, no execve. */
+NODISCARD int seccomp_compile_files(struct seccomp_filter *ret, struct err *err);
 void seccomp_filter_release(struct seccomp_filter *f);
 #define _seccomp_filter_ CLEANUP(seccomp_filter_release)

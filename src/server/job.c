@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/dispatch.h"
+#include "server/filers.h"
 #include "server/outq.h"
 
 #include <errno.h>
@@ -68,7 +69,8 @@ static void job_run(struct work *work)
         else
                 rpc_result_begin(&w, &job->answer, &job->id);
 
-        int r = job->class->run(job, &w, &err);
+        bool is_boxed = job->box && job->class->boxed;
+        int r = is_boxed ? filers_run(job, &w, &err) : job->class->run(job, &w, &err);
         job->has_more = r > 0;
         job->is_stream = job->is_stream || job->has_more;
         if (r == 0 && rpc_result_end(&w) < 0)
@@ -143,6 +145,8 @@ static void start(struct job *job)
         }
         job->has_begun = true;
         job->conn->jobs.running++;
+        if (job->box)
+                filers_meet_spawner(&job->server->filers, &job->server->procs);
         submit(job);
 }
 
@@ -334,6 +338,8 @@ int job_submit(struct req *req, const struct job_class *class, void *params, str
         struct job *job = job_new(req, class);
         job->params = params;
         job->is_change = class->is_change;
+        if (class->boxed || class->opens_boxed)
+                job->box = *(const struct sandbox_context *const *)params;
         int r = class->prepare ? class->prepare(job, err) : 0;
         if (r == 0)
                 r = add(job, req, err);

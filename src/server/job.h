@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "loop/pool.h"
+#include "server/filer_msg.h"
 #include "server/parked.h"
 #include "wire/rpc.h"
 
@@ -38,7 +39,13 @@ struct job_class {
         int (*go_on)(struct job *job, struct req *req, struct err *err);
         /* On the loop, last of all: frees what `own` holds. NULL: nothing to do. */
         void (*release)(struct job *job);
+        /* When its params begin with a sandbox (FS_PARAMS_HEAD): how they are sent to a filer, where `run` is called then
+         * (server/filers.h). */
+        const struct filer_params *boxed;
+        bool opens_boxed; /* they begin with one, too, but only the opening of its file is done there: filers_open */
 };
+
+#define JOB_BOXED(type, n, ...) (&(const struct filer_params){ sizeof(struct type), n, { __VA_ARGS__ } })
 
 struct job {
         struct parked parked;
@@ -59,6 +66,7 @@ struct job {
         struct slice held;  /* the message that was held back */
         bool is_start;      /* it is a process/start that was held back */
         void *params;
+        const struct sandbox_context *box; /* of the request; NULL: it runs plainly */
         struct rpc_id id;
         size_t max_message; /* what the client reads */
 

@@ -237,22 +237,30 @@ static int run_set_metadata(struct job *job, struct jsonw *w, struct err *err)
 
 /* --- which is which ----------------------------------------------------------------------------------------------- */
 
-#define READS(fn) (&(const struct job_class){ .run = (fn) })
-#define CHANGES(fn) (&(const struct job_class){ .is_change = true, .run = (fn) })
+#define ONE(type, a) JOB_BOXED(type, 1, offsetof(struct type, a))
+#define TWO(type, a, b) JOB_BOXED(type, 2, offsetof(struct type, a), offsetof(struct type, b))
+#define READS(fn, slices) (&(const struct job_class){ .run = (fn), .boxed = slices })
+#define CHANGES(fn, slices) (&(const struct job_class){ .is_change = true, .run = (fn), .boxed = slices })
 
 const struct method m_fs_get_metadata = { FS_METHOD("fs/getMetadata", fs_get_metadata),
-                                          .job = READS(run_get_metadata) };
+                                          .job = READS(run_get_metadata, ONE(fs_get_metadata, path)) };
 const struct method m_fs_canonicalize = { FS_METHOD("fs/canonicalize", fs_path),
-                                          .job = READS(run_canonicalize) };
-const struct method m_fs_read_link = { FS_METHOD("fs/readLink", fs_path), .job = READS(run_read_link) };
+                                          .job = READS(run_canonicalize, ONE(fs_path, path)) };
+const struct method m_fs_read_link = { FS_METHOD("fs/readLink", fs_path),
+                                       .job = READS(run_read_link, ONE(fs_path, path)) };
 const struct method m_fs_read_directory = { FS_METHOD("fs/readDirectory", fs_path),
-                                            .job = READS(run_read_directory) };
-const struct method m_fs_walk = { FS_METHOD("fs/walk", fs_walk), .job = READS(run_walk) };
+                                            .job = READS(run_read_directory, ONE(fs_path, path)) };
+const struct method m_fs_walk = { FS_METHOD("fs/walk", fs_walk), .job = READS(run_walk, ONE(fs_walk, path)) };
 const struct method m_fs_create_directory = { FS_METHOD("fs/createDirectory", fs_create_directory),
-                                              .job = CHANGES(run_create_directory) };
-const struct method m_fs_remove = { FS_METHOD("fs/remove", fs_remove), .job = CHANGES(run_remove) };
-const struct method m_fs_copy = { FS_METHOD("fs/copy", fs_copy), .job = CHANGES(run_copy) };
-const struct method m_fs_rename = { FS_METHOD("fs/rename", fs_rename), .job = CHANGES(run_rename) };
-const struct method m_fs_symlink = { FS_METHOD("fs/symlink", fs_symlink), .job = CHANGES(run_symlink) };
+                                              .job = CHANGES(run_create_directory,
+                                                             ONE(fs_create_directory, path)) };
+const struct method m_fs_remove = { FS_METHOD("fs/remove", fs_remove),
+                                    .job = CHANGES(run_remove, ONE(fs_remove, path)) };
+const struct method m_fs_copy = { FS_METHOD("fs/copy", fs_copy),
+                                  .job = CHANGES(run_copy, TWO(fs_copy, source, destination)) };
+const struct method m_fs_rename = { FS_METHOD("fs/rename", fs_rename),
+                                    .job = CHANGES(run_rename, TWO(fs_rename, source, destination)) };
+const struct method m_fs_symlink = { FS_METHOD("fs/symlink", fs_symlink),
+                                     .job = CHANGES(run_symlink, TWO(fs_symlink, path, target)) };
 const struct method m_fs_set_metadata = { FS_METHOD("fs/setMetadata", fs_set_metadata),
-                                          .job = CHANGES(run_set_metadata) };
+                                          .job = CHANGES(run_set_metadata, ONE(fs_set_metadata, path)) };

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "fsop/fsop.h"
 #include "proto/fs.h"
+#include "server/filers.h"
 #include "server/fs_internal.h"
 #include "server/job.h"
 #include "server/methods.h"
@@ -61,29 +62,13 @@ static int begin_open(struct job *job, struct err *err)
         return 0;
 }
 
-/* For writing: only a regular file, and truncated only when it is one. */
-static int open_for_writing(const struct fs_open *in, int *ret_fd, struct stat *ret_st, struct err *err)
-{
-        _close_ int fd = fsop_open(in->path.p, O_WRONLY | O_CREAT, 0666, true);
-        if (fd < 0)
-                return fsop_fail(err, fd);
-        if (fstat(fd, ret_st) < 0)
-                return fsop_fail(err, errno);
-        if (!S_ISREG(ret_st->st_mode))
-                return fsop_refuse(err, "path `%s` is not a file", in->path.p);
-        if (in->mode == FS_OPEN_REPLACE && ret_st->st_size > 0 && ftruncate(fd, 0) < 0)
-                return fsop_fail(err, errno);
-        *ret_fd = TAKE_FD(fd);
-        return 0;
-}
-
 static int run_open(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_open *in = job->params;
         struct opening *opening = job->own;
         struct stat st;
-        int r = in->mode == FS_OPEN_READ ? fsop_open_regular(in->path.p, true, &opening->fd, &st, err)
-                                         : open_for_writing(in, &opening->fd, &st, err);
+        const struct filer_open how = { .path = in->path, .mode = in->mode, .follow = true };
+        int r = fs_open_file(job, &how, &opening->fd, &st, err);
         if (r < 0)
                 return r;
         jsonw_object(w);
@@ -113,6 +98,7 @@ static void release_open(struct job *job)
 }
 
 static const struct job_class open_class = {
+        .opens_boxed = true,
         .prepare = prepare_open,
         .begin = begin_open,
         .run = run_open,

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "fsop/fsop.h"
 #include "proto/fs.h"
+#include "server/filers.h"
 #include "server/fs_internal.h"
 #include "server/job.h"
 #include "server/methods.h"
@@ -45,7 +46,8 @@ static int begin_reading(struct job *job, const struct fs_path *in, struct stat 
         struct reading *reading = mem_new(struct reading);
         reading->fd = -1;
         job->own = reading;
-        int r = fsop_open_regular(in->path.p, in->follow, &reading->fd, ret_st, err);
+        const struct filer_open how = { .path = in->path, .mode = FS_OPEN_READ, .follow = in->follow };
+        int r = fs_open_file(job, &how, &reading->fd, ret_st, err);
         if (r < 0)
                 return r;
         if (ret_st->st_size > LIMIT_READ_FILE_BYTES)
@@ -98,8 +100,8 @@ static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
         return r;
 }
 
-static const struct job_class read_file = { .has_large_answer = true,
-                                            .run = run_read_file,
-                                            .release = release_reading };
+static const struct job_class read_file = {
+        .has_large_answer = true, .opens_boxed = true, .run = run_read_file, .release = release_reading
+};
 
 const struct method m_fs_read_file = { FS_METHOD("fs/readFile", fs_path), .job = &read_file };

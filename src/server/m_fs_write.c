@@ -85,7 +85,12 @@ static int run_write_file(struct job *job, struct jsonw *w, struct err *err)
         return 0;
 }
 
-static const struct job_class write_file = { .is_change = true, .run = run_write_file };
+static const struct job_class write_file = {
+        .is_change = true,
+        .run = run_write_file,
+        .boxed = JOB_BOXED(fs_write_file, 2, offsetof(struct fs_write_file, path),
+                           offsetof(struct fs_write_file, data)),
+};
 
 _Static_assert((int)FS_MATCH_STAT == (int)MATCH_STAT && FS_SHA256_BYTES == FS_DIGEST_BYTES,
                "one meaning on the wire and in fsop");

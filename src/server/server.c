@@ -259,12 +259,14 @@ static int server_init(struct server *s, const struct config *config, struct err
         if (r < 0)
                 return r;
         loop_on_turn_end(&s->loop, flush_all, s);
+        spawn_set_filer(&filer_process);
         r = procs_init(&s->procs, &s->loop, config->output_chunk_bytes,
                        config->retained_output_bytes_per_process, err);
         if (r < 0)
                 return r;
         spares_init(&s->spares, &s->loop);
         boxes_init(&s->boxes, s);
+        filers_init(&s->filers, s);
         r = pool_new(&s->loop, LIMIT_POOL_THREADS, &s->pool, err);
         if (r < 0)
                 return r;
@@ -286,6 +288,7 @@ static void server_release(struct server *s)
                 conn_drop(c);
         }
         s->net = net_helper_free(s->net);
+        filers_interrupt(&s->filers);
         bool is_quiet = pool_free(TAKE(s->pool), LIMIT_POOL_END_MS);
         if (is_quiet) {
                 s->watcher = watcher_free(s->watcher);
@@ -299,7 +302,8 @@ static void server_release(struct server *s)
         s->drain_timer = timer_free(s->drain_timer);
         spares_release(&s->spares);
         if (is_quiet)
-                boxes_release(&s->boxes); /* a plan may be what is stuck */
+                filers_release(&s->filers);
+        boxes_release(&s->boxes); /* a plan may be what is stuck */
         uv_close((uv_handle_t *)&s->sigterm, NULL);
         uv_close((uv_handle_t *)&s->sigint, NULL);
         uv_close((uv_handle_t *)&s->sighup, NULL);

@@ -16,6 +16,7 @@
 #include "proc/process.h"
 #include "server/boxes.h"
 #include "server/config.h"
+#include "server/filers.h"
 #include "server/spares.h"
 
 struct journal;
@@ -31,6 +32,7 @@ struct server {
         const struct config *config;
         struct procs procs;
         struct boxes boxes;      /* sandboxes for commands */
+        struct filers filers;    /* … and for file requests */
         struct pool *pool;       /* file work: whatever may block */
         struct journal *journal; /* of temporary files; NULL when none can be kept */
         struct watcher *watcher; /* made by the first request that watches */

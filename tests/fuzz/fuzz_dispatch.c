@@ -1,5 +1,5 @@
 /* fuzz_dispatch: hostile clients and a hostile order of events against the real server code, with a spawner that starts
- * nothing, file operations that touch nothing (no_files.h, no_watches.h), sandboxes that limit nothing (no_boxes.h) and an HTTP helper that sends nothing (no_net.h).
+ * nothing, file operations that touch nothing (no_files.h, no_watches.h), sandboxes that limit nothing (no_boxes.h, no_filers.h) and an HTTP helper that sends nothing (no_net.h).
  *
  * The first byte of the input chooses the configuration; the rest is lines. A line that begins with one of the letters
  * below is an event, every other one is a message of the current client. N is the n-th start, as one digit.
@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "no_boxes.h"
+#include "no_filers.h"
 #include "no_files.h"
 #include "no_net.h"
 #include "no_watches.h"

@@ -1,0 +1,126 @@
+/* law_judge: what a law says of a path. Pure: paths in, an answer out. See law.h. */
+#include "fsop/law.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct verdict {
+        enum law_kind kind;
+        bool is_at; /* the path is itself the point that decides */
+        bool is_directory;
+};
+
+static int compare(const void *a, const void *b)
+{
+        struct slice x = ((const struct law_point *)a)->path, y = ((const struct law_point *)b)->path;
+        int r = memcmp(x.p, y.p, MIN(x.n, y.n));
+        return r ? r : x.n < y.n ? -1 : x.n > y.n;
+}
+
+void law_sort(struct law_point *points, size_t count)
+{
+        if (count > 0)
+                qsort(points, count, sizeof(*points), compare);
+}
+
+static const struct law_point *find(const struct law *law, struct slice path)
+{
+        const struct law_point key = { .path = path };
+        return law->count ? bsearch(&key, law->points, law->count, sizeof(key), compare) : NULL;
+}
+
+/* Of "/": n == 0. */
+static struct slice parent_of(struct slice path)
+{
+        if (path.n <= 1)
+                return slice_from(path.p, 0);
+        while (path.p[path.n - 1] != '/')
+                path.n--;
+        return slice_from(path.p, path.n > 1 ? path.n - 1 : 1);
+}
+
+/* The deepest word on it. A pattern outweighs a point at the same path. */
+static struct verdict verdict_on(const struct law *law, struct slice path)
+{
+        for (struct slice at = path; at.n > 0; at = parent_of(at)) {
+                const struct law_point *point = find(law, at);
+                if (law->is_denied && law->is_denied(law->arg, at))
+                        return (struct verdict){ LAW_HIDE, point && at.n == path.n,
+                                                 point && point->is_directory };
+                if (point)
+                        return (struct verdict){ point->kind, at.n == path.n, point->is_directory };
+        }
+        return (struct verdict){ .kind = law->root };
+}
+
+bool law_is_point(const struct law *law, struct slice path)
+{
+        return find(law, path) != NULL;
+}
+
+int law_judge_search(const struct law *law, struct slice directory)
+{
+        return verdict_on(law, directory).kind == LAW_HIDE ? -EACCES : 0;
+}
+
+int law_judge_look(const struct law *law, struct slice path)
+{
+        return law_judge_search(law, path);
+}
+
+int law_judge_read(const struct law *law, struct slice path)
+{
+        enum law_kind kind = verdict_on(law, path).kind;
+        return kind == LAW_HIDE || kind == LAW_PASS ? -EACCES : 0;
+}
+
+static int refusal(struct verdict v)
+{
+        switch (v.kind) {
+        case LAW_WRITE:
+                return 0;
+        case LAW_HIDE:
+        case LAW_PASS:
+                return -EACCES;
+        case LAW_COVER:
+                return v.is_at && v.is_directory ? -EISDIR : -EROFS;
+        case LAW_READ:
+                break;
+        }
+        return -EROFS;
+}
+
+int law_judge_write(const struct law *law, struct slice path)
+{
+        return refusal(verdict_on(law, path));
+}
+
+/* May names in the directory of `path` come and go? */
+static int judge_directory(const struct law *law, struct slice path)
+{
+        struct verdict above = verdict_on(law, parent_of(path));
+        above.is_at = false; /* a directory that cannot be written is no file that is one */
+        return refusal(above);
+}
+
+int law_judge_make(const struct law *law, struct slice path)
+{
+        int r = judge_directory(law, path);
+        if (r < 0)
+                return r;
+        struct verdict v = verdict_on(law, path);
+        if (v.is_at)
+                return -EEXIST;
+        return v.kind == LAW_HIDE ? -EACCES : 0;
+}
+
+int law_judge_unmake(const struct law *law, struct slice path)
+{
+        int r = judge_directory(law, path);
+        if (r < 0)
+                return r;
+        struct verdict v = verdict_on(law, path);
+        if (v.is_at)
+                return -EBUSY;
+        return v.kind == LAW_HIDE ? -EACCES : 0;
+}
