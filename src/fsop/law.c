@@ -488,12 +488,22 @@ int law_real(const char *path, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-int law_may_change(int fd)
+static int judge_fd(int fd, int (*judge)(const struct law *, struct slice))
 {
         char path[PATH_MAX];
         size_t n;
         if (!law)
                 return 0;
         int r = where_is(fd, path, &n);
-        return r < 0 ? r : law_judge_write(law, slice_from(path, n));
+        return r < 0 ? r : judge(law, slice_from(path, n));
+}
+
+int law_may_change(int fd)
+{
+        return judge_fd(fd, law_judge_write);
+}
+
+int law_may_read(int fd)
+{
+        return judge_fd(fd, law_judge_read);
 }

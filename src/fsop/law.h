@@ -56,8 +56,9 @@ NODISCARD int law_symlink(const char *text, int dirfd, const char *path);
 NODISCARD ssize_t law_readlink(int dirfd, const char *path, char *ret, size_t n);
 /* realpath; *ret is the caller's to free. */
 NODISCARD int law_real(const char *path, char **ret);
-/* May the attributes of what is open as `fd` be changed? */
+/* May the attributes of what is open as `fd` be changed, may it be read or listed? */
 NODISCARD int law_may_change(int fd);
+NODISCARD int law_may_read(int fd);
 
 /* ---- law_judge.c: the answers alone, by path; absolute, without links */
 

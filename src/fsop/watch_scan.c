@@ -3,11 +3,13 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "fsop/fsop.h"
+#include "fsop/law.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,9 +115,9 @@ static void on_name(struct watch_scan *s, uint32_t index, int dir_fd, const stru
         dir->reports = reports;
 }
 
-static int list(struct watch_scan *s, uint32_t index, const char *path)
+static int list(struct watch_scan *s, uint32_t index, const char *path, bool follows)
 {
-        int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (s->dirs[index].follows ? 0 : O_NOFOLLOW);
+        int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW);
         _close_ int fd = open(path, flags);
         if (fd < 0)
                 return -errno;
@@ -131,6 +133,37 @@ static int list(struct watch_scan *s, uint32_t index, const char *path)
         return r;
 }
 
+static int where_is(int fd, char ret[PATH_MAX])
+{
+        char link[32];
+        (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, ret, PATH_MAX - 1);
+        if (n <= 0)
+                return n < 0 ? -errno : -ENOENT;
+        ret[n] = '\0';
+        return 0;
+}
+
+/* By descriptor: it is where it is said to be, and may be listed, or it is not looked at. */
+static int scan_dir_by_law(struct watch_scan *s, uint32_t index, const char *path)
+{
+        char link[32], real[PATH_MAX];
+        _close_ int fd = fsop_open(path, O_PATH | O_DIRECTORY, 0, false);
+        int r = fd < 0 ? fd : where_is(fd, real);
+        if (r == 0 && strcmp(real, path) != 0)
+                r = -ENOENT;
+        if (r == 0 && !s->is_file)
+                r = law_judge_read(s->law, slice_from_str(path));
+        if (r < 0)
+                return r;
+        (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        int wd = inotify_add_watch(s->inotify_fd, link, WATCH_SCAN_MASK | IN_MASK_ADD | IN_ONLYDIR);
+        if (wd < 0)
+                return -errno;
+        s->dirs[index].wd = wd;
+        return s->is_recursive || s->dirs[index].reports ? list(s, index, link, true) : 0;
+}
+
 /* Watches, then lists. */
 static int scan_dir(struct watch_scan *s, uint32_t index)
 {
@@ -139,6 +172,8 @@ static int scan_dir(struct watch_scan *s, uint32_t index)
         int r = dir_path(s, index, room, &path);
         if (r < 0)
                 return r;
+        if (s->law)
+                return scan_dir_by_law(s, index, path);
         uint32_t mask = WATCH_SCAN_MASK | IN_MASK_ADD | IN_ONLYDIR;
         if (!s->dirs[index].follows)
                 mask |= IN_DONT_FOLLOW;
@@ -146,7 +181,7 @@ static int scan_dir(struct watch_scan *s, uint32_t index)
         if (wd < 0)
                 return -errno;
         s->dirs[index].wd = wd;
-        return s->is_recursive || s->dirs[index].reports ? list(s, index, path) : 0;
+        return s->is_recursive || s->dirs[index].reports ? list(s, index, path, s->dirs[index].follows) : 0;
 }
 
 void watch_scan_run(struct watch_scan *s)
@@ -162,30 +197,56 @@ void watch_scan_run(struct watch_scan *s)
 
 /* --- what a client named ------------------------------------------------------------------------------------------ */
 
-static int root_file(struct watch_scan *s, const char *path)
+/* `real` is scratch. */
+static void root_file(struct watch_scan *s, char *real)
 {
-        char real[PATH_MAX];
-        if (!realpath(path, real))
-                return -errno;
         char *slash = strrchr(real, '/');
         s->file_name = arena_dup(&s->arena, slice_from_str(slash + 1));
         slash[slash == real ? 1 : 0] = 0;
         s->is_recursive = false;
         watch_scan_add(s, real, false);
-        return 0;
 }
 
 int watch_scan_root(struct watch_scan *s, const char *path, struct err *err)
 {
         struct stat st;
+        char real[PATH_MAX];
         int r = stat(path, &st) < 0 ? -errno : 0;
         if (r == 0 && S_ISDIR(st.st_mode))
                 watch_scan_add(s, path, false);
+        else if (r == 0 && !realpath(path, real))
+                r = -errno;
         else if (r == 0)
-                r = root_file(s, path);
+                root_file(s, real);
         if (r < 0)
                 return fsop_fail(err, r);
         s->dirs[0].follows = true;
+        watch_scan_run(s);
+        return s->dirs[0].error < 0 && !s->is_full ? fsop_fail(err, s->dirs[0].error) : 0;
+}
+
+int watch_scan_root_at(struct watch_scan *s, int fd, struct err *err)
+{
+        char real[PATH_MAX];
+        struct stat st, here;
+        int r = where_is(fd, real);
+        if (r == 0 && fstat(fd, &st) < 0)
+                r = -errno;
+        /* It may have been opened in another view of the files. */
+        _close_ int same = r == 0 ? fsop_open(real, O_PATH | O_NOFOLLOW, 0, false) : -1;
+        if (r == 0)
+                r = same < 0 ? same : fstat(same, &here) < 0 ? -errno : 0;
+        if (r == 0 && (here.st_dev != st.st_dev || here.st_ino != st.st_ino))
+                r = -ENOENT;
+        if (r == 0)
+                r = law_judge_read(s->law, slice_from_str(real));
+        if (r < 0)
+                return fsop_fail(err, r);
+        s->is_file = !S_ISDIR(st.st_mode);
+        if (s->is_file)
+                root_file(s, real);
+        else
+                watch_scan_add(s, real, false);
         watch_scan_run(s);
         return s->dirs[0].error < 0 && !s->is_full ? fsop_fail(err, s->dirs[0].error) : 0;
 }

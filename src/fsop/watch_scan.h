@@ -37,8 +37,11 @@ struct watch_scan_entry {
         const char *name;
 };
 
+struct law;
 struct watch_scan {
         int inotify_fd;
+        const struct law *law; /* what may be looked at; NULL: everything. Then paths are without links. */
+        bool is_file; /* the directories are those of a file: of all in them only that is told, so the law is not asked */
         bool is_recursive;
         size_t max_dirs; /* to be worked off */
         size_t max_queue;
@@ -68,3 +71,5 @@ void watch_scan_run(struct watch_scan *s);
  * then its directory is watched, because a replaced file is another one. -errno with err when that one path cannot be
  * watched; what is below is answered by the members. */
 NODISCARD int watch_scan_root(struct watch_scan *s, const char *path, struct err *err);
+/* The same for what is open as `fd`, wherever that is: under the scan's law. */
+NODISCARD int watch_scan_root_at(struct watch_scan *s, int fd, struct err *err);

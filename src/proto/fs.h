@@ -84,6 +84,7 @@ NODISCARD int fs_copy_decode(struct arena *a, const struct json_doc *doc, const 
                              void *ret, struct err *err);
 
 enum fs_open_mode { FS_OPEN_READ, FS_OPEN_REPLACE, FS_OPEN_RESUME };
+#define FS_OPEN_LOOK 3 /* between server and filer: a directory or file, to know where it is */
 struct fs_open {
         FS_PARAMS_HEAD;
         struct slice handle_id, path;

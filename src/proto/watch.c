@@ -21,7 +21,7 @@ int fs_watch_decode(struct arena *a, const struct json_doc *doc, const struct js
         decode_watch_id(&d, &in->watch_id);
         decode_file_path(&d, "path", &in->path);
         decode_optional_bool(&d, "recursive", &in->is_recursive);
-        decode_no_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }
 
@@ -74,6 +74,6 @@ int fs_watch_missing_decode(struct arena *a, const struct json_doc *doc, const s
         if (present)
                 decode_watched_path(&d, present, &in->is_foreign, &in->present);
         decode_own_members(&d);
-        decode_no_sandbox(&d);
+        decode_file_sandbox(&d, &in->box);
         return decode_end(&d);
 }

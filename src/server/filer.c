@@ -238,7 +238,7 @@ static void law_take(struct filer *f)
         receive_all(bytes, n);
         static const struct journal_remote remote = { .add = note, .remove = strike };
         f->server.journal = journal_new_remote(&remote);
-        int r = filer_law_read(&arena, slice_from(bytes, n), &law, &err);
+        int r = filer_law_read(&arena, slice_from(bytes, n), false, &law, &err);
         if (r == 0)
                 r = law_enact(&law);
         if (r < 0)

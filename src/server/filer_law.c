@@ -144,7 +144,7 @@ static bool next(struct slice *bytes, struct record *ret, struct slice *ret_text
         return true;
 }
 
-int filer_law_read(struct arena *a, struct slice bytes, struct law *ret, struct err *err)
+int filer_law_read(struct arena *a, struct slice bytes, bool is_alone, struct law *ret, struct err *err)
 {
         struct reader r = { .arena = a, .err = err, .patterns = arena_new(a, struct patterns) };
         struct record record;
@@ -166,8 +166,13 @@ int filer_law_read(struct arena *a, struct slice bytes, struct law *ret, struct 
         law_sort(r.points, r.count);
         *ret = (struct law){
                 /* In a root of our own there is only what may be seen. */
-                .root = root == PLAN_ROOT_WRITE ? LAW_WRITE : LAW_READ, .points = r.points, .count = r.count,
-                .is_denied = r.patterns->count > 0 ? is_denied : NULL,  .arg = r.patterns,
+                .root = root == PLAN_ROOT_WRITE               ? LAW_WRITE
+                        : root == PLAN_ROOT_EMPTY && is_alone ? LAW_HIDE
+                                                              : LAW_READ,
+                .points = r.points,
+                .count = r.count,
+                .is_denied = r.patterns->count > 0 ? is_denied : NULL,
+                .arg = r.patterns,
         };
         return 0;
 }

@@ -12,6 +12,8 @@ struct plan;
 
 /* -errno when it is too large. */
 NODISCARD int filer_law_write(const struct plan *p, struct buf *ret);
-/* In the filer: `bytes` must stay. -errno with err. */
+/* `bytes` must stay. `is_alone`: no view stands behind the law, so that it says itself what cannot be seen at all. -errno
+ * with err. */
 struct arena;
-NODISCARD int filer_law_read(struct arena *a, struct slice bytes, struct law *ret, struct err *err);
+NODISCARD int filer_law_read(struct arena *a, struct slice bytes, bool is_alone, struct law *ret,
+                             struct err *err);

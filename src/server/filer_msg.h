@@ -27,7 +27,7 @@ struct filer_request {
 struct filer_open {
         FS_PARAMS_HEAD;
         struct slice path;
-        enum fs_open_mode mode;
+        int mode; /* enum fs_open_mode, or FS_OPEN_LOOK */
         bool follow;
 };
 

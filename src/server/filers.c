@@ -235,6 +235,17 @@ int filers_run(struct job *job, struct jsonw *w, struct err *err)
         return r == 1 ? job->class->run(job, w, err) : r;
 }
 
+int filers_law(struct job *job, struct arena *a, struct law *ret, struct err *err)
+{
+        struct plan plan;
+        _buf_ struct buf key = BUF_INIT(FILER_LAW_MAX);
+        int r = plan_request(job, &plan, &key, err);
+        if (r != 0)
+                return r;
+        char *bytes = arena_dup(a, buf_slice(&key));
+        return filer_law_read(a, slice_from(bytes, key.n), true, ret, err);
+}
+
 /* ---- opening */
 
 /* For writing: only a regular file, and truncated only when it is one. */
@@ -253,8 +264,22 @@ static int open_for_writing(const struct filer_open *how, int *ret_fd, struct st
         return 0;
 }
 
+static int open_to_look(const struct filer_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+        _close_ int fd = fsop_open(how->path.p, O_PATH, 0, true);
+        int r = fd < 0 ? fd : law_may_read(fd);
+        if (r == 0 && fstat(fd, ret_st) < 0)
+                r = -errno;
+        if (r < 0)
+                return fsop_fail(err, r);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
 int fs_open_here(const struct filer_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
 {
+        if (how->mode == FS_OPEN_LOOK)
+                return open_to_look(how, ret_fd, ret_st, err);
         return how->mode == FS_OPEN_READ ? fsop_open_regular(how->path.p, how->follow, ret_fd, ret_st, err)
                                          : open_for_writing(how, ret_fd, ret_st, err);
 }
@@ -272,7 +297,7 @@ int fs_open_file(struct job *job, const struct filer_open *how, int *ret_fd, str
         if (r < 0)
                 return r;
         /* A filer is not believed: what it hands over could be anything. */
-        if (fd < 0 || fstat(fd, ret_st) < 0 || !S_ISREG(ret_st->st_mode))
+        if (fd < 0 || fstat(fd, ret_st) < 0 || (!S_ISREG(ret_st->st_mode) && how->mode != FS_OPEN_LOOK))
                 return err_set(err, RPC_INTERNAL, -EBADMSG,
                                "failed to encode or decode fs sandbox helper message: not a file");
         *ret_fd = TAKE_FD(fd);

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "loop/loop.h"
@@ -49,7 +50,10 @@ NODISCARD int filers_run(struct job *job, struct jsonw *w, struct err *err);
 /* On a thread: opens the file of a request, by a filer when the job has a sandbox. */
 NODISCARD int fs_open_file(struct job *job, const struct filer_open *how, int *ret_fd, struct stat *ret_st,
                            struct err *err);
-/* The same in this process. */
+/* On a thread: the law of the job's sandbox, for who looks at files in the server (server/watch_law.h). 1: none. */
+struct law;
+NODISCARD int filers_law(struct job *job, struct arena *a, struct law *ret, struct err *err);
+/* The same as fs_open_file in this process. */
 NODISCARD int fs_open_here(const struct filer_open *how, int *ret_fd, struct stat *ret_st, struct err *err);
 
 /* What the spawner calls in its copies (proc/spawn.h). */

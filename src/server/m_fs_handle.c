@@ -67,7 +67,7 @@ static int run_open(struct job *job, struct jsonw *w, struct err *err)
         const struct fs_open *in = job->params;
         struct opening *opening = job->own;
         struct stat st;
-        const struct filer_open how = { .path = in->path, .mode = in->mode, .follow = true };
+        const struct filer_open how = { .path = in->path, .mode = (int)in->mode, .follow = true };
         int r = fs_open_file(job, &how, &opening->fd, &st, err);
         if (r < 0)
                 return r;

@@ -4,8 +4,10 @@
  * of its connection; everything later is the business of watch_tree and watch_missing. Requests about the same watch keep
  * their order.
  */
+#include "base/fd.h"
 #include "base/mem.h"
 #include "proto/watch.h"
+#include "server/filers.h"
 #include "server/fs_internal.h"
 #include "server/job.h"
 #include "server/methods.h"
@@ -51,11 +53,28 @@ static int begin_watch(struct job *job, struct err *err)
         return 0;
 }
 
+/* A filer says whether it may be seen, and where it is. */
+static int look_in_box(struct job *job, struct watch_first *first, struct err *err)
+{
+        const struct fs_watch *in = job->params;
+        const struct filer_open how = { .path = in->path, .mode = FS_OPEN_LOOK, .follow = true };
+        struct stat st;
+        _close_ int fd = -1;
+        int r = fs_open_file(job, &how, &fd, &st, err);
+        first->scan.law = &first->law->law;
+        return r < 0 ? r : watch_scan_root_at(&first->scan, fd, err);
+}
+
 static int run_watch(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_watch *in = job->params;
         struct watch_look *look = job->own;
-        int r = watch_scan_root(&look->first->scan, in->path.p, err);
+        struct watch_first *first = look->first;
+        int r = job->box ? watch_law_make(job, &first->law, err) : 0;
+        if (r == 0 && first->law)
+                r = look_in_box(job, first, err);
+        else if (r == 0)
+                r = watch_scan_root(&first->scan, in->path.p, err);
         if (r == 0)
                 fs_write_nothing(w);
         return r;
@@ -102,6 +121,7 @@ static int prepare_watch(struct job *job, UNUSED struct err *err)
 }
 
 static const struct job_class watch_class = {
+        .opens_boxed = true,
         .prepare = prepare_watch,
         .begin = begin_watch,
         .run = run_watch,
@@ -165,7 +185,9 @@ static bool is_worth_a_look(struct conn *c, const struct fs_watch_missing *in)
         ws->has_missing_id = true;
         ws->missing_id = in->watch_id;
         ws->missing = watch_missing_free(ws->missing);
-        return in->missing_count > 0 && in->missing_count <= WATCH_MISSING_PATHS && !in->is_foreign;
+        /* Names on the way to what is missing may be none of the profile's business: the client looks itself. */
+        return !in->box && in->missing_count > 0 && in->missing_count <= WATCH_MISSING_PATHS &&
+               !in->is_foreign;
 }
 
 static int begin_missing(struct job *job, struct err *err)
@@ -237,6 +259,7 @@ static void release_missing(struct job *job)
 }
 
 static const struct job_class missing_class = {
+        .opens_boxed = true,
         .prepare = prepare_missing,
         .begin = begin_missing,
         .run = run_missing,

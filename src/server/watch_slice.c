@@ -17,6 +17,7 @@ struct watch_slice {
         struct watch_tree *tree; /* NULL: abandoned */
         struct watch_scan scan;
         struct watch_join join;
+        struct watch_law *law;
         uint64_t renames; /* of the tree, when it began */
 };
 
@@ -80,6 +81,7 @@ static void done(struct watch_work *work)
                 (void)watcher_pass_end(w, &s->pass); /* nobody has joined */
         }
         watch_scan_release(&s->scan);
+        s->law = watch_law_unref(s->law);
         free(s);
 }
 
@@ -112,6 +114,9 @@ void watch_slice_pump(struct watch_tree *t)
         s->renames = t->renames;
         watch_scan_init(&s->scan, watcher_fd(t->watcher));
         s->scan.is_recursive = t->is_recursive;
+        s->scan.is_file = t->file_name != NULL;
+        s->law = watch_law_ref(t->law);
+        s->scan.law = t->law ? &t->law->law : NULL;
         s->scan.max_dirs = SLICE_DIRS;
         s->scan.max_queue = LIMIT_WATCH_DIRECTORIES;
         s->scan.max_entries = LIMIT_WATCH_EVENTS;

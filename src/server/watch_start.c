@@ -31,6 +31,7 @@ struct watch_first *watch_first_free(struct watch_first *f)
                 (void)watcher_pass_end(f->watcher, &f->pass); /* nobody is interested any more */
         f->timer = timer_free(f->timer);
         watch_scan_release(&f->scan);
+        f->law = watch_law_unref(f->law);
         free(f);
         return NULL;
 }
@@ -66,6 +67,7 @@ int watch_tree_start(struct watch_tree *t, struct watch_first *f)
         const struct watch_scan *scan = &f->scan;
         t->first = f;
         t->root_path = mem_strdup(scan->dirs[0].name);
+        t->law = watch_law_ref(f->law);
         t->file_name = mem_strdup(scan->file_name);
         if (t->file_name)
                 t->is_recursive = false;

@@ -276,6 +276,7 @@ struct watch_tree *watch_tree_free(struct watch_tree *t)
         free(t->id);
         free(t->path);
         free(t->root_path);
+        t->law = watch_law_unref(t->law);
         free(t->file_name);
         free(t);
         return NULL;

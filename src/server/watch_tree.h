@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "fsop/watch_scan.h"
 #include "server/watch_batch.h"
+#include "server/watch_law.h"
 #include "server/watcher.h"
 
 struct watch_node;
@@ -34,8 +35,9 @@ struct watch_tree {
         struct watcher *watcher;
         struct conn *conn;
         char *id;
-        char *path;      /* as the client spelled it, without a slash at its end ("" for the root) */
-        char *root_path; /* the directory of the root, for the system */
+        char *path;            /* as the client spelled it, without a slash at its end ("" for the root) */
+        char *root_path;       /* the directory of the root, for the system */
+        struct watch_law *law; /* what may be seen; NULL: everything */
         bool is_recursive;
         bool is_live;    /* the client was told that it watches */
         char *file_name; /* a file is watched: its name in the root's directory; else NULL */
@@ -61,6 +63,7 @@ struct watch_tree *watch_tree_free(struct watch_tree *t); /* NULL is fine; retur
 /* The first pass: scan on a thread, then start or free. */
 struct watch_first {
         struct watcher *watcher;
+        struct watch_law *law; /* given to the tree */
         struct watch_scan scan;
         struct watch_pass pass;
         struct watch_join join;

@@ -280,3 +280,8 @@ bool watch_missing_scan_present(struct watch_missing_scan *s, const char *path)
         uint64_t ignored;
         return missing_add(s, path, NULL) && path_says(path, 'p', 0, &ignored);
 }
+
+int watch_scan_root_at(UNUSED struct watch_scan *s, UNUSED int fd, UNUSED struct err *err)
+{
+        return -ENOENT; /* no_filers.h has no laws */
+}

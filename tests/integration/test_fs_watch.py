@@ -552,7 +552,57 @@ def test_paths_that_cannot_be_watched(client, tmp):
 
 def test_sandbox_is_obeyed(client, tmp):
     assert client.call("fs/watch", {"watchId": "w", "path": uri(tmp), "sandbox": EXTERNAL}) == {}
-    assert client.error("fs/watch", {"watchId": "v", "path": uri(tmp), "sandbox": READ_ONLY}).code == -32602
+    assert client.call("fs/watch", {"watchId": "v", "path": uri(tmp), "sandbox": READ_ONLY}) == {}
+    nothing = {**READ_ONLY, "permissions": {"type": "managed", "network": "restricted",
+                                            "file_system": {"type": "restricted", "entries": []}}}
+    assert client.error("fs/watch", {"watchId": "u", "path": uri(tmp), "sandbox": nothing}).code == -32004
+
+
+def deny(*paths):
+    entries = [{"path": {"type": "path", "path": path}, "access": "deny"} for path in paths]
+    box = READ_ONLY["permissions"]["file_system"]
+    return {**READ_ONLY, "cwd": "file:///", "permissions": {**READ_ONLY["permissions"], "file_system": {
+        **box, "entries": box["entries"] + entries}}}
+
+
+def test_what_is_denied_is_not_told(client, tmp):
+    os.makedirs(f"{tmp}/open/in")
+    os.makedirs(f"{tmp}/shut/in")
+    touch(tmp, "shut/file")
+    w = Watch(client, tmp, sandbox=deny(f"{tmp}/shut"))
+    touch(tmp, "shut/in/secret")
+    os.makedirs(f"{tmp}/shut/new/deep")
+    touch(tmp, "open/in/f")
+    os.makedirs(f"{tmp}/open/new/deep")
+    w.until("created", "open/new/deep")
+    touch(tmp, "open/new/deep/late")
+    w.until("created", "open/new/deep/late")
+    os.rename(f"{tmp}/open/new", f"{tmp}/shut/moved")
+    touch(tmp, "shut/moved/deep/after")
+    assert not [row for row in w.settle() if row[1].startswith("shut/")]
+    error = client.error("fs/watch", {"watchId": "s", "path": uri(f"{tmp}/shut"), "sandbox": deny(f"{tmp}/shut")})
+    assert (error.code, error.message) == (-32600, "Permission denied (os error 13)")
+    os.symlink("shut/in", f"{tmp}/link")
+    assert client.error("fs/watch", {"watchId": "s", "path": uri(f"{tmp}/link"), "sandbox": deny(f"{tmp}/shut")}).code == -32600
+
+
+def test_a_file_that_may_be_read_is_told_of(client, tmp):
+    touch(tmp, "f")
+    os.symlink("f", f"{tmp}/link")
+    w = Watch(client, f"{tmp}/link", recursive=False, sandbox=deny(f"{tmp}/g"))
+    with open(f"{tmp}/f", "w", encoding="utf-8") as f:
+        f.write("x")
+    w.until("modified", ".")
+    os.unlink(f"{tmp}/f")
+    w.until("removed", ".")
+    touch(tmp, "f")
+    w.until("created", ".")
+
+
+def test_missing_paths_are_not_watched_in_a_sandbox(client, tmp):
+    params = {"watchId": 1, "missing": [uri(f"{tmp}/m")], "present": None}
+    assert client.call("fs/watchMissing", {**params, "sandbox": READ_ONLY}) == {"watching": False}
+    assert client.call("fs/watchMissing", {**params, "watchId": 2}) == {"watching": True}
 
 
 def test_unwatch(server, client, tmp):
