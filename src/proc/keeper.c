@@ -205,6 +205,8 @@ static void hear(struct keeping *s)
                 s->is_exit_due = false;
                 report_exit(s, s->box.status, &s->box.usage);
         }
+        if (news == BOX_NOBODY_LEFT)
+                stubs_forget(s->k->order.image);
 }
 
 static void init_gone(struct keeping *s, int status, const struct rusage *usage)

@@ -85,6 +85,7 @@ static void lay_stubs(struct layout *l, const struct plan *p, struct image *imag
                         .op = (uint32_t)from->op,
                         .fd = -1,
                         .dir = -1,
+                        .spent = -1,
                         .parent_dev = from->dev,
                         .parent_ino = from->ino,
                 };

@@ -28,9 +28,10 @@ struct image_stub {
         uint32_t path; /* with its leading slash */
         uint32_t name; /* the last component of it */
         uint32_t is_directory;
-        uint32_t op; /* that lies on it */
-        int32_t fd;  /* the keeper's, locked; -1 */
-        int32_t dir; /* the keeper's, of the directory that it is in: wherever that is by the end; -1 */
+        uint32_t op;   /* that lies on it */
+        int32_t fd;    /* the keeper's, locked; -1 */
+        int32_t dir;   /* the keeper's, of the directory that it is in: wherever that is by the end; -1 */
+        int32_t spent; /* the keeper's, of a stub that it has removed; -1 */
         uint64_t parent_dev, parent_ino;
         uint64_t dev, ino; /* of the stub, once it is there */
 };

@@ -161,17 +161,16 @@ int stubs_make(struct image *i, struct enter_failure *ret)
 
 /* ---- removing ---- */
 
-/* Takes the descriptor. What others still hold is theirs to remove. `known`: what we made, or NULL. */
-static void remove_unless_held(int dir, const char *name, int fd, const struct image_stub *known)
+/* What others still hold is theirs to remove. `known`: what we made, or NULL. True when it was removed. */
+static bool remove_unless_held(int dir, const char *name, int fd, const struct image_stub *known)
 {
         struct stat st;
         bool is_held = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK;
         bool is_one = sys_fstat(fd, &st) == 0 &&
                       (stub_looks_so(&st) || (known && st.st_dev == known->dev && st.st_ino == known->ino &&
                                               (S_ISDIR(st.st_mode) || st.st_size == 0)));
-        if (!is_held && is_one && is_at(dir, name, &st))
-                (void)sys_call3(SYS_unlinkat, dir, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
-        sys_close(fd);
+        return !is_held && is_one && is_at(dir, name, &st) &&
+               sys_call3(SYS_unlinkat, dir, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) == 0;
 }
 
 static void spot_sweep(const struct spot *p, const struct image_stub *known)
@@ -180,22 +179,29 @@ static void spot_sweep(const struct spot *p, const struct image_stub *known)
         if (dir < 0)
                 return;
         int fd = sys_openat(dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-        if (fd >= 0)
-                remove_unless_held(dir, p->name, fd, known);
+        if (fd >= 0) {
+                (void)remove_unless_held(dir, p->name, fd, known);
+                sys_close(fd);
+        }
         sys_close(dir);
 }
 
 /* Not by its path: somebody may have moved the directory meanwhile, or closed one above it. */
-static void remove_own(const struct image *i, const struct image_stub *stub)
+static void remove_own(const struct image *i, struct image_stub *stub)
 {
-        if (stub->fd >= 0)
-                remove_unless_held(stub->dir, image_at(i, stub->name), stub->fd, stub);
+        if (stub->fd >= 0) {
+                if (remove_unless_held(stub->dir, image_at(i, stub->name), stub->fd, stub))
+                        stub->spent = stub->fd;
+                else
+                        sys_close(
+                                stub->fd); /* with our lock: whoever else has one may be waiting to be the last */
+        }
         if (stub->dir >= 0)
                 sys_close(stub->dir);
 }
 
 /* Of a keeper that was killed: perhaps before it could say which it had made. */
-static void remove_of_other(const struct image *i, const struct image_stub *stub)
+static void remove_of_other(const struct image *i, struct image_stub *stub)
 {
         struct spot p;
         if (spot_of(image_at(i, stub->path), &p) == 0)
@@ -229,6 +235,16 @@ void stubs_remove(struct image *i, bool has_fds)
                 struct image_stub *stub = &stubs_of(i)[n];
                 (has_fds ? remove_own : remove_of_other)(i, stub);
                 stub->fd = stub->dir = -1;
+        }
+}
+
+void stubs_forget(struct image *i)
+{
+        for (uint32_t n = 0; n < i->stub_count; n++) {
+                struct image_stub *stub = &stubs_of(i)[n];
+                if (stub->spent >= 0)
+                        sys_close(stub->spent);
+                stub->spent = -1;
         }
 }
 

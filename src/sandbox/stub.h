@@ -14,8 +14,11 @@
 
 /* All stubs of the image, opened and locked. 0, or -errno with *ret; then none is left. */
 NODISCARD int stubs_make(struct image *i, struct enter_failure *ret);
-/* `has_fds`: the caller is who made them. */
+/* `has_fds`: the caller is who made them. Then what was removed has no name any more, but stays open until stubs_forget
+ * (or the end of the process): freeing an inode takes most file systems ten times as long as taking its name away, and
+ * whoever waits to hear of the end need not wait for that. */
 void stubs_remove(struct image *i, bool has_fds);
+void stubs_forget(struct image *i);
 /* Is there still one, of whomever? Looks at paths of the machine. */
 NODISCARD bool stubs_exist(const struct image *i);
 /* Has nobody done so who should have? */

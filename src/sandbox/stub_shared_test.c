@@ -77,6 +77,7 @@ static void fails(struct image *i, int code, uint32_t number)
 static void end(struct image *i)
 {
         stubs_remove(i, true);
+        stubs_forget(i);
         image_unmap(i);
 }
 
@@ -124,6 +125,7 @@ TEST(stubs_come_and_go_and_leave_nothing)
         }
         ok(!i->is_over);
         stubs_remove(i, true);
+        stubs_forget(i);
         eq_int(i->is_over, 1);
         image_unmap(i);
         ok(!exists(&rig, "a/.git") && !exists(&rig, ".env") && !exists(&rig, ".codex"));
@@ -397,6 +399,7 @@ TEST(a_link_in_the_place_of_the_directory_leads_no_removal_elsewhere)
                 move_to(&rig, "w", "moved");
                 put_link(&rig, "victim", "w");
                 stubs_remove(i, has_fds);
+                stubs_forget(i);
                 image_unmap(i);
                 ok(exists(&rig, "victim/.git") && exists(&rig, "victim/f"));
                 eq_int(unlink(at(&rig, "w")), 0);

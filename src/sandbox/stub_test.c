@@ -40,6 +40,7 @@ TEST(a_stub_is_made_and_removed)
         eq_int(stubs_make(image, &why), 0);
         ok(is_there(&rig, "stub"));
         stubs_remove(image, true);
+        stubs_forget(image);
         ok(!is_there(&rig, "stub"));
         image_unmap(image);
 }
@@ -58,6 +59,7 @@ TEST(a_stub_is_removed_from_a_directory_that_was_moved)
         rig.arena = in.arena;
         move_to(&rig, "a", "b");
         stubs_remove(image, true);
+        stubs_forget(image);
         ok(is_there(&rig, "b") && !is_there(&rig, "b/stub"));
         image_unmap(image);
 }
@@ -86,6 +88,7 @@ TEST(a_stub_that_another_command_holds_stays_after_a_killed_keeper)
         stubs_remove(image, false);
         ok(is_there(&rig, "stub"));
         stubs_remove(other, true);
+        stubs_forget(other);
         ok(!is_there(&rig, "stub"));
         image_unmap(image);
         image_unmap(other);
