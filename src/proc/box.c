@@ -226,6 +226,20 @@ static void fail_at(struct keeper *k, enum spawn_step step, long r)
         k->failed_errno = (int32_t)-r;
 }
 
+/* Those of what the init mounts that are missing, while it builds its namespaces and all that needs none of them. */
+static void box_make_stubs(struct keeper *k, struct image *image, pid_t init)
+{
+        struct enter_failure why;
+        siginfo_t info;
+        if (stubs_make(image, &why) == 0)
+                return;
+        /* Dead before we say why, or it might have the last word; but not reaped before the start is over: see `root`. */
+        (void)sys_kill(init, SIGKILL);
+        while (sys6(SYS_waitid, P_PID, init, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL, 0, 0) == -EINTR)
+                continue;
+        child_note(k, &why);
+}
+
 static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], struct box *ret)
 {
         const int yes = 1;
@@ -234,6 +248,7 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
         if (start->image->uid == 0)
                 (void)sys_call2(SYS_setgroups, 0, NULL);
         start->socket = ends[1];
+        start->image->stubs_due = start->image->stub_count > 0;
         long pid = clone_into(k, start);
         sys_close(ends[1]);
         if (pid < 0) {
@@ -242,6 +257,7 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
                 return 0;
         }
         k->root = (pid_t)pid;
+        box_make_stubs(k, start->image, (pid_t)pid);
         bool has_init = start->image->has_view;
         pid_t command = hear_start(ends[0], has_init);
         if (!has_init) {
@@ -258,13 +274,8 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
 
 pid_t box_start(struct keeper *k, struct box *ret)
 {
-        struct enter_failure why;
         int ends[2];
         struct init_start start = { .k = k, .keeper = sys_getpid(), .image = k->order.image };
-        if (stubs_make(start.image, &why) < 0) {
-                child_note(k, &why);
-                return 0;
-        }
         long r = sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
         if (r < 0) {
                 fail_at(k, SPAWN_STEP_FORK, r);

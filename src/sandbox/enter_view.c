@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <sys/sysmacros.h>
 
 #define ATTR_TREE (SYS_ATTR_NOSUID | SYS_ATTR_NODEV)
@@ -425,6 +426,13 @@ static int op_run(struct view *v, const struct image_op *op)
         }
 }
 
+/* The keeper makes them while we build what needs none of them. When it cannot, or dies, we are killed here. */
+static void stubs_await(const struct image *i)
+{
+        while (__atomic_load_n(&i->stubs_due, __ATOMIC_ACQUIRE))
+                (void)sys_call4(SYS_futex, &i->stubs_due, FUTEX_WAIT, 1, NULL);
+}
+
 int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
 {
         struct view v = {
@@ -448,6 +456,7 @@ int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_fa
         r = proc_make(&v);
         if (r < 0)
                 return fail(ret, ENTER_PROC, ENTER_NO_OP, r);
+        stubs_await(i);
         const struct image_op *ops = image_at(i, i->ops);
         for (uint32_t n = 0; n < i->op_count; n++) {
                 r = op_run(&v, &ops[n]);

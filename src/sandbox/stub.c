@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <sys/file.h>
 
 #define TRIES 100            /* while somebody else is making or removing the same one … */
@@ -156,6 +157,8 @@ int stubs_make(struct image *i, struct enter_failure *ret)
                 stubs_remove(i, true);
                 return r;
         }
+        if (__atomic_exchange_n(&i->stubs_due, 0, __ATOMIC_ACQ_REL))
+                (void)sys_call3(SYS_futex, &i->stubs_due, FUTEX_WAKE, INT_MAX);
         return 0;
 }
 

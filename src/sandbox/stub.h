@@ -12,7 +12,8 @@
 
 #include "sandbox/enter.h"
 
-/* All stubs of the image, opened and locked. 0, or -errno with *ret; then none is left. */
+/* All stubs of the image, opened and locked. 0, and whoever waits for them in enter_view (image::stubs_due) goes on; or
+ * -errno with *ret: then none is left, and who waits goes on waiting. */
 NODISCARD int stubs_make(struct image *i, struct enter_failure *ret);
 /* `has_fds`: the caller is who made them. Then what was removed has no name any more, but stays open until stubs_forget
  * (or the end of the process): freeing an inode takes most file systems ten times as long as taking its name away, and
