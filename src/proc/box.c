@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 
 #define COMMAND_STACK_BYTES (32 * 1024)
+#define USHER_STACK_BYTES 4096
+#define SPARED (CLONE_NEWUSER | CLONE_NEWNET)
 
 enum { BOX_OVER = 1, BOX_EXITED, BOX_ALONE, BOX_OTHERS };
 
@@ -29,8 +31,10 @@ struct init_start {
         struct keeper *k;
         int socket;
         bool enters_leaf;
+        bool is_spared; /* the user and the network namespace were there already */
         struct image *image;
         pid_t keeper;
+        long pid; /* of the init; or -errno */
 };
 
 /* ---- the init ---- */
@@ -128,7 +132,8 @@ static NO_ASAN void init_run(void *arg)
                 if (entered < 0 && k->order.needs_leaf)
                         init_fail_at(k, SPAWN_STEP_LIMITS, entered);
         }
-        if (enter_ids(image, &why) < 0 || (!image->has_network && enter_network(&why) < 0) ||
+        if ((!start->is_spared &&
+             (enter_ids(image, &why) < 0 || (!image->has_network && enter_network(&why) < 0))) ||
             enter_view(image, k->order.is_tty ? k->order.stdio[0] : -1, &child.ruleset, &why) < 0)
                 init_fail(k, &why);
 
@@ -170,12 +175,15 @@ static NO_ASAN void light_run(void *arg)
 static long clone_into(struct keeper *k, struct init_start *start)
 {
         uint64_t flags = enter_flags(start->image) | CLONE_PARENT_SETTID;
+        if (start->is_spared)
+                flags = (flags & ~(uint64_t)SPARED) | CLONE_PARENT;
         void (*fn)(void *) = start->image->has_view ? init_run : light_run;
         if (k->leaf_fd >= 0) {
                 struct sys_clone_args args = {
                         .flags = flags | CLONE_INTO_CGROUP,
                         .parent_tid = (uintptr_t)&k->root,
-                        .exit_signal = SIGCHLD,
+                        .exit_signal =
+                                start->is_spared ? 0 : SIGCHLD, /* the caller's own, with CLONE_PARENT */
                         .cgroup = (uint64_t)k->leaf_fd,
                 };
                 long r = sys_clone3_onto(&args, k->child_stack, fn, start);
@@ -184,6 +192,40 @@ static long clone_into(struct keeper *k, struct init_start *start)
                 start->enters_leaf = true;
         }
         return sys_clone_onto((unsigned long)flags | SIGCHLD, k->child_stack, (pid_t *)&k->root, fn, start);
+}
+
+/* The usher: enters the spare namespaces and makes the init there, as a child of the keeper's. Nobody leaves a user
+ * namespace again, and the keeper has work to do outside. */
+static NO_ASAN void usher_run(void *arg)
+{
+        struct init_start *start = arg;
+        start->pid = sys_call2(SYS_setns, start->k->spare_fd, SPARED);
+        if (start->pid >= 0)
+                start->pid = clone_into(start->k, start);
+        sys_exit(0);
+}
+
+/* What cannot be done so can be done without, or the other way tells why not. */
+static long clone_spared(struct init_start *start)
+{
+        _Alignas(16) char stack[USHER_STACK_BYTES];
+        start->is_spared = true;
+        long usher = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + sizeof(stack), NULL, usher_run,
+                                    start);
+        start->is_spared = usher > 0 && start->pid > 0;
+        while (usher > 0 && sys_wait4((pid_t)usher, NULL, __WALL, NULL) == -EINTR)
+                continue;
+        return start->is_spared ? start->pid : -ENOENT;
+}
+
+/* Not before the start is over: the spawner has the next one made at once, and there is enough to do until then. */
+static void spare_end(struct keeper *k)
+{
+        if (k->spare_fd < 0)
+                return;
+        (void)sys_pidfd_signal(k->spare_fd, SIGKILL);
+        sys_close(k->spare_fd);
+        k->spare_fd = -1;
 }
 
 /* The command says that it is there, from outside's view of its number; then the init that execve is over. */
@@ -249,7 +291,9 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
                 (void)sys_call2(SYS_setgroups, 0, NULL);
         start->socket = ends[1];
         start->image->stubs_due = start->image->stub_count > 0;
-        long pid = clone_into(k, start);
+        long pid = k->spare_fd >= 0 ? clone_spared(start) : -ENOENT;
+        if (pid < 0)
+                pid = clone_into(k, start);
         sys_close(ends[1]);
         if (pid < 0) {
                 fail_at(k, SPAWN_STEP_NAMESPACES, pid);
@@ -279,9 +323,12 @@ pid_t box_start(struct keeper *k, struct box *ret)
         long r = sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
         if (r < 0) {
                 fail_at(k, SPAWN_STEP_FORK, r);
+                spare_end(k);
                 return 0;
         }
-        return box_run(k, &start, ends, ret);
+        pid_t command = box_run(k, &start, ends, ret);
+        spare_end(k);
+        return command;
 }
 
 enum box_news box_hear(struct box *b)

@@ -51,6 +51,7 @@ struct keeper {
         int leaf_fd;                  /* the command's cgroup, or -1; the keeper's own copy of it */
         uint64_t leaf;                /* its name, or 0 */
         const struct cgroup *cgroup;  /* that the leaf is in: the spawner's */
+        int spare_fd; /* namespaces that are there already (spare.h), or -1; the keeper's copy, until it has ended who is in there */
         /* Where the order's strings are; for either, NULL = not there. The keeper gives the pages of `strings` back
          * and clears *strings_owner when the start is over; a forked keeper has copies and does nothing. What a
          * keeper that is killed did not do, the spawner does. */

@@ -107,6 +107,7 @@ struct slot *slot_new(struct slots *t)
         list_init(&slot->link);
         char *map = mapping_of(t, slot);
         slot->keeper.leaf_fd = -1;
+        slot->keeper.spare_fd = -1;
         slot->keeper.walk_room = (struct tree_entry *)(void *)map;
         slot->keeper.child_stack = map + t->walk_bytes + t->guard_bytes + STACK_BYTES;
         return slot;

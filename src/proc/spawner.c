@@ -16,6 +16,7 @@
 #include "proc/cgroup.h"
 #include "proc/keeper.h"
 #include "proc/slot.h"
+#include "proc/spare.h"
 #include "proc/spawn.h"
 #include "proc/spawn_msg.h"
 #include "proc/title.h"
@@ -73,6 +74,7 @@ struct state {
         struct request *next; /* the one to receive into */
         bool has_looked;      /* whether there are cgroups */
         struct cgroup cgroup;
+        struct spare spare;
 };
 
 /* ---- reports ---- */
@@ -174,6 +176,12 @@ static int slot_fill(struct state *s, struct slot *slot, const struct spawn_orde
         return slot_take_request(slot, order, TAKE(s->next));
 }
 
+/* Who needs what a spare is, and nothing else of its kind. */
+static bool is_sparing(const struct image *i)
+{
+        return i && i->has_view && i->needs_user && !i->has_network;
+}
+
 /* 0 or -errno; then the slot has been given back, and *ret_step says where it failed. */
 static int slot_start(struct state *s, const struct spawn_order *order, int fds[], enum spawn_step *ret_step)
 {
@@ -190,11 +198,17 @@ static int slot_start(struct state *s, const struct spawn_order *order, int fds[
                 if (r < 0)
                         *ret_step = SPAWN_STEP_LIMITS;
         }
-        int leaf_fd = k->leaf_fd;
+        bool can_spare = r == 0 && !s->is_forking && is_sparing(slot->image);
+        if (can_spare)
+                k->spare_fd = spare_take(&s->spare);
+        int leaf_fd = k->leaf_fd, spare_fd = k->spare_fd;
         if (r == 0)
                 r = slot->pid = keeper_start(s, slot);
         fd_close(leaf_fd);
+        fd_close(spare_fd);
         if (r < 0) {
+                if (spare_fd >= 0)
+                        spare_drop(&s->spare);
                 leaf_drop(s, k->leaf);
                 image_unmap(TAKE(slot->image));
                 slot_free(&s->slots, slot);
@@ -206,6 +220,8 @@ static int slot_start(struct state *s, const struct spawn_order *order, int fds[
         for (int i = 0; i < 3; i++)
                 fds[i] = fd_close(fds[i]);
         atomic_store_explicit(&slot->keeper.is_handed_over, true, memory_order_release);
+        if (can_spare)
+                spare_want(&s->spare);
         return 0;
 }
 
@@ -317,7 +333,7 @@ struct sweep {
 static void sweep_child(void *arg, pid_t pid)
 {
         struct sweep *w = arg;
-        if (slots_find_pid(&w->s->slots, pid) || filer_find(w->s, pid))
+        if (slots_find_pid(&w->s->slots, pid) || pid == w->s->spare.pid || filer_find(w->s, pid))
                 return;
         w->found++;
         /* An unreaped child of ours: neither number can mean anybody else. */
@@ -354,7 +370,11 @@ static bool reap(struct state *s)
                         filer_forget(filer);
                         continue;
                 }
+                if (spare_reaped(&s->spare, pid))
+                        continue;
                 struct slot *slot = slots_find_pid(&s->slots, pid);
+                if (slot && slot->keeper.spare_fd >= 0)
+                        spare_drop(&s->spare); /* the keeper did not come to that */
                 if (slot && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
                         slot_end(s, slot);
                         continue;
@@ -377,6 +397,7 @@ static void close_down(struct state *s)
         s->is_closing = true;
         s->closing_since_ms = s->last_end_ms = clock_mono_ms();
         s->retry_ms = RETRY_FIRST_MS;
+        spare_drop(&s->spare);
         struct slot *slot;
         list_each (slot, &s->slots.live, link)
                 slot_kill(s, slot);
@@ -535,7 +556,7 @@ static int wait_ms(const struct state *s)
 {
         if (s->is_sweeping || s->is_cancelling || s->is_closing || s->is_tidying)
                 return s->retry_ms;
-        return -1;
+        return spare_wait_ms(&s->spare);
 }
 
 static NORETURN void serve(struct state *s)
@@ -562,6 +583,8 @@ static NORETURN void serve(struct state *s)
                         sweep(s);
                 if (s->is_cancelling)
                         cancel_again(s);
+                if (n == 0 && spare_wait_ms(&s->spare) == 0)
+                        spare_drop(&s->spare);
                 if (s->is_tidying && n == 0)
                         s->is_tidying = cgroup_tidy(&s->cgroup);
                 if (s->is_closing)
