@@ -41,7 +41,7 @@ static void write_down(struct box_kept *b, const struct plan *plan)
 }
 
 int box_keep(struct box_kept *b, struct arena *a, const struct profile *profile, const struct place *place,
-             struct err *err)
+             enum backend wish, struct err *err)
 {
         struct preparer preparer;
         struct plan plan;
@@ -49,7 +49,7 @@ int box_keep(struct box_kept *b, struct arena *a, const struct profile *profile,
         stub_book_init(&b->book);
         if (!profile_must_enforce(profile))
                 return 0;
-        preparer_init(&preparer);
+        preparer_init(&preparer, wish);
         b->image_fd = prepare_image(&preparer, a, profile, place, &plan, err);
         preparer_release(&preparer);
         int r = MIN(b->image_fd, 0);

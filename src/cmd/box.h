@@ -6,6 +6,7 @@
 #pragma once
 
 #include "policy/rules.h"
+#include "sandbox/backend.h"
 #include "sandbox/guard.h"
 #include "sandbox/image.h"
 #include "server/stub_book.h"
@@ -27,7 +28,7 @@ struct box_kept {
 
 /* -errno with err; *b is to be released all the same. */
 NODISCARD int box_keep(struct box_kept *b, struct arena *a, const struct profile *profile,
-                       const struct place *place, struct err *err);
+                       const struct place *place, enum backend wish, struct err *err);
 /* For poll: -1 when there is nothing to guard. */
 int box_fd(const struct box_kept *b);
 /* When it can be read. is_broken tells. */

@@ -1,6 +1,7 @@
 /* doctor: `farhand doctor`: says what works here and what does not, why, and what would help.
  *
- * The last word is not a guess from the parts: /bin/true is run in a read-only sandbox, the way the server does it.
+ * The last word is not a guess from the parts: /bin/true is run in a read-only sandbox, the way the server does it, by the
+ * back end that the server would choose.
  * Bounded in time; nothing on the machine is changed.
  */
 #include "cmd/cmd.h"
@@ -10,6 +11,7 @@
 #include "cmd/box.h"
 #include "cmd/findings.h"
 #include "cmd/runner.h"
+#include "sandbox/backend.h"
 #include "sandbox/prepare.h"
 #include "wire/jsonw.h"
 
@@ -57,7 +59,8 @@ static void add_err(struct findings *f, const struct err *err)
         one->remedy = err->remedy;
 }
 
-static int start_true(struct runner *r, struct box_kept *box, struct arena *a, int null, struct err *err)
+static int start_true(struct runner *r, struct box_kept *box, struct arena *a, int null, enum backend wish,
+                      struct err *err)
 {
         struct profile_entry root = { .kind = TARGET_SPECIAL,
                                       .special = SPECIAL_ROOT,
@@ -66,7 +69,7 @@ static int start_true(struct runner *r, struct box_kept *box, struct arena *a, i
         const struct slice cwd = S("/");
         const struct place place = { .cwd = cwd, .roots = &cwd, .root_count = 1 };
         static const char *const argv[] = { "true", NULL }, *const env[] = { NULL };
-        int result = box_keep(box, a, &read_only, &place, err);
+        int result = box_keep(box, a, &read_only, &place, wish, err);
         if (result < 0)
                 return result;
         const struct spawn_request request = {
@@ -102,7 +105,7 @@ static void add_outcome(struct findings *f, const struct runner *r, const struct
         }
 }
 
-static void try_sandbox(struct findings *f, struct runner *r)
+static void try_sandbox(struct findings *f, struct runner *r, enum backend wish)
 {
         _arena_ struct arena a = ARENA_INIT;
         _close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -110,7 +113,7 @@ static void try_sandbox(struct findings *f, struct runner *r)
         struct err err = ERR_INIT;
         if (null < 0)
                 findings_add_result(f, "sandbox", FINDING_FAIL, -errno, "make /dev/null");
-        else if (start_true(r, &box, &a, null, &err) < 0)
+        else if (start_true(r, &box, &a, null, wish, &err) < 0)
                 add_err(f, &err);
         else
                 add_outcome(f, r, &box, runner_wait(r, SANDBOX_MS));
@@ -122,22 +125,33 @@ static void try_sandbox(struct findings *f, struct runner *r)
 
 static const char *const words[] = { [FINDING_OK] = "ok", [FINDING_WARN] = "warn", [FINDING_FAIL] = "fail" };
 
-static void print_text(const struct findings *f, bool can_enforce)
+/* Everything, some of it, or nothing. */
+static const char *verdict(const struct backends *b, bool can_enforce)
+{
+        if (!can_enforce)
+                return "Sandboxes cannot be enforced here: whatever asks for one is refused.";
+        if (b->chosen == BACKEND_LANDLOCK)
+                return "Sandboxes can be enforced here, but only those that deny and protect nothing inside "
+                       "of what "
+                       "they allow.";
+        return "Sandboxes can be enforced here.";
+}
+
+static void print_text(const struct findings *f, const struct backends *b, bool can_enforce)
 {
         for (size_t i = 0; i < f->count; i++) {
                 const struct finding *one = &f->list[i];
-                printf("%-5s %-18s %s", words[one->status], one->name, one->text);
+                printf("%-5s %-19s %s", words[one->status], one->name, one->text);
                 if (one->os_errno)
                         printf(" (%s)", errno_name(one->os_errno));
                 putchar('\n');
                 if (one->remedy)
-                        printf("%-5s %-18s remedy: %s\n", "", "", one->remedy);
+                        printf("%-5s %-19s remedy: %s\n", "", "", one->remedy);
         }
-        puts(can_enforce ? "\nSandboxes can be enforced here."
-                         : "\nSandboxes cannot be enforced here: whatever asks for one is refused.");
+        printf("\n%s\n", verdict(b, can_enforce));
 }
 
-static int print_json(const struct findings *f, bool can_enforce)
+static int print_json(const struct findings *f, const struct backends *b, bool can_enforce)
 {
         _buf_ struct buf out = BUF_INIT(JSON_BYTES_MAX);
         struct jsonw w;
@@ -145,6 +159,7 @@ static int print_json(const struct findings *f, bool can_enforce)
         jsonw_object(&w);
         jsonw_member_str(&w, "version", FARHAND_VERSION);
         jsonw_member_bool(&w, "canEnforce", can_enforce);
+        jsonw_member_str(&w, "backend", backend_name(b->chosen));
         jsonw_key(&w, "findings");
         jsonw_array(&w);
         for (size_t i = 0; i < f->count; i++) {
@@ -170,12 +185,16 @@ static int print_json(const struct findings *f, bool can_enforce)
 int cmd_doctor(int argc, char **argv)
 {
         bool is_json = false;
+        const char *backend = "auto";
+        enum backend wish;
         const struct arg table[] = {
                 { "json", ARG_FLAG, NULL, "print one JSON object", .target = &is_json },
+                { "sandbox-backend", ARG_STRING, "NAME", "as of farhand serve: " BACKEND_WISHES,
+                  .target = &backend },
                 { .name = NULL },
         };
         const struct args spec = {
-                .usage = "farhand doctor [--json]",
+                .usage = "farhand doctor [--json] [--sandbox-backend NAME]",
                 .about = "Try what a sandbox needs, and say what works here. Exit code 0: sandboxes can be "
                          "enforced.",
                 .table = table,
@@ -194,20 +213,29 @@ int cmd_doctor(int argc, char **argv)
                 return 2;
         }
 
+        if (backend_parse(slice_from_str(backend), &wish) < 0) {
+                fprintf(stderr, "error: invalid value '%s' for '--sandbox-backend': " BACKEND_WISHES "\n",
+                        backend);
+                return 2;
+        }
+
         static struct findings f;
+        struct backends backends;
         struct runner runner;
         struct err err = ERR_INIT;
         bool has_spawner = runner_open(&runner, &err) == 0;
+        backends_test(wish, true, &backends);
         findings_kernel(&f);
+        findings_backends(&f, &backends);
         findings_host(&f);
         if (has_spawner)
-                try_sandbox(&f, &runner);
+                try_sandbox(&f, &runner, wish);
         else
                 add_err(&f, &err);
         bool can_enforce = f.list[f.count - 1].status == FINDING_OK;
         if (!is_json)
-                print_text(&f, can_enforce);
-        else if (print_json(&f, can_enforce) < 0)
+                print_text(&f, &backends, can_enforce);
+        else if (print_json(&f, &backends, can_enforce) < 0)
                 return 1;
         return fflush(stdout) == 0 && can_enforce ? 0 : 1;
 }

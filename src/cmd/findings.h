@@ -34,5 +34,8 @@ void findings_add_result(struct findings *f, const char *name, enum finding_stat
 
 /* What a sandbox asks of the kernel, each in a process of its own (findings_kernel.c). */
 void findings_kernel(struct findings *f);
+/* Which back end would be chosen, and why not the others (findings_backends.c). */
+struct backends;
+void findings_backends(struct findings *f, const struct backends *b);
 /* What stands around it: cgroups, terminals, limits, programs, directories (findings_host.c). */
 void findings_host(struct findings *f);

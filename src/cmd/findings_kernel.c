@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "cmd/findings.h"
 #include "sandbox/landlock.h"
+#include "sandbox/remedy.h"
 #include "sandbox/seccomp.h"
 #include "sandbox/sys_mount.h"
 
@@ -158,26 +159,6 @@ static int try_clone3(UNUSED const void *arg)
 
 /* ---- what it means ---- */
 
-static bool file_says(const char *path, const char *text)
-{
-        _buf_ struct buf content = BUF_INIT(64);
-        return fd_read_file(path, 64, &content) == 0 &&
-               slice_eq(slice_trim(buf_slice(&content)), slice_from_str(text));
-}
-
-static const char *user_remedy(int r)
-{
-        if (r == -ENOSPC || file_says("/proc/sys/user/max_user_namespaces", "0"))
-                return "raise the sysctl user.max_user_namespaces";
-        if (geteuid() != 0 && file_says("/proc/sys/kernel/unprivileged_userns_clone", "0"))
-                return "set the sysctl kernel.unprivileged_userns_clone to 1";
-        if (geteuid() != 0 && file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"))
-                return "give farhand an AppArmor profile that allows userns, or set the sysctl "
-                       "kernel.apparmor_restrict_unprivileged_userns to 0";
-        return "in a container: allow unshare and clone of namespaces in its seccomp profile; otherwise ask "
-               "the administrator who forbids them";
-}
-
 static void kernel_version(struct findings *f)
 {
         struct utsname name;
@@ -214,21 +195,19 @@ struct inside {
 /* What is made in a user namespace. */
 static void namespaces(struct findings *f)
 {
-        static const struct inside list[] = {
+        const struct inside list[] = {
                 { "mount namespace", try_namespace, CLONE_NEWNS, NULL },
                 { "pid namespace", try_namespace, CLONE_NEWPID, NULL },
                 { "network namespace", try_namespace, CLONE_NEWNET, NULL },
                 { "ipc namespace", try_namespace, CLONE_NEWIPC, NULL },
-                { "new /proc", try_proc, 0,
-                  "parts of /proc are hidden here, as in most containers: run the container with an unmasked "
-                  "/proc" },
+                { "new /proc", try_proc, 0, remedy_for("proc", EPERM) },
                 { "read-only root", try_root, 0,
                   "the root cannot be mounted again read-only: in a container, allow the mount calls in its "
                   "seccomp profile" },
         };
         int r = attempt(try_user, NULL);
         bool has_user = r >= 0;
-        findings_add_result(f, "user namespace", FINDING_FAIL, r, user_remedy(r));
+        findings_add_result(f, "user namespace", FINDING_FAIL, r, remedy_for("namespaces", -r));
         for (size_t i = 0; i < ARRAY_LEN(list); i++) {
                 const struct inside *one = &list[i];
                 if (!has_user) {
@@ -237,7 +216,7 @@ static void namespaces(struct findings *f)
                 }
                 r = attempt(one->fn, &one->flag);
                 findings_add_result(f, one->name, FINDING_FAIL, r,
-                                    one->remedy ? one->remedy : user_remedy(r));
+                                    one->remedy ? one->remedy : remedy_for("namespaces", -r));
         }
 }
 
@@ -248,7 +227,7 @@ static void filters(struct findings *f)
         int r = seccomp_compile(false, &filter, &err);
         if (r == 0)
                 r = attempt(try_seccomp, &filter);
-        findings_add_result(f, "seccomp", FINDING_FAIL, r, "a kernel with CONFIG_SECCOMP_FILTER");
+        findings_add_result(f, "seccomp", FINDING_FAIL, r, remedy_for("seccomp", ENOSYS));
         int abi = landlock_abi();
         struct finding *one = findings_add(f, "Landlock", abi > 0 ? FINDING_OK : FINDING_WARN,
                                            abi > 0 ? "ABI %d" : "not there, or too old (%d)", abi);

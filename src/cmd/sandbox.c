@@ -29,6 +29,8 @@ struct request {
         bool is_read_only, is_workspace_write;
         bool has_network, has_git, is_explain;
         const char *cwd_name;
+        const char *backend_name;
+        enum backend backend;
         char *directories[DIRECTORIES_MAX]; /* of --workspace-write, as given */
         size_t directory_count;
         char **argv; /* the command; NULL-terminated, may be empty with --explain */
@@ -101,6 +103,8 @@ static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
                   .target = &req->has_git },
                 { "cwd", ARG_STRING, "DIR", "where the command starts (default: here)",
                   .target = &req->cwd_name },
+                { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
+                  .target = &req->backend_name },
                 { "explain", ARG_FLAG, NULL, "print what would be enforced, and run nothing",
                   .target = &req->is_explain },
                 { .name = NULL },
@@ -130,6 +134,9 @@ static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
         }
         if (rest < count)
                 return usage_error("the command stands behind '--'; unexpected argument: ", argv[rest]);
+        req->backend = BACKEND_AUTO;
+        if (req->backend_name && backend_parse(slice_from_str(req->backend_name), &req->backend) < 0)
+                return usage_error("--sandbox-backend is " BACKEND_WISHES ", not ", req->backend_name);
         int code = check_modes(req);
         *ret_stop = code != 0;
         return code;
@@ -301,7 +308,12 @@ int cmd_sandbox(int argc, char **argv)
 
         struct box_plan b;
         const struct sandbox_run run = {
-                .arena = &b.arena, .profile = &b.profile, .place = &b.place, .git = &b.git, .argv = req.argv
+                .arena = &b.arena,
+                .profile = &b.profile,
+                .place = &b.place,
+                .git = &b.git,
+                .backend = req.backend,
+                .argv = req.argv,
         };
         if (box_plan_make(&b, &req, &err) < 0)
                 code = sandbox_complain(&err);

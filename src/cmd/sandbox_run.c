@@ -264,7 +264,7 @@ static int start(struct run *run, const struct sandbox_run *what, struct err *er
 static int run_it(struct run *run, const struct sandbox_run *what)
 {
         struct err err = ERR_INIT;
-        if (box_keep(&run->box, what->arena, what->profile, what->place, &err) < 0 ||
+        if (box_keep(&run->box, what->arena, what->profile, what->place, what->backend, &err) < 0 ||
             start(run, what, &err) < 0)
                 return sandbox_complain(&err);
         while (!run->runner->has_started && !run->runner->is_over)

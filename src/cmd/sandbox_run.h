@@ -4,6 +4,7 @@
 #include "cmd/git_access.h"
 #include "cmd/runner.h"
 #include "policy/rules.h"
+#include "sandbox/backend.h"
 
 #define SANDBOX_EXIT_OURS 125 /* as env(1) and timeout(1): not the command's */
 
@@ -12,7 +13,8 @@ struct sandbox_run {
         const struct profile *profile;
         const struct place *place; /* the command starts in its cwd */
         struct git_access *git;
-        char **argv; /* at least one */
+        enum backend backend; /* that was asked for */
+        char **argv;          /* at least one */
 };
 
 /* The exit code. What went wrong was printed. */

@@ -17,6 +17,7 @@ struct flags {
         uint64_t concurrent_requests;
         bool has_concurrent_requests;
         bool insecure_no_auth;
+        const char *sandbox_backend;
         const char *log_level, *log_format;
 };
 
@@ -45,6 +46,8 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                   .target = &f->insecure_no_auth },
                 { "config", ARG_STRING, "FILE", "configuration file (TOML); flags win over it",
                   .target = &f->config_file },
+                { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
+                  .target = &f->sandbox_backend },
                 { "log-level", ARG_STRING, "LEVEL", "debug, info, warn (default), error or off",
                   .target = &f->log_level },
                 { "log-format", ARG_STRING, "FORMAT", "text (default) or json", .target = &f->log_format },
@@ -96,6 +99,12 @@ static bool apply_flags(struct config *c, const struct flags *f)
                         "error: invalid value '%s' for '--ws-auth': capability-token or "
                         "signed-bearer-token\n",
                         f->ws_auth);
+                return false;
+        }
+        if (f->sandbox_backend &&
+            backend_parse(slice_from_str(f->sandbox_backend), &c->sandbox_backend) < 0) {
+                fprintf(stderr, "error: invalid value '%s' for '--sandbox-backend': " BACKEND_WISHES "\n",
+                        f->sandbox_backend);
                 return false;
         }
         if (f->log_level && log_level_parse(slice_from_str(f->log_level), &c->log_level) < 0) {

@@ -4,14 +4,15 @@
 #include "sandbox/enter.h"
 #include "sandbox/glob_cache.h"
 #include "sandbox/image.h"
-#include "sandbox/landlock.h"
+#include "sandbox/remedy.h"
 
 #include <errno.h>
 
-void preparer_init(struct preparer *p)
+void preparer_init(struct preparer *p, enum backend wish)
 {
-        *p = (struct preparer){ .landlock_abi = landlock_abi(), .globs = glob_cache_new() };
+        *p = (struct preparer){ .globs = glob_cache_new(), .backends = { .wish = wish } };
         pthread_mutex_init(&p->lock, NULL);
+        pthread_mutex_init(&p->test_lock, NULL);
 }
 
 void preparer_release(struct preparer *p)
@@ -21,6 +22,23 @@ void preparer_release(struct preparer *p)
         seccomp_filter_release(&p->file_filter);
         p->globs = glob_cache_free(p->globs);
         pthread_mutex_destroy(&p->lock);
+        pthread_mutex_destroy(&p->test_lock);
+}
+
+const struct backends *preparer_backends_known(const struct preparer *p)
+{
+        return __atomic_load_n(&p->is_tested, __ATOMIC_ACQUIRE) ? &p->backends : NULL;
+}
+
+const struct backends *preparer_backends(struct preparer *p)
+{
+        pthread_mutex_lock(&p->test_lock);
+        if (!p->is_tested) {
+                backends_test(p->backends.wish, false, &p->backends);
+                __atomic_store_n(&p->is_tested, true, __ATOMIC_RELEASE);
+        }
+        pthread_mutex_unlock(&p->test_lock);
+        return &p->backends;
 }
 
 bool profile_must_enforce(const struct profile *p)
@@ -79,13 +97,16 @@ int prepare_plan(struct preparer *p, struct arena *a, const struct profile *prof
 int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
                   const struct place *place, struct plan *ret_plan, struct err *err)
 {
+        const struct backends *backends = preparer_backends(p);
+        if (backends->chosen == BACKEND_NONE)
+                return backends_refuse(backends, err);
         int r = filter_get(p, profile->has_network, err);
         if (r == 0)
                 r = prepare_plan(p, a, profile, place, ret_plan, err);
         if (r < 0)
                 return r;
         const struct image_extra extra = { .filter = &p->filters[profile->has_network],
-                                           .landlock_abi = p->landlock_abi };
+                                           .landlock_abi = backends->landlock_abi };
         r = image_make(ret_plan, &extra);
         if (r < 0) {
                 err->os_errno = -r;
@@ -96,8 +117,11 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
 
 int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *plan, struct err *err)
 {
+        const struct backends *backends = preparer_backends(p);
         struct plan coarse;
         int r = 0;
+        if (backends->chosen == BACKEND_NONE)
+                return backends_refuse(backends, err);
         pthread_mutex_lock(&p->lock);
         if (!p->file_filter.code)
                 r = seccomp_compile_files(&p->file_filter, err);
@@ -105,7 +129,8 @@ int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *p
         if (r < 0)
                 return r;
         plan_coarsen(a, plan, &coarse);
-        const struct image_extra extra = { .filter = &p->file_filter, .landlock_abi = p->landlock_abi };
+        const struct image_extra extra = { .filter = &p->file_filter,
+                                           .landlock_abi = backends->landlock_abi };
         r = image_make(&coarse, &extra);
         if (r < 0) {
                 err->os_errno = -r;
@@ -125,23 +150,6 @@ bool prepare_is_step(const char *step)
 }
 
 /* ---- failures ---- */
-
-static const char *remedy_for(const char *step, int os_errno)
-{
-        if (strcmp(step, "namespaces") == 0 && os_errno == ENOSPC)
-                return "no more user namespaces may be made: raise user.max_user_namespaces, or run fewer "
-                       "commands";
-        if (strcmp(step, "namespaces") == 0 || strcmp(step, "idMap") == 0)
-                return "the system lets nobody of this kind make user namespaces: allow it "
-                       "(kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, the "
-                       "seccomp profile of the container), or run the server outside the container";
-        if (strcmp(step, "proc") == 0)
-                return "a new /proc may not be mounted, because parts of the present one are hidden: run the "
-                       "container with an unmasked /proc";
-        if (os_errno == ESTALE || (os_errno == EEXIST && strcmp(step, "stub") == 0))
-                return "something changed the directory meanwhile: start it again";
-        return NULL;
-}
 
 /* The path of an operation, or of a stub. */
 static const char *path_of(const struct image *i, const char *step, uint32_t op)

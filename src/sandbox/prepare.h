@@ -1,13 +1,14 @@
 /* prepare: from a permission profile to an image: rules, matches of patterns, plan, filter.
  *
- * What is the same for all commands is made once: the filters of system calls, and what the kernel offers. The rest looks
- * at the file system, and blocks as long as that does. From any thread.
+ * What is the same for all commands is made once: the filters of system calls, and which back end works here. The rest
+ * looks at the file system, and blocks as long as that does. From any thread.
  */
 #pragma once
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "policy/rules.h"
+#include "sandbox/backend.h"
 #include "sandbox/plan.h"
 #include "sandbox/seccomp.h"
 
@@ -18,12 +19,19 @@ struct preparer {
         struct seccomp_filter
                 filters[2]; /* without and with the machine's network; code NULL: not made yet */
         struct seccomp_filter file_filter; /* of prepare_file_image */
-        int landlock_abi;
         struct glob_cache *globs;
+        pthread_mutex_t test_lock; /* held while it is being found out … */
+        bool is_tested;            /* … and what has been found */
+        struct backends backends;
 };
 
-void preparer_init(struct preparer *p);
+void preparer_init(struct preparer *p, enum backend wish);
 void preparer_release(struct preparer *p);
+
+/* Which back end is used. The first who asks finds out, and others wait for it: some milliseconds. */
+const struct backends *preparer_backends(struct preparer *p);
+/* NULL while nobody knows; does not block. */
+NODISCARD const struct backends *preparer_backends_known(const struct preparer *p);
 
 /* Must something be enforced on a command? Otherwise it runs plainly. */
 NODISCARD bool profile_must_enforce(const struct profile *p);
@@ -33,7 +41,7 @@ NODISCARD int prepare_plan(struct preparer *p, struct arena *a, const struct pro
                            const struct place *place, struct plan *ret, struct err *err);
 
 /* A descriptor (sandbox/image.h) and the plan that it was made from (in the arena), or -errno with err: step "plan" or
- * "glob scan" where it was the profile. */
+ * "glob scan" where it was the profile, that of the back end where none can enforce it. */
 NODISCARD int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
                             const struct place *place, struct plan *ret_plan, struct err *err);
 

@@ -62,7 +62,7 @@ void boxes_init(struct boxes *b, struct server *server)
 {
         struct err err = ERR_INIT;
         *b = (struct boxes){ .server = server };
-        preparer_init(&b->preparer);
+        preparer_init(&b->preparer, server->config->sandbox_backend);
         stub_book_init(&b->book);
         if (guard_new(&b->guard, &err) < 0) {
                 log_warn("no sandbox with masks can be kept", "why=%s", log_quote(slice_from_str(err.text)));
@@ -115,9 +115,9 @@ int boxes_make(struct boxes *b, struct arena *a, const struct process_start *in,
         boxes_unmake(b, ret);
         bool is_profile = err->step != NULL; /* otherwise the server has run out of something */
         err->rpc = is_profile ? RPC_INVALID_PARAMS : RPC_INTERNAL;
-        err->reason = is_profile ? "sandboxUnavailable" : NULL;
-        if (is_profile)
+        if (is_profile && !err->reason) /* otherwise it is the machine, and said in full */
                 (void)err_wrap(err, "failed to prepare process sandbox");
+        err->reason = is_profile ? "sandboxUnavailable" : NULL;
         return r;
 }
 

@@ -19,7 +19,7 @@
 
 #define LISTEN_DEFAULT "ws://127.0.0.1:0"
 
-enum key_type { KEY_STRING, KEY_INTEGER, KEY_BOOL, KEY_WS_AUTH, KEY_LOG_LEVEL, KEY_LOG_FORMAT };
+enum key_type { KEY_STRING, KEY_INTEGER, KEY_BOOL, KEY_WS_AUTH, KEY_BACKEND, KEY_LOG_LEVEL, KEY_LOG_FORMAT };
 
 /* A key of the file. An integer is within min…max, or 0 where that means "off". */
 struct key {
@@ -74,6 +74,7 @@ static const struct key keys[] = {
         INTEGER(pong_timeout_ms, 0, MS_MAX),      /* 0: never dead for its silence */
         INTEGER(tcp_user_timeout_ms, 0, INT_MAX), /* tcp(7): an unsigned int; 0 is the system's own way */
 
+        KEY(KEY_BACKEND, "sandbox_backend", sandbox_backend),
         KEY(KEY_LOG_LEVEL, "log_level", log_level),
         KEY(KEY_LOG_FORMAT, "log_format", log_format),
 };
@@ -100,6 +101,7 @@ void config_init(struct config *c)
                 .ping_interval_ms = 20000,
                 .pong_timeout_ms = 60000,
                 .tcp_user_timeout_ms = 20000,
+                .sandbox_backend = BACKEND_AUTO,
                 .log_level = LOG_WARN,
                 .log_format = LOG_TEXT,
         };
@@ -160,6 +162,10 @@ static int word_apply(const struct key *key, const struct toml *t, void *target,
 {
         bool is_string = t->type == TOML_STRING;
 
+        if (key->type == KEY_BACKEND)
+                return is_string && backend_parse(t->string, target) >= 0
+                               ? 0
+                               : wrong(t, "`auto`, `namespaces`, `bubblewrap` or `landlock`", err);
         if (key->type == KEY_LOG_LEVEL)
                 return is_string && log_level_parse(t->string, target) >= 0
                                ? 0
@@ -195,6 +201,7 @@ static int member_apply(struct config *c, const struct toml *t, struct err *err)
                 *(bool *)target = t->boolean;
                 return 0;
         case KEY_WS_AUTH:
+        case KEY_BACKEND:
         case KEY_LOG_LEVEL:
         case KEY_LOG_FORMAT:
                 return word_apply(key, t, target, err);

@@ -7,6 +7,7 @@
 #include "base/compat.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "sandbox/backend.h"
 #include "server/auth.h"
 
 enum listen_kind { LISTEN_WS, LISTEN_UNIX, LISTEN_STDIO };
@@ -43,6 +44,7 @@ struct config {
         uint64_t ping_interval_ms;
         uint64_t pong_timeout_ms;
         uint64_t tcp_user_timeout_ms;
+        enum backend sandbox_backend; /* BACKEND_AUTO: the first that works */
         enum log_level log_level;
         enum log_format log_format;
 };

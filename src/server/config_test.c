@@ -92,6 +92,7 @@ TEST(the_defaults_are_the_documented_ones)
         eq_u64(c.tcp_user_timeout_ms, 20000);
         eq_int(c.log_level, LOG_WARN);
         eq_int(c.log_format, LOG_TEXT);
+        eq_int(c.sandbox_backend, BACKEND_AUTO);
         eq_str(checked(&c), "");
 }
 
@@ -110,7 +111,8 @@ TEST(a_file_can_say_everything)
                     "detached_session_ttl_ms = 6\nmax_detached_session_ttl_ms = 7\n"
                     "exited_process_retention_ms = 8\nmax_connections = 9\nmax_sessions = 10\n"
                     "output_chunk_bytes = 4_096\nping_interval_ms = 0x3e8\npong_timeout_ms = 13\n"
-                    "tcp_user_timeout_ms = 14\nlog_level = \"debug\"\nlog_format = \"json\" # the end\n"));
+                    "tcp_user_timeout_ms = 14\nsandbox_backend = \"landlock\"\nlog_level = "
+                    "\"debug\"\nlog_format = \"json\" # the end\n"));
         eq_str(c.listen, "stdio");
         eq_u64(c.concurrent_requests, 4);
         ok(c.insecure_no_auth);
@@ -139,6 +141,7 @@ TEST(a_file_can_say_everything)
         eq_u64(c.tcp_user_timeout_ms, 14);
         eq_int(c.log_level, LOG_DEBUG);
         eq_int(c.log_format, LOG_JSON);
+        eq_int(c.sandbox_backend, BACKEND_LANDLOCK);
 }
 
 TEST(a_file_changes_only_what_it_names)
@@ -208,6 +211,8 @@ TEST(values_out_of_range_are_refused_with_the_range)
                 "line 1: `ws_max_clock_skew_seconds` must be between 0 and 86400");
         refuses(S("log_level = 'loud'\n"),
                 "line 1: `log_level` must be `debug`, `info`, `warn`, `error` or `off`");
+        refuses(S("sandbox_backend = 'bwrap'\n"),
+                "line 1: `sandbox_backend` must be `auto`, `namespaces`, `bubblewrap` or `landlock`");
         refuses(S("log_format = 'xml'\n"), "line 1: `log_format` must be `text` or `json`");
         refuses(S("ws_auth = 'password'\n"),
                 "line 1: `ws_auth` must be `capability-token` or `signed-bearer-token`");

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/uri.h"
+#include "sandbox/backend.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -104,7 +105,7 @@ static void write_uri(struct jsonw *w, const char *path)
                 jsonw_null(w);
 }
 
-void environment_info_write(struct jsonw *w)
+void environment_info_write(struct jsonw *w, const struct backends *known)
 {
         jsonw_object(w);
         jsonw_key(w, "shell");
@@ -126,6 +127,8 @@ void environment_info_write(struct jsonw *w)
         jsonw_array_end(w);
         jsonw_key(w, "tempDir");
         write_uri(w, env.tmpdir ? env.tmpdir : "/tmp");
+        if (known)
+                jsonw_member_str(w, "sandboxBackend", backend_name(known->chosen));
         /* Only what is there: clients take a missing capability for false. */
         jsonw_key(w, "capabilities");
         jsonw_object(w);

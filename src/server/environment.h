@@ -3,8 +3,13 @@
 
 #include "wire/jsonw.h"
 
+#define ENVIRONMENT_INFO_HINT 1024
+
+struct backends;
+
 void environment_init(void);
 void environment_release(void);
 
 const char *environment_shell(void); /* path of the login shell */
-void environment_info_write(struct jsonw *w);
+/* `known`: what the self-test found; NULL: it is not over, and nothing is said of it. */
+void environment_info_write(struct jsonw *w, const struct backends *known);

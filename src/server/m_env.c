@@ -2,12 +2,16 @@
 #include "proto/decode.h"
 #include "server/environment.h"
 #include "server/methods.h"
+#include "server/server.h"
 
-static int handle_info(struct req *req, UNUSED const void *params, UNUSED struct err *err)
+static int handle_info(struct req *req, UNUSED const void *params, struct err *err)
 {
+        const struct backends *known = preparer_backends_known(&req->server->boxes.preparer);
+        if (!known)
+                return selftest_await(&req->server->selftest, req, err);
         struct jsonw w;
-        req_reply_begin(req, 1024, &w);
-        environment_info_write(&w);
+        req_reply_begin(req, ENVIRONMENT_INFO_HINT, &w);
+        environment_info_write(&w, known);
         req_reply_end(req, &w);
         return 0;
 }

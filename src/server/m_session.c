@@ -80,7 +80,7 @@ static void write_result(struct req *req, const struct session *session)
         jsonw_object(&w);
         jsonw_member_str(&w, "sessionId", session->id);
         jsonw_key(&w, "environmentInfo");
-        environment_info_write(&w);
+        environment_info_write(&w, preparer_backends_known(&req->server->boxes.preparer));
         jsonw_member_str(&w, "serverId", req->server->id);
         jsonw_member_u64(&w, "detachMs", session->detach_ms);
         jsonw_key(&w, "limits");

@@ -271,6 +271,7 @@ static int server_init(struct server *s, const struct config *config, struct err
         if (r < 0)
                 return r;
         open_journal(s);
+        selftest_init(&s->selftest, s);
         raise_file_limit(); /* after the spawner began: commands get the limit that it has */
         watch_signal(s, &s->sigterm, on_stop_signal, SIGTERM);
         watch_signal(s, &s->sigint, on_stop_signal, SIGINT);
@@ -298,6 +299,7 @@ static void server_release(struct server *s)
         }
         procs_release(&s->procs);
         sessions_release(s);
+        selftest_release(&s->selftest);
         s->assembly_timer = timer_free(s->assembly_timer);
         s->drain_timer = timer_free(s->drain_timer);
         spares_release(&s->spares);

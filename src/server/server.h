@@ -17,6 +17,7 @@
 #include "server/boxes.h"
 #include "server/config.h"
 #include "server/filers.h"
+#include "server/selftest.h"
 #include "server/spares.h"
 
 struct journal;
@@ -31,8 +32,9 @@ struct server {
         struct loop loop;
         const struct config *config;
         struct procs procs;
-        struct boxes boxes;      /* sandboxes for commands */
-        struct filers filers;    /* … and for file requests */
+        struct boxes boxes;   /* sandboxes for commands */
+        struct filers filers; /* … and for file requests */
+        struct selftest selftest;
         struct pool *pool;       /* file work: whatever may block */
         struct journal *journal; /* of temporary files; NULL when none can be kept */
         struct watcher *watcher; /* made by the first request that watches */

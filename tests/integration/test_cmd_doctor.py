@@ -10,8 +10,10 @@ from cmd_rig import BIN, INSIDE, USERS, Cmd, cmd_of
 from sandbox_rig import differences, snapshot
 
 NAMES = ["kernel", "openat2", "mount_setattr", "clone3", "user namespace", "mount namespace", "pid namespace",
-         "network namespace", "ipc namespace", "new /proc", "read-only root", "seccomp", "Landlock", "user", "cgroup",
-         "terminals", "inotify", "farhand-net", "state directory", "sandbox"]
+         "network namespace", "ipc namespace", "new /proc", "read-only root", "seccomp", "Landlock", "back end namespaces",
+         "back end bubblewrap", "back end landlock", "user", "cgroup", "terminals", "inotify", "farhand-net", "state directory", "sandbox"]
+
+NAMESPACES = ["--sandbox-backend", "namespaces"]
 
 
 @pytest.fixture(params=USERS)
@@ -20,8 +22,8 @@ def cmd(request):
         yield c
 
 
-def doctor(cmd, program=(BIN,), env=None):
-    code, out, err = cmd.run([*program, "doctor", "--json"], env=env)
+def doctor(cmd, program=(BIN,), env=None, args=()):
+    code, out, err = cmd.run([*program, "doctor", "--json", *args], env=env)
     assert err == b"" and out.count(b"\n") == 1
     report = json.loads(out)
     assert [f["name"] for f in report["findings"]] == NAMES
@@ -49,12 +51,12 @@ def test_every_finding_that_is_not_ok_comes_with_a_remedy(cmd):
 
 def test_where_namespaces_are_forbidden_it_says_which_and_why(cmd):
     """In a sandbox of ours there are none."""
-    can_enforce, found = doctor(cmd, INSIDE)
+    can_enforce, found = doctor(cmd, INSIDE, args=NAMESPACES)
     assert not can_enforce
     assert found["user namespace"]["status"] == "fail" and found["user namespace"]["errno"] == "EPERM"
     assert found["sandbox"]["status"] == "fail" and "namespaces" in found["sandbox"]["text"]
     assert found["seccomp"]["status"] == found["openat2"]["status"] == found["terminals"]["status"] == "ok"
-    code, out, _ = cmd.run([*INSIDE, "doctor"])
+    code, out, _ = cmd.run([*INSIDE, "doctor", *NAMESPACES])
     assert code == 1 and b"Sandboxes cannot be enforced here" in out and b"remedy: " in out
 
 
@@ -80,6 +82,7 @@ def test_wrong_command_lines():
     try:
         assert cmd.run([BIN, "doctor", "--nonsense"])[0] == 2
         assert cmd.run([BIN, "doctor", "operand"])[0] == 2
+        assert cmd.run([BIN, "doctor", "--sandbox-backend", "bwrap"])[0] == 2
         code, out, _ = cmd.run([BIN, "doctor", "--help"])
         assert code == 0 and b"--json" in out
         code, out, _ = cmd.run([BIN, "--help"])

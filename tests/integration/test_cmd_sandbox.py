@@ -294,7 +294,7 @@ def test_profiles_that_cannot_be_enforced_run_nothing_and_say_why(me):
 
 def test_a_refused_sandbox_names_step_errno_and_remedy(cmd):
     """In a sandbox there are no namespaces to make another one of, as in many containers."""
-    code, out, err = cmd.run([*INSIDE, "sandbox", "--", "echo", "ran"])
+    code, out, err = cmd.run([*INSIDE, "sandbox", "--sandbox-backend", "namespaces", "--", "echo", "ran"])
     assert (code, out) == (125, b"")
     assert b"cannot be enforced" in err and b"step: namespaces, errno: EPERM" in err and b"remedy: " in err
 
