@@ -13,6 +13,7 @@
 #include "cmd/sandbox_run.h"
 #include "proto/legacy.h"
 #include "proto/profile.h"
+#include "sandbox/landlock_plan.h"
 #include "sandbox/prepare.h"
 
 #include <errno.h>
@@ -273,7 +274,7 @@ static int box_plan_make(struct box_plan *b, const struct request *req, struct e
         return r;
 }
 
-static int explain(struct box_plan *b)
+static int explain(struct box_plan *b, enum backend wish)
 {
         struct err err = ERR_INIT;
         struct plan plan;
@@ -282,7 +283,10 @@ static int explain(struct box_plan *b)
                 puts("the profile restricts nothing: the command would run as it is");
                 return 0;
         }
+        struct plan alone;
         int r = prepare_plan(NULL, &b->arena, &b->profile, &b->place, &plan, &err);
+        if (r == 0 && wish == BACKEND_LANDLOCK)
+                r = landlock_plan(&b->arena, &plan, &alone, &err);
         if (r < 0)
                 return sandbox_complain(&err);
         if (plan_explain(&plan, &text) < 0) {
@@ -318,7 +322,7 @@ int cmd_sandbox(int argc, char **argv)
         if (box_plan_make(&b, &req, &err) < 0)
                 code = sandbox_complain(&err);
         else
-                code = req.is_explain ? explain(&b) : sandbox_run(&runner, &run);
+                code = req.is_explain ? explain(&b, req.backend) : sandbox_run(&runner, &run);
         runner_close(&runner);
         git_access_release(&b.git);
         arena_release(&b.arena);

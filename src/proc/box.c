@@ -152,7 +152,7 @@ static NO_ASAN void init_run(void *arg)
         init_reap(0, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
 }
 
-/* Only the network is taken away: no view, so no init. */
+/* No view is built: only the network is taken away, or there are no namespaces to build one in. So there is no init. */
 static NO_ASAN void light_run(void *arg)
 {
         const struct init_start *start = arg;
@@ -164,7 +164,10 @@ static NO_ASAN void light_run(void *arg)
                                      .image = start->image,
                                      .ruleset = -1,
                                      .socket = start->socket };
-        if (enter_ids(start->image, &why) < 0 || enter_network(&why) < 0)
+        bool is_alone = start->image->backend == BACKEND_LANDLOCK;
+        if (is_alone ? enter_rules(start->image, k->order.is_tty ? k->order.stdio[0] : -1, &child.ruleset,
+                                   &why) < 0
+                     : enter_ids(start->image, &why) < 0 || enter_network(&why) < 0)
                 init_fail(k, &why);
         child_run(&child);
 }
@@ -177,7 +180,7 @@ static long clone_into(struct keeper *k, struct init_start *start)
         uint64_t flags = enter_flags(start->image) | CLONE_PARENT_SETTID;
         if (start->is_spared)
                 flags = (flags & ~(uint64_t)SPARED) | CLONE_PARENT;
-        void (*fn)(void *) = start->image->has_view ? init_run : light_run;
+        void (*fn)(void *) = image_has_init(start->image) ? init_run : light_run;
         if (k->leaf_fd >= 0) {
                 struct sys_clone_args args = {
                         .flags = flags | CLONE_INTO_CGROUP,
@@ -302,7 +305,7 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
         }
         k->root = (pid_t)pid;
         box_make_stubs(k, start->image, (pid_t)pid);
-        bool has_init = start->image->has_view;
+        bool has_init = image_has_init(start->image);
         pid_t command = hear_start(ends[0], has_init);
         if (!has_init) {
                 sys_close(ends[0]);

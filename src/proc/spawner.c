@@ -179,7 +179,7 @@ static int slot_fill(struct state *s, struct slot *slot, const struct spawn_orde
 /* Who needs what a spare is, and nothing else of its kind. */
 static bool is_sparing(const struct image *i)
 {
-        return i && i->has_view && i->needs_user && !i->has_network;
+        return i && image_has_init(i) && i->needs_user && !i->has_network;
 }
 
 /* 0 or -errno; then the slot has been given back, and *ret_step says where it failed. */

@@ -61,9 +61,11 @@ static NO_ASAN void attempt_run(void *arg)
 {
         struct attempt *a = arg;
         int ruleset = -1;
+        bool has_init = image_has_init(a->image);
         (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
-        a->has_failed = enter_ids(a->image, &a->why) < 0 || enter_network(&a->why) < 0 ||
-                        enter_view(a->image, -1, &ruleset, &a->why) < 0 ||
+        a->has_failed = (has_init ? enter_ids(a->image, &a->why) < 0 || enter_network(&a->why) < 0 ||
+                                            enter_view(a->image, -1, &ruleset, &a->why) < 0
+                                  : enter_rules(a->image, -1, &ruleset, &a->why) < 0) ||
                         enter_confine(a->image, &a->why) < 0 || enter_landlock(ruleset, &a->why) < 0;
         a->is_done = true;
         sys_exit(0);
@@ -134,11 +136,13 @@ static struct backend_test image_try(const struct image *image)
 }
 
 /* The real filters take longer to compile than all the rest; whether the kernel takes filters a small one tells. */
-static struct backend_test plan_try(const struct plan *plan, int landlock_abi)
+static struct backend_test plan_try(const struct plan *plan, enum backend backend, int landlock_abi)
 {
         struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
         const struct seccomp_filter filter = { &allow, 1 };
-        const struct image_extra extra = { .filter = &filter, .landlock_abi = landlock_abi };
+        const struct image_extra extra = { .backend = backend,
+                                           .filter = &filter,
+                                           .landlock_abi = landlock_abi };
         _close_ int fd = image_make(plan, &extra);
         struct image *image = fd < 0 ? NULL : image_map(fd);
         struct backend_test result = image ? image_try(image) : failed("memory", fd < 0 ? -fd : ENOMEM);
@@ -152,7 +156,7 @@ static struct backend_test plan_try(const struct plan *plan, int landlock_abi)
 static struct backend_test namespaces_try(const struct backends *b)
 {
         const struct plan plan = { .has_view = true, .root = PLAN_ROOT_READ };
-        return plan_try(&plan, b->landlock_abi);
+        return plan_try(&plan, BACKEND_NAMESPACES, b->landlock_abi);
 }
 
 /* Here is the place for sandbox/bwrap.h: find a bwrap that can be used, and run it once. */
@@ -161,9 +165,13 @@ static struct backend_test bubblewrap_try(UNUSED const struct backends *b)
         return failed("bubblewrap", ENOSYS);
 }
 
-static struct backend_test landlock_try(UNUSED const struct backends *b)
+static struct backend_test landlock_try(const struct backends *b)
 {
-        return failed("landlock", ENOSYS);
+        const struct plan plan = { .has_view = true, .root = PLAN_ROOT_READ };
+        int abi = landlock_probe();
+        if (abi < LANDLOCK_ALONE_ABI)
+                return failed("landlock", abi < 0 ? -abi : EOPNOTSUPP);
+        return plan_try(&plan, BACKEND_LANDLOCK, b->landlock_abi);
 }
 
 void backends_test(enum backend wish, bool tries_all, struct backends *ret)

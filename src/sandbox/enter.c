@@ -34,6 +34,8 @@ const char *enter_step_name(uint32_t step)
 
 uint64_t enter_flags(const struct image *i)
 {
+        if (i->backend != BACKEND_NAMESPACES)
+                return 0;
         uint64_t flags = i->needs_user ? CLONE_NEWUSER : 0;
         if (i->has_view)
                 flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
@@ -110,13 +112,14 @@ int enter_network(struct enter_failure *ret)
 
 /* ---- privileges ---- */
 
-/* The bounding set, too: a program of uid 0 would get everything in it back with execve. */
-static int drop_capabilities(void)
+/* The bounding set, too: a program of uid 0 would get everything in it back with execve. Who may not change it, outside of a
+ * user namespace of ours, gets nothing back for another reason: no new privileges. */
+static int drop_capabilities(const struct image *i)
 {
         for (unsigned long c = 0; c < CAPABILITIES_MAX; c++) {
                 int r = sys_prctl(PR_CAPBSET_DROP, c);
-                if (r == -EINVAL)
-                        break; /* the kernel knows no more */
+                if (r == -EINVAL || (r == -EPERM && !i->needs_user))
+                        break; /* the kernel knows no more, or keeps them */
                 if (r < 0)
                         return r;
         }
@@ -126,7 +129,7 @@ static int drop_capabilities(void)
         return (int)sys_call2(SYS_capset, &head, none);
 }
 
-/* Whoever keeps the machine's users keeps its privileges: only the network is taken away. */
+/* Root, when only the network is taken away, keeps its other privileges. */
 static int drop_network_capabilities(void)
 {
         static const unsigned long network[] = { CAP_NET_ADMIN, CAP_NET_RAW };
@@ -159,7 +162,8 @@ int enter_confine(const struct image *i, struct enter_failure *ret)
          * of the machine for a while. execve makes it new. */
         long r = sys_prctl(PR_SET_DUMPABLE, 0);
         if (r == 0)
-                r = i->needs_user ? drop_capabilities() : drop_network_capabilities();
+                r = i->needs_user || i->has_view || i->uid != 0 ? drop_capabilities(i)
+                                                                : drop_network_capabilities();
         if (r == 0)
                 r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
         return r < 0 ? fail(ret, ENTER_CAPABILITIES, r) : filter_set(i, ret);

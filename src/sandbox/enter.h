@@ -5,7 +5,7 @@
  * compared with what the plan saw.
  *
  * In this order: enter_ids, enter_network, enter_view in the new namespaces, enter_confine; enter_landlock last before
- * execve.
+ * execve. With Landlock alone: enter_rules, enter_confine, enter_landlock.
  */
 #pragma once
 
@@ -41,6 +41,8 @@ NODISCARD int enter_ids(const struct image *i, struct enter_failure *ret);
 NODISCARD int enter_network(struct enter_failure *ret);
 /* `tty`: the command's terminal, or -1. *ret_ruleset is Landlock's, or -1. The caller's root and working directory are the new root afterwards. */
 NODISCARD int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret);
+/* Where there are no namespaces: the ruleset that stands for the view (enter_rules.c). */
+NODISCARD int enter_rules(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret);
 /* No capability, no new privileges, the filter, and nobody looks into its memory. Before the init makes the command, so
  * that there is never a command beside an init that has more; the command inherits it. */
 NODISCARD int enter_confine(const struct image *i, struct enter_failure *ret);

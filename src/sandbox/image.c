@@ -98,14 +98,16 @@ static void lay_stubs(struct layout *l, const struct plan *p, struct image *imag
 static void lay(struct layout *l, const struct plan *p, const struct image_extra *extra)
 {
         uid_t uid = geteuid();
+        bool has_namespaces = extra->backend == BACKEND_NAMESPACES;
         struct image image = {
+                .backend = extra->backend,
                 .has_view = p->has_view,
                 .has_network = p->has_network,
                 .root = p->root,
-                .needs_user = p->has_view || uid != 0,
+                .needs_user = has_namespaces && (p->has_view || uid != 0),
                 .uid = uid,
                 .gid = getegid(),
-                .landlock_abi = p->has_view ? (uint32_t)extra->landlock_abi : 0,
+                .landlock_abi = p->has_view || !has_namespaces ? (uint32_t)extra->landlock_abi : 0,
         };
         (void)put(l, &image, sizeof(image));
         image.filter_count = (uint32_t)extra->filter->count;

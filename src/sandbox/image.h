@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "sandbox/backend.h"
 #include "sandbox/plan.h"
 #include "sandbox/seccomp.h"
 
@@ -42,10 +43,11 @@ struct image {
                 is_over; /* the tree is gone, or never was: stubs are being removed. Written by the keeper or the spawner */
         uint32_t
                 stubs_due; /* somebody is making the stubs: who enters waits for them, at the first operation */
+        uint32_t backend; /* enum backend */
         uint32_t has_view, has_network;
         uint32_t root; /* enum plan_root */
         uint32_t
-                needs_user; /* a user namespace: always, unless we are root and only the network is taken away */
+                needs_user; /* a user namespace: not when we are root and only the network is taken away, nor with Landlock alone */
         uint32_t uid, gid;
         uint32_t landlock_abi; /* 0: none */
         uint32_t ops, op_count;
@@ -54,6 +56,7 @@ struct image {
 };
 
 struct image_extra {
+        enum backend backend;
         const struct seccomp_filter *filter;
         int landlock_abi;
 };
@@ -64,6 +67,12 @@ NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
 /* Shared and writable; NULL when it cannot be. NULL is fine for unmap. */
 NODISCARD struct image *image_map(int fd);
 void image_unmap(struct image *i);
+
+/* Does the command have an init above it? Only where there is a view to be built. */
+static inline bool image_has_init(const struct image *i)
+{
+        return i->has_view && i->backend == BACKEND_NAMESPACES;
+}
 
 /* In nanoseconds; 0: the file system does not say. */
 static inline uint64_t image_born(const struct statx *st)

@@ -4,6 +4,7 @@
 #include "sandbox/enter.h"
 #include "sandbox/glob_cache.h"
 #include "sandbox/image.h"
+#include "sandbox/landlock_plan.h"
 #include "sandbox/remedy.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@ void preparer_release(struct preparer *p)
 {
         for (size_t i = 0; i < ARRAY_LEN(p->filters); i++)
                 seccomp_filter_release(&p->filters[i]);
-        seccomp_filter_release(&p->file_filter);
         p->globs = glob_cache_free(p->globs);
         pthread_mutex_destroy(&p->lock);
         pthread_mutex_destroy(&p->test_lock);
@@ -46,14 +46,23 @@ bool profile_must_enforce(const struct profile *p)
         return p->kind != PROFILE_DISABLED && (!p->has_network || profile_limits_files(p));
 }
 
-static int filter_get(struct preparer *p, bool has_network, struct err *err)
+static int filter_get(struct preparer *p, enum seccomp_kind kind, struct err *err)
 {
         int r = 0;
         pthread_mutex_lock(&p->lock);
-        if (!p->filters[has_network].code)
-                r = seccomp_compile(has_network, &p->filters[has_network], err);
+        if (!p->filters[kind].code)
+                r = seccomp_compile(kind, &p->filters[kind], err);
         pthread_mutex_unlock(&p->lock);
         return r;
+}
+
+static enum seccomp_kind filter_kind(enum backend backend, const struct profile *profile)
+{
+        if (backend != BACKEND_LANDLOCK)
+                return profile->has_network ? SECCOMP_HOST_NETWORK : SECCOMP_OWN_NETWORK;
+        if (!profile_limits_files(profile))
+                return SECCOMP_NO_SOCKETS;
+        return profile->has_network ? SECCOMP_ALONE_HOST_NETWORK : SECCOMP_ALONE_NO_SOCKETS;
 }
 
 /* What exists now. What a pattern will match later cannot be masked. */
@@ -94,18 +103,43 @@ int prepare_plan(struct preparer *p, struct arena *a, const struct profile *prof
         return r;
 }
 
+/* What would have enforced it, and why it does not work here. */
+static int explain_landlock(const struct backends *b, int r, struct err *err)
+{
+        const struct backend_test *better = &b->tests[BACKEND_NAMESPACES];
+        char text[ERR_TEXT_BYTES];
+        err->reason = "sandboxUnavailable";
+        if (!better->was_tried) {
+                err->remedy = "the server was told to use Landlock (--sandbox-backend): let it choose";
+                return r;
+        }
+        err->remedy = better->remedy;
+        (void)snprintf(text, sizeof(text), "%s", err->text);
+        return err_set(err, 0, r, "%s, and namespaces do not work: %s: %s (os error %d)", text, better->step,
+                       errno_text(better->os_errno), better->os_errno);
+}
+
 int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
                   const struct place *place, struct plan *ret_plan, struct err *err)
 {
         const struct backends *backends = preparer_backends(p);
         if (backends->chosen == BACKEND_NONE)
                 return backends_refuse(backends, err);
-        int r = filter_get(p, profile->has_network, err);
+        enum seccomp_kind kind = filter_kind(backends->chosen, profile);
+        int r = filter_get(p, kind, err);
         if (r == 0)
                 r = prepare_plan(p, a, profile, place, ret_plan, err);
+        if (r == 0 && backends->chosen == BACKEND_LANDLOCK) {
+                struct plan alone;
+                r = landlock_plan(a, ret_plan, &alone, err);
+                if (r < 0)
+                        return explain_landlock(backends, r, err);
+                *ret_plan = alone;
+        }
         if (r < 0)
                 return r;
-        const struct image_extra extra = { .filter = &p->filters[profile->has_network],
+        const struct image_extra extra = { .backend = backends->chosen,
+                                           .filter = &p->filters[kind],
                                            .landlock_abi = backends->landlock_abi };
         r = image_make(ret_plan, &extra);
         if (r < 0) {
@@ -119,17 +153,13 @@ int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *p
 {
         const struct backends *backends = preparer_backends(p);
         struct plan coarse;
-        int r = 0;
         if (backends->chosen == BACKEND_NONE)
                 return backends_refuse(backends, err);
-        pthread_mutex_lock(&p->lock);
-        if (!p->file_filter.code)
-                r = seccomp_compile_files(&p->file_filter, err);
-        pthread_mutex_unlock(&p->lock);
+        int r = filter_get(p, SECCOMP_FILES, err);
         if (r < 0)
                 return r;
         plan_coarsen(a, plan, &coarse);
-        const struct image_extra extra = { .filter = &p->file_filter,
+        const struct image_extra extra = { .filter = &p->filters[SECCOMP_FILES],
                                            .landlock_abi = backends->landlock_abi };
         r = image_make(&coarse, &extra);
         if (r < 0) {

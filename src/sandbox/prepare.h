@@ -16,9 +16,7 @@
 
 struct preparer {
         pthread_mutex_t lock;
-        struct seccomp_filter
-                filters[2]; /* without and with the machine's network; code NULL: not made yet */
-        struct seccomp_filter file_filter; /* of prepare_file_image */
+        struct seccomp_filter filters[SECCOMP_KINDS]; /* code NULL: not made yet */
         struct glob_cache *globs;
         pthread_mutex_t test_lock; /* held while it is being found out … */
         bool is_tested;            /* … and what has been found */

@@ -20,6 +20,7 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,6 +29,12 @@
 /* Newer than the library; the number is the same on every machine. */
 #define NR_OPEN_TREE_ATTR 467
 #define NR_FCHMODAT2 452
+#define NR_SETXATTRAT 463
+#define NR_REMOVEXATTRAT 466
+#define NR_FILE_SETATTR 469
+#define NR_PROCESS_MRELEASE 448
+
+#define IOPRIO_WHO_PROCESS 1
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
@@ -98,6 +105,47 @@ static const int denied_calls[] = {
         SCMP_SYS(vhangup),
 };
 
+/* Where no mount is read-only and no namespace of IPC is empty. */
+static const int denied_alone[] = {
+        /* of files: Landlock has no right for these */
+        SCMP_SYS(chmod),
+        SCMP_SYS(fchmod),
+        SCMP_SYS(fchmodat),
+        NR_FCHMODAT2,
+        SCMP_SYS(chown),
+        SCMP_SYS(lchown),
+        SCMP_SYS(fchown),
+        SCMP_SYS(fchownat),
+        SCMP_SYS(utime),
+        SCMP_SYS(utimes),
+        SCMP_SYS(futimesat),
+        SCMP_SYS(utimensat),
+        SCMP_SYS(setxattr),
+        SCMP_SYS(lsetxattr),
+        SCMP_SYS(fsetxattr),
+        NR_SETXATTRAT,
+        SCMP_SYS(removexattr),
+        SCMP_SYS(lremovexattr),
+        SCMP_SYS(fremovexattr),
+        NR_REMOVEXATTRAT,
+        NR_FILE_SETATTR,
+        /* memory, semaphores and queues that belong to the machine */
+        SCMP_SYS(shmget),
+        SCMP_SYS(shmat),
+        SCMP_SYS(shmctl),
+        SCMP_SYS(semget),
+        SCMP_SYS(semop),
+        SCMP_SYS(semtimedop),
+        SCMP_SYS(semctl),
+        SCMP_SYS(msgget),
+        SCMP_SYS(msgsnd),
+        SCMP_SYS(msgrcv),
+        SCMP_SYS(msgctl),
+        SCMP_SYS(mq_open),
+        SCMP_SYS(mq_unlink),
+        NR_PROCESS_MRELEASE,
+};
+
 /* For clone, whose lowest byte is a signal (CLONE_NEWTIME is none of its flags). */
 #define CLONE_NAMESPACES                                                                              \
         (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
@@ -136,6 +184,12 @@ static struct scmp_arg_cmp arg_has(unsigned arg, uint32_t mask, uint32_t value)
 static struct scmp_arg_cmp arg_is(unsigned arg, uint32_t value)
 {
         return arg_has(arg, UINT32_MAX, value);
+}
+
+/* Whatever has anything in the upper half is refused as well. */
+static void deny_unless(struct builder *b, int nr, unsigned arg, uint32_t value)
+{
+        deny_if(b, nr, (struct scmp_arg_cmp){ arg, SCMP_CMP_NE, value, 0 });
 }
 
 static void deny_any_bit(struct builder *b, int nr, unsigned arg, uint32_t bits)
@@ -196,7 +250,41 @@ static void deny_host_sockets(struct builder *b)
         deny_if(b, SCMP_SYS(socket), arg_is(0, AF_PACKET));
 }
 
-static void add_rules(struct builder *b, bool has_network)
+/* One's own, as 0, may be set. A limit of processor time, set on somebody else, would be a signal. */
+static void deny_settings_of_others(struct builder *b)
+{
+        static const int by_pid[] = { SCMP_SYS(prlimit64), SCMP_SYS(sched_setaffinity),
+                                      SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_setparam),
+                                      SCMP_SYS(sched_setattr) };
+        for (size_t i = 0; i < ARRAY_LEN(by_pid); i++)
+                deny_unless(b, by_pid[i], 0, 0);
+        deny_unless(b, SCMP_SYS(setpriority), 0, PRIO_PROCESS);
+        deny_unless(b, SCMP_SYS(setpriority), 1, 0);
+        deny_unless(b, SCMP_SYS(ioprio_set), 0, IOPRIO_WHO_PROCESS);
+        deny_unless(b, SCMP_SYS(ioprio_set), 1, 0);
+}
+
+/* File systems change files and make snapshots by ioctl, on descriptors that are open for reading. Allowed are those of
+ * terminals, pipes and the like ('T'), and of sockets (0x89): whatever disagrees with either in some bit is another. */
+static void deny_other_ioctls(struct builder *b)
+{
+        const uint32_t allowed[] = { 'T' << 8, 0x89 << 8 }, first = 1U << 15;
+        static_assert('T' < 0x80, "the first bit tells them apart");
+        for (uint32_t bit = 1U << 8; bit < first; bit <<= 1) {
+                deny_if(b, SCMP_SYS(ioctl), arg_has(1, first | bit, ~allowed[0] & bit));
+                deny_if(b, SCMP_SYS(ioctl), arg_has(1, first | bit, first | (~allowed[1] & bit)));
+        }
+}
+
+static void deny_alone(struct builder *b)
+{
+        for (size_t i = 0; i < ARRAY_LEN(denied_alone); i++)
+                deny(b, denied_alone[i]);
+        deny_settings_of_others(b);
+        deny_other_ioctls(b);
+}
+
+static void add_rules(struct builder *b, enum seccomp_kind kind)
 {
         for (size_t i = 0; i < ARRAY_LEN(denied_calls); i++)
                 deny(b, denied_calls[i]);
@@ -204,12 +292,22 @@ static void add_rules(struct builder *b, bool has_network)
         deny_typing(b);
         /* The oldest way to AF_PACKET: a type of AF_INET. */
         deny_if(b, SCMP_SYS(socket), arg_has(1, SOCKET_TYPE_MASK, SOCK_PACKET));
-        if (has_network) {
+        switch (kind) {
+        case SECCOMP_HOST_NETWORK:
+        case SECCOMP_ALONE_HOST_NETWORK:
                 deny_host_sockets(b);
-        } else {
+                break;
+        case SECCOMP_OWN_NETWORK:
                 allow_local_sockets(b);
                 allow_connected_pairs(b);
+                break;
+        default:
+                deny(b, SCMP_SYS(socket));
+                allow_connected_pairs(b);
+                break;
         }
+        if (kind == SECCOMP_ALONE_NO_SOCKETS || kind == SECCOMP_ALONE_HOST_NETWORK)
+                deny_alone(b);
 }
 
 /* The library writes to descriptors only. */
@@ -331,30 +429,28 @@ static void add_file_rules(struct builder *b)
                                               (struct scmp_arg_cmp[]){ arg_is(1, FICLONE) });
 }
 
-enum purpose { FOR_CLOSED_NETWORK, FOR_OPEN_NETWORK, FOR_FILES };
-
-static int compile(scmp_filter_ctx ctx, enum purpose purpose, struct seccomp_filter *ret)
+static int compile(scmp_filter_ctx ctx, enum seccomp_kind kind, struct seccomp_filter *ret)
 {
         struct builder b = { .ctx = ctx };
         b.r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
         if (b.r == 0)
                 b.r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
-        if (purpose == FOR_FILES)
+        if (kind == SECCOMP_FILES)
                 add_file_rules(&b);
         else
-                add_rules(&b, purpose == FOR_OPEN_NETWORK);
+                add_rules(&b, kind);
         return b.r < 0 ? b.r : export(ctx, ret);
 }
 
-static int compile_for(enum purpose purpose, struct seccomp_filter *ret, struct err *err)
+int seccomp_compile(enum seccomp_kind kind, struct seccomp_filter *ret, struct err *err)
 {
         /* Or the library asks the running kernel which actions it has. All that we run on have these; one that has not
          * refuses the filter, and with it the command. */
         int r = seccomp_api_set(SECCOMP_API_KILL_PROCESS);
         if (r == 0) {
                 scmp_filter_ctx ctx =
-                        seccomp_init(purpose == FOR_FILES ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW);
-                r = ctx ? compile(ctx, purpose, ret) : -ENOMEM;
+                        seccomp_init(kind == SECCOMP_FILES ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW);
+                r = ctx ? compile(ctx, kind, ret) : -ENOMEM;
                 seccomp_release(ctx);
         }
         if (r < 0) {
@@ -363,16 +459,6 @@ static int compile_for(enum purpose purpose, struct seccomp_filter *ret, struct 
                 err->os_errno = -r;
         }
         return r;
-}
-
-int seccomp_compile(bool has_network, struct seccomp_filter *ret, struct err *err)
-{
-        return compile_for(has_network ? FOR_OPEN_NETWORK : FOR_CLOSED_NETWORK, ret, err);
-}
-
-int seccomp_compile_files(struct seccomp_filter *ret, struct err *err)
-{
-        return compile_for(FOR_FILES, ret, err);
 }
 
 void seccomp_filter_release(struct seccomp_filter *f)
