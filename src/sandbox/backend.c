@@ -192,13 +192,6 @@ void backends_test(enum backend wish, bool tries_all, struct backends *ret)
         }
 }
 
-struct backends backends_assume(enum backend chosen)
-{
-        struct backends b = { .wish = chosen, .chosen = chosen, .landlock_abi = landlock_abi() };
-        b.tests[chosen].was_tried = true;
-        return b;
-}
-
 /* ---- words ---- */
 
 int backends_refuse(const struct backends *b, struct err *err)

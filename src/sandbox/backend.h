@@ -39,8 +39,6 @@ struct backends {
 /* Tries them in their order until one works, each in a child that is killed when it takes too long; `tries_all`: the
  * others as well, for people who want to know. From any thread; blocks for some milliseconds. Nothing stays. */
 void backends_test(enum backend wish, bool tries_all, struct backends *ret);
-/* The same without trying: the caller says which works. For tests. */
-NODISCARD struct backends backends_assume(enum backend chosen);
 
 NODISCARD const char *backend_name(enum backend b);                /* "namespaces", …, "none" */
 NODISCARD int backend_parse(struct slice name, enum backend *ret); /* "auto" as well; -EINVAL */

@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "sandbox/backend.h"
+#include "sandbox/landlock.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -92,4 +93,20 @@ TEST(where_nothing_works_step_errno_and_remedy_are_those_of_the_first)
         eq_str(err.text, "sandbox intent cannot be enforced on this executor: namespaces: No space left on "
                          "device (os error "
                          "28); landlock: Function not implemented (os error 38)");
+}
+
+TEST(landlock_works_from_abi_6_on_and_says_why_not)
+{
+        struct backends b;
+        backends_test(BACKEND_LANDLOCK, false, &b);
+        const struct backend_test *t = &b.tests[BACKEND_LANDLOCK];
+        ok(t->was_tried && !b.tests[BACKEND_NAMESPACES].was_tried);
+        if (b.landlock_abi >= LANDLOCK_ALONE_ABI) {
+                eq_int(t->os_errno, 0);
+                eq_int(b.chosen, BACKEND_LANDLOCK);
+        } else {
+                ok(t->os_errno != 0 && t->remedy);
+                eq_str(t->step, "landlock");
+                eq_int(b.chosen, BACKEND_NONE);
+        }
 }

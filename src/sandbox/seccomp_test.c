@@ -32,13 +32,13 @@
 #define REFUSED ((uint32_t)SECCOMP_RET_ERRNO | EPERM)
 #define ALLOWED ((uint32_t)SECCOMP_RET_ALLOW)
 
-static const struct seccomp_filter *filter(bool has_network)
+static const struct seccomp_filter *filter(enum seccomp_kind kind)
 {
-        static struct seccomp_filter filters[2];
+        static struct seccomp_filter filters[SECCOMP_KINDS];
         struct err err = ERR_INIT;
-        if (!filters[has_network].code)
-                eq_int(seccomp_compile(has_network, &filters[has_network], &err), 0);
-        return &filters[has_network];
+        if (!filters[kind].code)
+                eq_int(seccomp_compile(kind, &filters[kind], &err), 0);
+        return &filters[kind];
 }
 
 /* --- the interpreter ---------------------------------------------------------------------------------------------- */
@@ -86,15 +86,15 @@ static uint32_t run(const struct seccomp_filter *f, const struct seccomp_data *d
         return 0;
 }
 
-static uint32_t decide_on(bool has_network, uint32_t arch, long nr, uint64_t a, uint64_t b, uint64_t c)
+static uint32_t decide_on(enum seccomp_kind kind, uint32_t arch, long nr, uint64_t a, uint64_t b, uint64_t c)
 {
         struct seccomp_data data = { .nr = (int)nr, .arch = arch, .args = { a, b, c } };
-        return run(filter(has_network), &data);
+        return run(filter(kind), &data);
 }
 
-static uint32_t decide(bool has_network, long nr, uint64_t a, uint64_t b, uint64_t c)
+static uint32_t decide(enum seccomp_kind kind, long nr, uint64_t a, uint64_t b, uint64_t c)
 {
-        return decide_on(has_network, NATIVE, nr, a, b, c);
+        return decide_on(kind, NATIVE, nr, a, b, c);
 }
 
 static const long refused_calls[] = {
@@ -505,3 +505,101 @@ TEST(a_32_bit_call_from_a_64_bit_program_ends_it)
         eq_int(r, -SIGSYS);
 }
 #endif
+
+/* --- without namespaces ------------------------------------------------------------------------------------------- */
+
+static const enum seccomp_kind alone[] = { SECCOMP_ALONE_NO_SOCKETS, SECCOMP_ALONE_HOST_NETWORK };
+
+TEST(every_kind_refuses_what_reaches_beyond_a_command)
+{
+        for (int kind = 0; kind < SECCOMP_KINDS; kind++) {
+                ok(filter(kind)->count < 600);
+                for (size_t i = 0; i < ARRAY_LEN(refused_calls); i++)
+                        eq_int(decide(kind, refused_calls[i], 0, 0, 0), REFUSED);
+                eq_int(decide(kind, SYS_clone, CLONE_NEWUSER, 0, 0), REFUSED);
+                eq_int(decide(kind, SYS_ioctl, 0, TIOCSTI, 0), REFUSED);
+                eq_int(decide(kind, SYS_read, 0, 0, 0), ALLOWED);
+        }
+}
+
+TEST(without_an_own_network_there_are_no_sockets_but_pairs)
+{
+        static const enum seccomp_kind closed[] = { SECCOMP_NO_SOCKETS, SECCOMP_ALONE_NO_SOCKETS };
+        for (size_t i = 0; i < ARRAY_LEN(closed); i++) {
+                for (uint64_t family = 0; family < 64; family++)
+                        for (uint64_t type = 0; type < 11; type++)
+                                eq_int(decide(closed[i], SYS_socket, family, type, 0), REFUSED);
+                eq_int(decide(closed[i], SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), ALLOWED);
+                eq_int(decide(closed[i], SYS_socketpair, AF_UNIX, SOCK_SEQPACKET, 0), ALLOWED);
+                eq_int(decide(closed[i], SYS_socketpair, AF_UNIX, SOCK_DGRAM, 0), REFUSED);
+        }
+        eq_int(decide(SECCOMP_ALONE_HOST_NETWORK, SYS_socket, AF_INET, SOCK_STREAM, 0), ALLOWED);
+        eq_int(decide(SECCOMP_ALONE_HOST_NETWORK, SYS_socket, AF_PACKET, SOCK_RAW, 0), REFUSED);
+}
+
+TEST(what_landlock_has_no_right_for_is_refused_where_it_is_alone)
+{
+        static const long calls[] = {
+                SYS_fchmod,
+                SYS_fchmodat,
+                452 /* fchmodat2 */,
+                SYS_fchown,
+                SYS_fchownat,
+                SYS_utimensat,
+                SYS_setxattr,
+                SYS_lsetxattr,
+                SYS_fsetxattr,
+                SYS_removexattr,
+                SYS_lremovexattr,
+                SYS_fremovexattr,
+                463 /* setxattrat */,
+                466 /* removexattrat */,
+                469 /* file_setattr */,
+                SYS_shmget,
+                SYS_shmat,
+                SYS_semget,
+                SYS_msgget,
+                SYS_mq_open,
+        };
+        for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+                for (size_t k = 0; k < ARRAY_LEN(alone); k++)
+                        eq_int(decide(alone[k], calls[i], 0, 0, 0), REFUSED);
+                eq_int(decide(SECCOMP_NO_SOCKETS, calls[i], 0, 0, 0), ALLOWED);
+                eq_int(decide(SECCOMP_OWN_NETWORK, calls[i], 0, 0, 0), ALLOWED);
+        }
+}
+
+TEST(settings_are_ones_own_where_processes_of_others_are_in_reach)
+{
+        static const long calls[] = { SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler,
+                                      SYS_sched_setparam, SYS_sched_setattr };
+        for (size_t k = 0; k < ARRAY_LEN(alone); k++) {
+                for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+                        eq_int(decide(alone[k], calls[i], 0, 0, 0), ALLOWED);
+                        eq_int(decide(alone[k], calls[i], 1, 0, 0), REFUSED);
+                        eq_int(decide(alone[k], calls[i], 4711, 0, 0), REFUSED);
+                        eq_int(decide(alone[k], calls[i], 4711 | GARBAGE, 0, 0), REFUSED);
+                }
+                eq_int(decide(alone[k], SYS_setpriority, PRIO_PROCESS, 0, 5), ALLOWED);
+                eq_int(decide(alone[k], SYS_setpriority, PRIO_PROCESS, 1, 5), REFUSED);
+                eq_int(decide(alone[k], SYS_setpriority, PRIO_USER, 0, 5), REFUSED);
+                eq_int(decide(alone[k], SYS_ioprio_set, 1 /* of a process */, 0, 0), ALLOWED);
+                eq_int(decide(alone[k], SYS_ioprio_set, 1, 4711, 0), REFUSED);
+                eq_int(decide(alone[k], SYS_ioprio_set, 3 /* of a user */, 0, 0), REFUSED);
+        }
+}
+
+TEST(ioctls_are_those_of_terminals_and_sockets_where_landlock_is_alone)
+{
+        for (size_t k = 0; k < ARRAY_LEN(alone); k++) {
+                for (uint64_t type = 0; type < 256; type++) {
+                        bool is_known = type == 'T' || type == 0x89;
+                        uint64_t command = type << 8 | 0x40080002;
+                        eq_int(decide(alone[k], SYS_ioctl, 0, command, 0), is_known ? ALLOWED : REFUSED);
+                        eq_int(decide(alone[k], SYS_ioctl, 0, command | GARBAGE, 0),
+                               is_known ? ALLOWED : REFUSED);
+                }
+                eq_int(decide(alone[k], SYS_ioctl, 0, TCGETS, 0), ALLOWED);
+                eq_int(decide(alone[k], SYS_ioctl, 0, FIONREAD, 0), ALLOWED);
+        }
+}
