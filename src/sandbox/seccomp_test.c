@@ -155,14 +155,14 @@ static const long refused_calls[] = {
 
 TEST(both_filters_refuse_what_reaches_beyond_a_command)
 {
-        for (int net = 0; net < 2; net++)
+        for (unsigned net = 0; net < 2; net++)
                 for (size_t i = 0; i < ARRAY_LEN(refused_calls); i++)
                         eq_int(decide(net, refused_calls[i], 0, 0, 0), REFUSED);
 }
 
 TEST(a_filter_is_small_and_its_tree_is_shallow)
 {
-        for (int net = 0; net < 2; net++) {
+        for (unsigned net = 0; net < 2; net++) {
                 ok(filter(net)->count > 100 && filter(net)->count < 400);
                 for (long nr = 0; nr < 500; nr++) {
                         (void)decide(net, nr, 0, 0, 0);
@@ -175,7 +175,7 @@ TEST(a_filter_is_small_and_its_tree_is_shallow)
 
 TEST(calls_of_another_machine_kill)
 {
-        for (int net = 0; net < 2; net++) {
+        for (unsigned net = 0; net < 2; net++) {
                 eq_int(decide_on(net, FOREIGN, 20 /* getpid */, 0, 0, 0), SECCOMP_RET_KILL_PROCESS);
                 eq_int(decide_on(net, 0, SYS_read, 0, 0, 0), SECCOMP_RET_KILL_PROCESS);
 #if defined(__x86_64__)
@@ -191,7 +191,7 @@ TEST(namespaces_are_refused_and_threads_are_not)
                                            CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
         const uint64_t thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                 CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
-        for (int net = 0; net < 2; net++) {
+        for (unsigned net = 0; net < 2; net++) {
                 for (size_t i = 0; i < ARRAY_LEN(spaces); i++) {
                         eq_int(decide(net, SYS_clone, spaces[i], 0, 0), REFUSED);
                         eq_int(decide(net, SYS_clone, thread | spaces[i] | GARBAGE, 0, 0), REFUSED);
@@ -210,7 +210,7 @@ TEST(namespaces_are_refused_and_threads_are_not)
 TEST(typing_on_the_terminal_is_refused_however_the_command_is_extended)
 {
         static const uint64_t same[] = { 0, GARBAGE, 0xffffffff00000000 };
-        for (int net = 0; net < 2; net++) {
+        for (unsigned net = 0; net < 2; net++) {
                 for (size_t i = 0; i < ARRAY_LEN(same); i++) {
                         eq_int(decide(net, SYS_ioctl, 0, TIOCSTI | same[i], 0), REFUSED);
                         eq_int(decide(net, SYS_ioctl, 0, TIOCLINUX | same[i], 0), REFUSED);
@@ -286,7 +286,7 @@ TEST(ordinary_calls_are_allowed)
                                       SYS_prctl,
                                       444, /* landlock */
                                       500 };
-        for (int net = 0; net < 2; net++)
+        for (unsigned net = 0; net < 2; net++)
                 for (size_t i = 0; i < ARRAY_LEN(calls); i++)
                         eq_int(decide(net, calls[i], 0, 0, 0), ALLOWED);
 }
@@ -342,7 +342,7 @@ TEST(the_kernel_answers_eperm_to_each_refused_call)
 {
         if (is_valgrind())
                 skip();
-        for (int net = 0; net < 2; net++) {
+        for (unsigned net = 0; net < 2; net++) {
                 for (size_t i = 0; i < ARRAY_LEN(refused_calls); i++) /* or the child would really do it */
                         eq_int(decide(net, refused_calls[i], UINT64_MAX, UINT64_MAX, UINT64_MAX), REFUSED);
                 eq_int(in_child(net, try_refused_calls), 0);
@@ -512,7 +512,7 @@ static const enum seccomp_kind alone[] = { SECCOMP_ALONE_NO_SOCKETS, SECCOMP_ALO
 
 TEST(every_kind_refuses_what_reaches_beyond_a_command)
 {
-        for (int kind = 0; kind < SECCOMP_KINDS; kind++) {
+        for (unsigned kind = 0; kind < SECCOMP_KINDS; kind++) {
                 ok(filter(kind)->count < 600);
                 for (size_t i = 0; i < ARRAY_LEN(refused_calls); i++)
                         eq_int(decide(kind, refused_calls[i], 0, 0, 0), REFUSED);
