@@ -20,7 +20,7 @@
 enum law_kind {
         LAW_READ,
         LAW_WRITE,
-        LAW_HIDE,  /* nothing, at it and below it */
+        LAW_HIDE,  /* nothing, at it and below it; as the root of a law: it is not there */
         LAW_PASS,  /* hidden, but the way to something that is not */
         LAW_COVER, /* must not come into being: looks empty, and cannot be written */
 };

@@ -8,6 +8,7 @@ struct verdict {
         enum law_kind kind;
         bool is_at; /* the path is itself the point that decides */
         bool is_directory;
+        bool is_absent; /* no word on it in a law that speaks of all there is */
 };
 
 static int compare(const void *a, const void *b)
@@ -44,13 +45,17 @@ static struct verdict verdict_on(const struct law *law, struct slice path)
 {
         for (struct slice at = path; at.n > 0; at = parent_of(at)) {
                 const struct law_point *point = find(law, at);
+                bool is_at = point && at.n == path.n, is_directory = point && point->is_directory;
                 if (law->is_denied && law->is_denied(law->arg, at))
-                        return (struct verdict){ LAW_HIDE, point && at.n == path.n,
-                                                 point && point->is_directory };
+                        return (struct verdict){ .kind = LAW_HIDE,
+                                                 .is_at = is_at,
+                                                 .is_directory = is_directory };
                 if (point)
-                        return (struct verdict){ point->kind, at.n == path.n, point->is_directory };
+                        return (struct verdict){ .kind = point->kind,
+                                                 .is_at = is_at,
+                                                 .is_directory = is_directory };
         }
-        return (struct verdict){ .kind = law->root };
+        return (struct verdict){ .kind = law->root, .is_absent = law->root == LAW_HIDE };
 }
 
 bool law_is_point(const struct law *law, struct slice path)
@@ -58,9 +63,15 @@ bool law_is_point(const struct law *law, struct slice path)
         return find(law, path) != NULL;
 }
 
+static int hidden(struct verdict v)
+{
+        return v.is_absent ? -ENOENT : -EACCES;
+}
+
 int law_judge_search(const struct law *law, struct slice directory)
 {
-        return verdict_on(law, directory).kind == LAW_HIDE ? -EACCES : 0;
+        struct verdict v = verdict_on(law, directory);
+        return v.kind == LAW_HIDE ? hidden(v) : 0;
 }
 
 int law_judge_look(const struct law *law, struct slice path)
@@ -70,8 +81,8 @@ int law_judge_look(const struct law *law, struct slice path)
 
 int law_judge_read(const struct law *law, struct slice path)
 {
-        enum law_kind kind = verdict_on(law, path).kind;
-        return kind == LAW_HIDE || kind == LAW_PASS ? -EACCES : 0;
+        struct verdict v = verdict_on(law, path);
+        return v.kind == LAW_HIDE || v.kind == LAW_PASS ? hidden(v) : 0;
 }
 
 static int refusal(struct verdict v)
@@ -81,7 +92,7 @@ static int refusal(struct verdict v)
                 return 0;
         case LAW_HIDE:
         case LAW_PASS:
-                return -EACCES;
+                return hidden(v);
         case LAW_COVER:
                 return v.is_at && v.is_directory ? -EISDIR : -EROFS;
         case LAW_READ:

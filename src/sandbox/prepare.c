@@ -4,6 +4,7 @@
 #include "sandbox/enter.h"
 #include "sandbox/glob_cache.h"
 #include "sandbox/image.h"
+#include "sandbox/landlock.h"
 #include "sandbox/landlock_plan.h"
 #include "sandbox/remedy.h"
 
@@ -149,6 +150,14 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
         return r;
 }
 
+static int refuse_old(int abi, struct err *err)
+{
+        err->step = "landlock";
+        err->os_errno = EOPNOTSUPP;
+        return err_set(err, 0, -EOPNOTSUPP, "Landlock has ABI %d here, and %d is needed", abi,
+                       LANDLOCK_ALONE_ABI);
+}
+
 int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *plan, struct err *err)
 {
         const struct backends *backends = preparer_backends(p);
@@ -159,7 +168,18 @@ int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *p
         if (r < 0)
                 return r;
         plan_coarsen(a, plan, &coarse);
-        const struct image_extra extra = { .filter = &p->filters[SECCOMP_FILES],
+        /* bwrap starts programs only. Landlock can do as much for a process of ours. */
+        bool is_alone = backends->chosen != BACKEND_NAMESPACES;
+        if (is_alone) {
+                struct plan alone;
+                r = backends->landlock_abi < LANDLOCK_ALONE_ABI ? refuse_old(backends->landlock_abi, err)
+                                                                : landlock_plan(a, &coarse, &alone, err);
+                if (r < 0)
+                        return explain_landlock(backends, r, err);
+                coarse = alone;
+        }
+        const struct image_extra extra = { .backend = is_alone ? BACKEND_LANDLOCK : BACKEND_NAMESPACES,
+                                           .filter = &p->filters[SECCOMP_FILES],
                                            .landlock_abi = backends->landlock_abi };
         r = image_make(&coarse, &extra);
         if (r < 0) {

@@ -2,7 +2,7 @@
  *
  * A copy of the spawner, so it has our code and a heap, and nothing has to be executed in there. It enters the view, gives
  * everything up, takes its law, and answers requests until the socket closes. It is the first process of its namespaces,
- * and the only one. */
+ * and the only one; where there are none, Landlock takes their place. */
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -226,7 +226,7 @@ static void close_rest(int socket)
                 leave();
 }
 
-static void law_take(struct filer *f)
+static void law_take(struct filer *f, bool is_alone)
 {
         static struct law law;
         static struct arena arena = ARENA_INIT;
@@ -238,7 +238,7 @@ static void law_take(struct filer *f)
         receive_all(bytes, n);
         static const struct journal_remote remote = { .add = note, .remove = strike };
         f->server.journal = journal_new_remote(&remote);
-        int r = filer_law_read(&arena, slice_from(bytes, n), false, &law, &err);
+        int r = filer_law_read(&arena, slice_from(bytes, n), is_alone, &law, &err);
         if (r == 0)
                 r = law_enact(&law);
         if (r < 0)
@@ -256,15 +256,19 @@ static NORETURN void run(int socket, const struct image *image)
         title_keep_environment(variables);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         close_rest(socket);
-        if (enter_ids(image, &why) < 0 || enter_view(image, -1, &ruleset, &why) < 0 ||
-            enter_landlock(ruleset, &why) < 0)
+        /* Without namespaces, Landlock alone is the second lock. */
+        bool is_alone = image->backend == BACKEND_LANDLOCK;
+        if (is_alone ? enter_rules(image, -1, &ruleset, &why) < 0
+                     : enter_ids(image, &why) < 0 || enter_view(image, -1, &ruleset, &why) < 0)
+                fail(&why);
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || enter_landlock(ruleset, &why) < 0)
                 fail(&why);
         fd_close(ruleset);
         struct filer *f = mem_new(struct filer);
         f->arena = ARENA_INIT;
         if (enter_confine(image, &why) < 0)
                 fail(&why);
-        law_take(f);
+        law_take(f, is_alone);
         for (;;)
                 serve(f);
 }

@@ -53,9 +53,23 @@ struct patterns {
         size_t count;
 };
 
+/* What /proc tells of a process: of a filer it would be about us, of others it is not for files' sake that one asks. */
+static bool is_process(struct slice path)
+{
+        struct slice proc = S("/proc/");
+        if (path.n <= proc.n || !slice_starts(path, proc))
+                return false;
+        for (size_t i = proc.n; i < path.n; i++)
+                if (path.p[i] < '0' || path.p[i] > '9')
+                        return false;
+        return true;
+}
+
 static bool is_denied(void *arg, struct slice path)
 {
         const struct patterns *p = arg;
+        if (is_process(path))
+                return true;
         for (size_t i = 0; i < p->count; i++)
                 if (pattern_matches(p->list[i], path))
                         return true;
@@ -66,6 +80,7 @@ struct reader {
         struct law_point *points;
         size_t count;
         bool has_pass;
+        bool is_whole; /* the law speaks of all there is: places are part of it */
         struct patterns *patterns;
         struct arena *arena;
         struct err *err;
@@ -83,8 +98,8 @@ static void add(struct reader *r, struct slice path, enum law_kind kind, bool is
 static bool is_hidden(const struct reader *r, struct slice path)
 {
         const struct law_point *deepest = NULL;
-        if (!r->has_pass)
-                return false;
+        if (r->is_whole || !r->has_pass)
+                return r->is_whole;
         for (size_t i = 0; i < r->count; i++)
                 if (path_is_within(path, r->points[i].path) &&
                     (!deepest || r->points[i].path.n > deepest->path.n))
@@ -117,7 +132,7 @@ static int take(struct reader *r, const struct record *record, struct slice text
         }
 }
 
-/* What a view has of its own, and what it must not show: the filer is the only process in its /proc. */
+/* What a view has of its own, and the names of the filer itself. */
 static void add_private(struct reader *r)
 {
         static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
@@ -127,7 +142,6 @@ static void add_private(struct reader *r)
         add(r, S("/dev/shm"), LAW_WRITE, true);
         add(r, S("/proc/self"), LAW_HIDE, true);
         add(r, S("/proc/thread-self"), LAW_HIDE, true);
-        add(r, S("/proc/1"), LAW_HIDE, true);
 }
 
 #define PRIVATE_MAX 16
@@ -155,6 +169,7 @@ int filer_law_read(struct arena *a, struct slice bytes, bool is_alone, struct la
                 count++;
                 root = (enum plan_root)record.root;
         }
+        r.is_whole = is_alone && root == PLAN_ROOT_EMPTY;
         r.points = arena_alloc(a, (count + PRIVATE_MAX) * sizeof(*r.points));
         r.patterns->list = arena_alloc(a, (count + 1) * sizeof(*r.patterns->list));
         for (rest = bytes; next(&rest, &record, &text);) {
@@ -163,15 +178,17 @@ int filer_law_read(struct arena *a, struct slice bytes, bool is_alone, struct la
                         return e;
         }
         add_private(&r);
+        if (r.is_whole)
+                add(&r, S("/"), LAW_PASS, true);
         law_sort(r.points, r.count);
         *ret = (struct law){
                 /* In a root of our own there is only what may be seen. */
-                .root = root == PLAN_ROOT_WRITE               ? LAW_WRITE
-                        : root == PLAN_ROOT_EMPTY && is_alone ? LAW_HIDE
-                                                              : LAW_READ,
+                .root = root == PLAN_ROOT_WRITE ? LAW_WRITE
+                        : r.is_whole            ? LAW_HIDE
+                                                : LAW_READ,
                 .points = r.points,
                 .count = r.count,
-                .is_denied = r.patterns->count > 0 ? is_denied : NULL,
+                .is_denied = is_denied,
                 .arg = r.patterns,
         };
         return 0;
