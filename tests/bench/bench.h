@@ -77,5 +77,5 @@ static inline bool turn_goes_on(const struct turn *t, size_t samples)
 }
 
 /* One of each file of rows; each ends with name == NULL. */
-extern const struct row rows_process[], rows_sandbox[], rows_wire[], rows_output[], rows_files[],
-        rows_trees[], rows_system[];
+extern const struct row rows_process[], rows_sandbox[], rows_boxed[], rows_wire[], rows_output[],
+        rows_files[], rows_trees[], rows_system[];
