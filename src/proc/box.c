@@ -15,7 +15,7 @@
 
 #define COMMAND_STACK_BYTES (32 * 1024)
 #define USHER_STACK_BYTES 4096
-#define SPARED (CLONE_NEWUSER | CLONE_NEWNET)
+#define SPARED (CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC)
 
 enum { BOX_OVER = 1, BOX_EXITED, BOX_ALONE, BOX_OTHERS };
 
@@ -34,7 +34,6 @@ struct init_start {
         bool is_spared; /* the user and the network namespace were there already */
         struct image *image;
         pid_t keeper;
-        long pid; /* of the init; or -errno */
 };
 
 /* ---- the init ---- */
@@ -202,23 +201,22 @@ static long clone_into(struct keeper *k, struct init_start *start)
 static NO_ASAN void usher_run(void *arg)
 {
         struct init_start *start = arg;
-        start->pid = sys_call2(SYS_setns, start->k->spare_fd, SPARED);
-        if (start->pid >= 0)
-                start->pid = clone_into(start->k, start);
+        if (sys_call2(SYS_setns, start->k->spare_fd, SPARED) >= 0)
+                (void)clone_into(start->k, start);
         sys_exit(0);
 }
 
-/* What cannot be done so can be done without, or the other way tells why not. */
-static long clone_spared(struct init_start *start)
+/* The init's pid: the kernel has put it into `root` before the init ran, whatever has become of the usher. What cannot be done
+ * so can be done without, or the other way tells why not. */
+static long usher_wait(struct init_start *start, long usher)
 {
-        _Alignas(16) char stack[USHER_STACK_BYTES];
-        start->is_spared = true;
-        long usher = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + sizeof(stack), NULL, usher_run,
-                                    start);
-        start->is_spared = usher > 0 && start->pid > 0;
         while (usher > 0 && sys_wait4((pid_t)usher, NULL, __WALL, NULL) == -EINTR)
                 continue;
-        return start->is_spared ? start->pid : -ENOENT;
+        pid_t init = start->k->root;
+        if (init > 0)
+                return init;
+        start->is_spared = false;
+        return clone_into(start->k, start);
 }
 
 /* Not before the start is over: the spawner has the next one made at once, and there is enough to do until then. */
@@ -271,18 +269,35 @@ static void fail_at(struct keeper *k, enum spawn_step step, long r)
         k->failed_errno = (int32_t)-r;
 }
 
-/* Those of what the init mounts that are missing, while it builds its namespaces and all that needs none of them. */
-static void box_make_stubs(struct keeper *k, struct image *image, pid_t init)
+/* Makes the init, and the stubs meanwhile: it waits for them when it has built all that needs none of them. 0 or -errno,
+ * of the init: that there are no stubs is noted. */
+static int box_clone(struct keeper *k, struct init_start *start)
 {
+        _Alignas(16) char stack[USHER_STACK_BYTES];
         struct enter_failure why;
-        siginfo_t info;
-        if (stubs_make(image, &why) == 0)
-                return;
+        struct image *image = start->image;
+        long usher = 0, pid = 0;
+        image->stubs_due = image->stub_count > 0;
+        start->is_spared = k->spare_fd >= 0;
+        if (start->is_spared)
+                usher = sys_clone_onto(CLONE_VM | SIGCHLD, stack + sizeof(stack), NULL, usher_run, start);
+        else
+                pid = clone_into(k, start);
+        int made = pid < 0 ? 0 : stubs_make(image, &why);
+        if (start->is_spared)
+                pid = usher_wait(start, usher);
+        if (pid < 0)
+                return (int)pid;
+        k->root = (pid_t)pid;
+        if (made == 0)
+                return 0;
         /* Dead before we say why, or it might have the last word; but not reaped before the start is over: see `root`. */
-        (void)sys_kill(init, SIGKILL);
-        while (sys6(SYS_waitid, P_PID, init, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL, 0, 0) == -EINTR)
+        siginfo_t info;
+        (void)sys_kill(k->root, SIGKILL);
+        while (sys6(SYS_waitid, P_PID, k->root, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL, 0, 0) == -EINTR)
                 continue;
         child_note(k, &why);
+        return 0;
 }
 
 static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], struct box *ret)
@@ -293,25 +308,21 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
         if (start->image->uid == 0)
                 (void)sys_call2(SYS_setgroups, 0, NULL);
         start->socket = ends[1];
-        start->image->stubs_due = start->image->stub_count > 0;
-        long pid = k->spare_fd >= 0 ? clone_spared(start) : -ENOENT;
-        if (pid < 0)
-                pid = clone_into(k, start);
+        int r = box_clone(k, start);
         sys_close(ends[1]);
-        if (pid < 0) {
-                fail_at(k, SPAWN_STEP_NAMESPACES, pid);
+        if (r < 0) {
+                fail_at(k, SPAWN_STEP_NAMESPACES, r);
                 sys_close(ends[0]);
                 return 0;
         }
-        k->root = (pid_t)pid;
-        box_make_stubs(k, start->image, (pid_t)pid);
+        pid_t pid = k->root;
         bool has_init = image_has_init(start->image);
         pid_t command = hear_start(ends[0], has_init);
         if (!has_init) {
                 sys_close(ends[0]);
-                return (pid_t)pid;
+                return pid;
         }
-        ret->init = (pid_t)pid;
+        ret->init = pid;
         ret->socket = ends[0];
         if (k->failed_step == SPAWN_STEP_NONE && command <= 0)
                 fail_at(k, SPAWN_STEP_NAMESPACES, -ECANCELED); /* somebody killed the init */

@@ -282,17 +282,34 @@ TEST(killing_all_who_keep_at_once_leaves_stubs_to_the_sweep_and_nobody_alive)
         boxed_close(&b);
 }
 
-/* The first child of a process, or 0. */
-static pid_t child_of(pid_t pid)
+static size_t read_text(const char *path, char text[64])
+{
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, 63);
+        text[MAX(n, 0)] = 0;
+        return (size_t)MAX(n, 0);
+}
+
+static bool is_spare(pid_t pid)
 {
         char path[64], text[64];
+        snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+        (void)read_text(path, text);
+        return strcmp(text, "fh-spare\n") == 0;
+}
+
+/* The first child of a process that is no spare, or 0. */
+static pid_t child_of(pid_t pid)
+{
+        char path[64], text[64], *at = text;
         snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n <= 0)
+        if (read_text(path, text) == 0)
                 return 0;
-        text[n] = 0;
-        return (pid_t)strtol(text, NULL, 10);
+        pid_t child;
+        do
+                child = (pid_t)strtol(at, &at, 10);
+        while (child > 0 && is_spare(child));
+        return child;
 }
 
 /* Starts, and kills who is `depth` below the spawner a little later each time. */
@@ -315,6 +332,10 @@ static void kill_while_it_starts(struct boxed *b, int depth)
                         (void)kill(pid, SIGKILL);
                 else
                         spawn_kill(b->rig.s, 1); /* it was too quick */
+                /* Who has lost only a helper does without it. */
+                rig_wait(&b->rig, seen->has_gone || seen->has_started);
+                if (!seen->has_gone)
+                        spawn_kill(b->rig.s, 1);
                 rig_wait(&b->rig, seen->has_gone);
                 await(b, !has_stubs(b));
         }

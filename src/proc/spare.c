@@ -20,7 +20,7 @@ static NORETURN NO_ASAN void spare_run(struct spare *s)
                                    .gid = (uint32_t)sys_call0(SYS_getegid) };
         struct enter_failure why;
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-spare");
-        long r = sys_call1(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNET);
+        long r = sys_call1(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC);
         if (r < 0 || enter_ids(&ids, &why) < 0 || enter_network(&why) < 0)
                 sys_exit(1);
         (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);

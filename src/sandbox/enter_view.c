@@ -132,10 +132,10 @@ static int view_begin(struct view *v)
         return r == 0 ? sys_tree_attach(v->root, v->old, "") : r;
 }
 
-/* The old root is on top of the new one then, and is let go. */
-static int view_end(struct view *v)
+/* An empty root shows less than the old one held: that goes. It is on top of the new one then, and is let go. */
+static int view_end_empty(struct view *v)
 {
-        int r = v->image->root == PLAN_ROOT_EMPTY ? sys_mount_seal(v->root) : 0;
+        int r = sys_mount_seal(v->root);
         if (r == 0)
                 r = (int)sys_call1(SYS_fchdir, v->root);
         if (r == 0)
@@ -143,6 +143,19 @@ static int view_end(struct view *v)
         if (r == 0)
                 r = (int)sys_call2(SYS_umount2, ".", SYS_MNT_DETACH);
         return r == 0 ? (int)sys_call1(SYS_chdir, "/") : r;
+}
+
+/* A copy of the old root stays on top of it. No path leads beneath: the new root lies on the very root of the namespace, so
+ * that whatever comes there, by ".." or by entering the namespace, comes out in the new one, even with CAP_SYS_CHROOT.
+ * Who could take it off (CAP_SYS_ADMIN, which nobody in here has or gets) could as well take off the masks and the
+ * read-only flags of the copy, and has nothing from the old one that he would not have without it. Letting go of it, on the
+ * other hand, means to wait until every processor has noticed. */
+static int view_end(struct view *v)
+{
+        if (v->image->root == PLAN_ROOT_EMPTY)
+                return view_end_empty(v);
+        int r = (int)sys_call1(SYS_fchdir, v->root);
+        return r == 0 ? (int)sys_call1(SYS_chroot, ".") : r;
 }
 
 /* ---- /dev and /proc ---- */
