@@ -78,3 +78,9 @@ static inline char *at_real(const char *path)
                 return realpath(path, NULL);
         return at_result(law_real(path, &real)) < 0 ? NULL : real;
 }
+
+/* Why something cannot be made at `path`: for what its parent's absence means under a law. */
+static inline int at_new_error(const char *path, int r)
+{
+        return r == -ENOENT && law_is_in_force() && law_is_in_cover(path) ? -EROFS : r;
+}

@@ -305,7 +305,7 @@ static int copy_file(struct copy *c, int from, const struct stat *st, const char
         if (entry_is_unnamed(to))
                 return fsop_fail(c->err, EISDIR);
         _entry_ struct entry at = ENTRY_INIT;
-        int r = entry_open(to, true, &at);
+        int r = at_new_error(to, entry_open(to, true, &at));
         if (r < 0)
                 return fsop_fail(c->err, r);
         return copy_over(c, from, st, &at, true);
@@ -316,7 +316,7 @@ static int copy_top_link(struct copy *c, const struct entry *from, const char *t
         if (entry_is_unnamed(to))
                 return fsop_fail(c->err, EEXIST);
         _entry_ struct entry at = ENTRY_INIT;
-        int r = entry_open(to, true, &at);
+        int r = at_new_error(to, entry_open(to, true, &at));
         if (r == 0)
                 r = copy_link(from->dirfd, from->name, at.dirfd, at.name);
         return r < 0 ? fsop_fail(c->err, r) : 0;

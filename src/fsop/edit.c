@@ -83,7 +83,7 @@ int fsop_create_directory(const char *path, bool recursive, bool follow, struct 
         }
 
         _entry_ struct entry e = ENTRY_INIT;
-        int r = entry_open(path, follow, &e);
+        int r = at_new_error(path, entry_open(path, follow, &e));
         if (r == 0)
                 r = at_mkdir(e.dirfd, e.name, DIRECTORY_MODE) < 0 ? -errno : 0;
         else if (r == -ENOENT && recursive)
@@ -116,7 +116,7 @@ int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
         _entry_ struct entry source = ENTRY_INIT, destination = ENTRY_INIT;
         int r = entry_open(from, true, &source);
         if (r == 0)
-                r = entry_open(to, true, &destination);
+                r = at_new_error(to, entry_open(to, true, &destination));
         if (r < 0)
                 return fsop_fail(err, r);
 
@@ -141,7 +141,7 @@ int fsop_symlink(const char *path, const char *target, struct err *err)
                 return fsop_fail(err, EEXIST);
 
         _entry_ struct entry e = ENTRY_INIT;
-        int r = entry_open(path, true, &e);
+        int r = at_new_error(path, entry_open(path, true, &e));
         if (r == 0 && at_symlink(target, e.dirfd, e.name) < 0)
                 r = -errno;
         return r < 0 ? fsop_fail(err, r) : 0;

@@ -212,12 +212,12 @@ static int way_down(struct way *w, struct slice name)
                 int r = w->links == LAW_NO_LINKS ? -ENOTDIR : way_link(w, name.p);
                 return r == -EINVAL ? -ENOTDIR : r;
         }
-        if (fd < 0)
-                return -errno;
         int r = spot_name(s, name);
-        if (r < 0) {
+        if (r < 0 || fd < 0) {
+                r = r < 0 ? r : -errno;
+                int why = r == -ENOENT ? law_judge_directory(law, spot_path(s)) : 0;
                 fd_close(fd);
-                return r;
+                return why < 0 ? why : r;
         }
         s->dir_n = s->n;
         return way_move(w, fd);
@@ -302,6 +302,9 @@ static int judge_open(const struct spot *s, int flags)
 {
         struct slice path = spot_path(s);
         struct stat st;
+        int r = flags & O_DIRECTORY ? law_judge_directory(law, path) : 0;
+        if (r < 0)
+                return r;
         if (flags & O_PATH)
                 return law_judge_look(law, path);
         if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC)))
@@ -469,6 +472,17 @@ ssize_t law_readlink(int dirfd, const char *path, char *ret, size_t n)
                 return r;
         ssize_t got = readlinkat(s.dirfd, s.name, ret, n);
         return got < 0 ? -errno : got;
+}
+
+bool law_is_in_cover(const char *path)
+{
+        _spot_ struct spot s = { .dirfd = -1 };
+        struct way w = { .spot = &s, .links = LAW_FOLLOW };
+        int r = way_begin(&w, AT_FDCWD, path);
+        if (r == 0)
+                r = way_walk(&w);
+        /* Where the way ended, or what it leads to. */
+        return law_is_cover(law, spot_path(&s)) || law_is_cover(law, dir_path(&s));
 }
 
 int law_real(const char *path, char **ret)

@@ -54,6 +54,8 @@ NODISCARD int law_rename(int from_dirfd, const char *from, int to_dirfd, const c
 NODISCARD int law_link(int from_dirfd, const char *from, int to_dirfd, const char *to);
 NODISCARD int law_symlink(const char *text, int dirfd, const char *path);
 NODISCARD ssize_t law_readlink(int dirfd, const char *path, char *ret, size_t n);
+/* Does the path lead into a directory that must not come into being? It looks as if it were there, empty and read-only. */
+NODISCARD bool law_is_in_cover(const char *path);
 /* realpath; *ret is the caller's to free. */
 NODISCARD int law_real(const char *path, char **ret);
 /* May the attributes of what is open as `fd` be changed, may it be read or listed? */
@@ -71,4 +73,8 @@ NODISCARD int law_judge_write(const struct law *law, struct slice path);
 NODISCARD int law_judge_make(const struct law *law, struct slice path);
 /* A name goes, by removal or rename, or is replaced. -EBUSY for a point. */
 NODISCARD int law_judge_unmake(const struct law *law, struct slice path);
+/* -ENOTDIR for what is a file by the law, whatever is there. */
+NODISCARD int law_judge_directory(const struct law *law, struct slice path);
 NODISCARD bool law_is_point(const struct law *law, struct slice path);
+/* Is it a directory that must not come into being? */
+NODISCARD bool law_is_cover(const struct law *law, struct slice path);

@@ -6,7 +6,8 @@
 
 struct verdict {
         enum law_kind kind;
-        bool is_at; /* the path is itself the point that decides */
+        bool is_at;    /* it is about the path itself */
+        bool is_point; /* … which is a point */
         bool is_directory;
         bool is_absent; /* no word on it in a law that speaks of all there is */
 };
@@ -45,15 +46,15 @@ static struct verdict verdict_on(const struct law *law, struct slice path)
 {
         for (struct slice at = path; at.n > 0; at = parent_of(at)) {
                 const struct law_point *point = find(law, at);
-                bool is_at = point && at.n == path.n, is_directory = point && point->is_directory;
-                if (law->is_denied && law->is_denied(law->arg, at))
-                        return (struct verdict){ .kind = LAW_HIDE,
-                                                 .is_at = is_at,
-                                                 .is_directory = is_directory };
-                if (point)
-                        return (struct verdict){ .kind = point->kind,
-                                                 .is_at = is_at,
-                                                 .is_directory = is_directory };
+                bool is_denied = law->is_denied && law->is_denied(law->arg, at);
+                if (!point && !is_denied)
+                        continue;
+                return (struct verdict){
+                        .kind = is_denied ? LAW_HIDE : point->kind,
+                        .is_at = at.n == path.n,
+                        .is_point = point && at.n == path.n,
+                        .is_directory = point && point->is_directory,
+                };
         }
         return (struct verdict){ .kind = law->root, .is_absent = law->root == LAW_HIDE };
 }
@@ -63,36 +64,56 @@ bool law_is_point(const struct law *law, struct slice path)
         return find(law, path) != NULL;
 }
 
-static int hidden(struct verdict v)
+/* Beside the way through something hidden there is nothing. */
+static bool is_absent(struct verdict v)
 {
-        return v.is_absent ? -ENOENT : -EACCES;
+        return v.is_absent || (v.kind == LAW_PASS && !v.is_at);
+}
+
+/* A file, or an empty one in its place: nothing is below it. */
+static bool is_file(struct verdict v)
+{
+        return (v.kind == LAW_HIDE || v.kind == LAW_COVER) && v.is_point && !v.is_directory;
 }
 
 int law_judge_search(const struct law *law, struct slice directory)
 {
         struct verdict v = verdict_on(law, directory);
-        return v.kind == LAW_HIDE ? hidden(v) : 0;
+        if (is_absent(v))
+                return -ENOENT;
+        if (is_file(v))
+                return -ENOTDIR;
+        return v.kind == LAW_HIDE ? -EACCES : 0;
 }
 
 int law_judge_look(const struct law *law, struct slice path)
 {
-        return law_judge_search(law, path);
+        struct verdict v = verdict_on(law, path);
+        if (is_absent(v))
+                return -ENOENT;
+        return v.kind == LAW_HIDE ? -EACCES : 0;
 }
 
 int law_judge_read(const struct law *law, struct slice path)
 {
         struct verdict v = verdict_on(law, path);
-        return v.kind == LAW_HIDE || v.kind == LAW_PASS ? hidden(v) : 0;
+        if (is_absent(v))
+                return -ENOENT;
+        return v.kind == LAW_HIDE || v.kind == LAW_PASS ? -EACCES : 0;
 }
 
-static int refusal(struct verdict v)
+int law_judge_write(const struct law *law, struct slice path)
 {
+        struct verdict v = verdict_on(law, path);
+        if (is_absent(v))
+                return -ENOENT;
         switch (v.kind) {
         case LAW_WRITE:
                 return 0;
-        case LAW_HIDE:
+        case LAW_HIDE: /* a file is hidden by one that is read-only as well */
+                return v.is_at && !v.is_directory ? -EROFS : -EACCES;
         case LAW_PASS:
-                return hidden(v);
+                return -EACCES;
         case LAW_COVER:
                 return v.is_at && v.is_directory ? -EISDIR : -EROFS;
         case LAW_READ:
@@ -101,17 +122,17 @@ static int refusal(struct verdict v)
         return -EROFS;
 }
 
-int law_judge_write(const struct law *law, struct slice path)
-{
-        return refusal(verdict_on(law, path));
-}
-
 /* May names in the directory of `path` come and go? */
 static int judge_directory(const struct law *law, struct slice path)
 {
-        struct verdict above = verdict_on(law, parent_of(path));
-        above.is_at = false; /* a directory that cannot be written is no file that is one */
-        return refusal(above);
+        struct verdict v = verdict_on(law, parent_of(path));
+        if (is_absent(v))
+                return -ENOENT;
+        if (is_file(v))
+                return -ENOTDIR;
+        if (v.kind == LAW_WRITE)
+                return 0;
+        return v.kind == LAW_HIDE ? -EACCES : -EROFS;
 }
 
 int law_judge_make(const struct law *law, struct slice path)
@@ -120,7 +141,7 @@ int law_judge_make(const struct law *law, struct slice path)
         if (r < 0)
                 return r;
         struct verdict v = verdict_on(law, path);
-        if (v.is_at)
+        if (v.is_point)
                 return -EEXIST;
         return v.kind == LAW_HIDE ? -EACCES : 0;
 }
@@ -131,7 +152,18 @@ int law_judge_unmake(const struct law *law, struct slice path)
         if (r < 0)
                 return r;
         struct verdict v = verdict_on(law, path);
-        if (v.is_at)
+        if (v.is_point)
                 return -EBUSY;
         return v.kind == LAW_HIDE ? -EACCES : 0;
+}
+
+int law_judge_directory(const struct law *law, struct slice path)
+{
+        return is_file(verdict_on(law, path)) ? -ENOTDIR : 0;
+}
+
+bool law_is_cover(const struct law *law, struct slice path)
+{
+        const struct law_point *point = find(law, path);
+        return point && point->kind == LAW_COVER && point->is_directory;
 }

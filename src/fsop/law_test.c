@@ -23,10 +23,15 @@ static bool is_key(UNUSED void *arg, struct slice path)
 /* ---- answers */
 
 static const struct law_point points[] = {
-        { { "/w", 2 }, LAW_WRITE, true },           { { "/w/.git", 7 }, LAW_COVER, true },
-        { { "/w/file", 7 }, LAW_COVER, false },     { { "/w/none", 7 }, LAW_HIDE, true },
-        { { "/w/none/some", 12 }, LAW_READ, true }, { { "/w/pin", 6 }, LAW_WRITE, true },
-        { { "/w/pin/ro", 9 }, LAW_READ, true },     { { "/x", 2 }, LAW_PASS, true },
+        { { "/w", 2 }, LAW_WRITE, true },
+        { { "/w/.git", 7 }, LAW_COVER, true },
+        { { "/w/file", 7 }, LAW_COVER, false },
+        { { "/w/none", 7 }, LAW_HIDE, true },
+        { { "/w/none/some", 12 }, LAW_READ, true },
+        { { "/w/pin", 6 }, LAW_WRITE, true },
+        { { "/w/pin/ro", 9 }, LAW_READ, true },
+        { { "/w/secret", 9 }, LAW_HIDE, false },
+        { { "/x", 2 }, LAW_PASS, true },
 };
 static const struct law some = { .root = LAW_READ, .points = points, .count = ARRAY_LEN(points) };
 static const struct law keyed = {
@@ -47,6 +52,11 @@ TEST(the_deepest_point_decides)
         eq_int(law_judge_search(&some, S("/w/none")), -EACCES);
         eq_int(law_judge_search(&some, S("/x")), 0);
         eq_int(law_judge_read(&some, S("/x")), -EACCES);
+        eq_int(law_judge_read(&some, S("/x/beside")), -ENOENT);
+        eq_int(law_judge_make(&some, S("/x/beside")), -EROFS);
+        eq_int(law_judge_write(&some, S("/w/none")), -EACCES);
+        eq_int(law_judge_write(&some, S("/w/secret")), -EROFS);
+        eq_int(law_judge_search(&some, S("/w/secret")), -ENOTDIR);
 }
 
 TEST(a_point_stays_where_it_is)

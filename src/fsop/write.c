@@ -157,7 +157,7 @@ int fsop_write_begin(const char *path, const struct write_options *o, struct wri
 
         bool may_be_absent = o->match == MATCH_ANY || o->match == MATCH_ABSENT;
         _entry_ struct entry at = ENTRY_INIT;
-        int r = entry_open(path, o->follow, &at);
+        int r = at_new_error(path, entry_open(path, o->follow, &at));
         if (r == -ENOENT && !may_be_absent)
                 return write_conflict(&(struct current){ ret_current, ret_exists, err }, NULL, false);
         if (r == -ENOENT && o->create_parents) {

@@ -152,9 +152,10 @@ static int cannot_look(struct maker *m, struct slice path, int r)
                       "cannot enforce sandbox path %.*s: %s", SLICE(path), errno_text(-r));
 }
 
-static int add_named(struct maker *m, struct slice path, enum access access, const char *why)
+static int add_node(struct maker *m, struct node n)
 {
-        struct node n = { .named = path, .access = access, .why = why };
+        struct slice path = n.named;
+        enum access access = n.access;
         int r = look_at(m->arena, path, &n.seen);
         if (r < 0) {
                 /* What we cannot reach the command cannot either, unless it may change that. */
@@ -168,6 +169,11 @@ static int add_named(struct maker *m, struct slice path, enum access access, con
         if (is_ours(&n) || (access == ACCESS_WRITE && !n.seen.exists))
                 return 0;
         return node_add(m, &n);
+}
+
+static int add_named(struct maker *m, struct slice path, enum access access, const char *why)
+{
+        return add_node(m, (struct node){ .named = path, .access = access, .why = why });
 }
 
 /* Settings of the machine are nobody's files: where everything is writable they are not, unless the profile names one. */
@@ -228,6 +234,23 @@ static bool is_inside_protected(const struct maker *m, struct slice path)
         return false;
 }
 
+/* A link that the command can point elsewhere would take the rule with it. */
+static int check_node_links(struct maker *m, const struct node *n)
+{
+        if (n->access == ACCESS_WRITE || (n->is_match && m->is_for_files))
+                return 0;
+        for (size_t k = 0; k < n->seen.link_count; k++) {
+                struct slice link = n->seen.links[k].at;
+                if (access_at(m, path_parent(link)) != ACCESS_WRITE)
+                        continue;
+                return refuse(m, "replace the link by what it points at, or name that in the profile",
+                              "cannot enforce sandbox %s path %.*s because it crosses writable symlink %.*s",
+                              n->access == ACCESS_DENY ? "deny-read" : "read-only", SLICE(n->named),
+                              SLICE(link));
+        }
+        return 0;
+}
+
 static int protect_seen(struct maker *m, struct slice path, const struct seen *seen, const char *why)
 {
         struct node n = { .path = seen->path,
@@ -236,8 +259,10 @@ static int protect_seen(struct maker *m, struct slice path, const struct seen *s
                           .why = why,
                           .is_protected = true,
                           .seen = *seen };
+        /* The caller's own entry is never narrowed. But a link to what has one is not that entry: the name can be given to
+         * something else. */
         if (node_at(m, n.path) && !node_at(m, n.path)->is_pin)
-                return 0; /* the caller's own entry is never narrowed */
+                return check_node_links(m, &n);
         /* What cannot be written anyway needs no protection. */
         if (access_at(m, n.seen.base) != ACCESS_WRITE && n.seen.link_count == 0)
                 return 0;
@@ -307,7 +332,10 @@ static int collect_protected(struct maker *m)
 static int collect_denied(struct maker *m, const struct slice *denied, size_t count)
 {
         for (size_t i = 0; i < count; i++) {
-                int r = add_named(m, denied[i], ACCESS_DENY, "matches a denied pattern");
+                int r = add_node(m, (struct node){ .named = denied[i],
+                                                   .access = ACCESS_DENY,
+                                                   .why = "matches a denied pattern",
+                                                   .is_match = true });
                 if (r < 0)
                         return r;
         }
@@ -317,23 +345,12 @@ static int collect_denied(struct maker *m, const struct slice *denied, size_t co
 
 /* ---- what would undo a rule ---- */
 
-/* A link that the command can point elsewhere would take the rule with it. */
 static int check_links(struct maker *m)
 {
-        for (size_t i = 0; i < m->sorted.count; i++) {
-                const struct node *n = &m->sorted.list[i];
-                for (size_t k = 0; n->access != ACCESS_WRITE && k < n->seen.link_count; k++) {
-                        struct slice link = n->seen.links[k].at;
-                        if (access_at(m, path_parent(link)) != ACCESS_WRITE)
-                                continue;
-                        return refuse(m, "replace the link by what it points at, or name that in the profile",
-                                      "cannot enforce sandbox %s path %.*s because it crosses writable "
-                                      "symlink %.*s",
-                                      n->access == ACCESS_DENY ? "deny-read" : "read-only", SLICE(n->named),
-                                      SLICE(link));
-                }
-        }
-        return 0;
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < m->sorted.count; i++)
+                r = check_node_links(m, &m->sorted.list[i]);
+        return r;
 }
 
 /* Those that `is_idle` says nothing would be lost with. */
@@ -396,27 +413,43 @@ static int collect_pins(struct maker *m)
         return 0;
 }
 
+static int make(struct maker *m, const struct slice *denied, size_t denied_count)
+{
+        if (!m->plan->has_view)
+                return 0;
+        rule_tree_build(m->arena, m->rules, &m->tree);
+        int r = collect_rules(m);
+        if (r == 0) {
+                nodes_join(m);
+                nodes_drop(m, is_movable_root);
+                r = collect_protected(m);
+        }
+        if (r == 0)
+                r = collect_denied(m, denied, denied_count);
+        if (r == 0)
+                r = check_links(m);
+        if (r == 0) {
+                nodes_drop(m, is_needless_protection);
+                r = collect_pins(m);
+        }
+        return r == 0 ? plan_emit(m) : r;
+}
+
 int plan_make(struct arena *a, const struct rules *rules, bool has_network, const struct slice *denied,
               size_t denied_count, struct plan *ret, struct err *err)
 {
-        *ret = (struct plan){ .has_view = rules->limits_files, .has_network = has_network };
-        if (!ret->has_view)
-                return 0;
         struct maker m = { .arena = a, .rules = rules, .err = err, .plan = ret };
-        rule_tree_build(a, rules, &m.tree);
-        int r = collect_rules(&m);
-        if (r == 0) {
-                nodes_join(&m);
-                nodes_drop(&m, is_movable_root);
-                r = collect_protected(&m);
-        }
-        if (r == 0)
-                r = collect_denied(&m, denied, denied_count);
-        if (r == 0)
-                r = check_links(&m);
-        if (r == 0) {
-                nodes_drop(&m, is_needless_protection);
-                r = collect_pins(&m);
-        }
-        return r == 0 ? plan_emit(&m) : r;
+        *ret = (struct plan){ .has_view = rules->limits_files, .has_network = has_network };
+        return make(&m, denied, denied_count);
+}
+
+int plan_make_for_files(struct arena *a, const struct rules *rules, const struct slice *denied,
+                        size_t denied_count, struct plan *ret, struct err *err)
+{
+        struct maker m = { .arena = a, .is_for_files = true, .rules = rules, .err = err, .plan = ret };
+        *ret = (struct plan){ .has_view = rules->limits_files,
+                              .globs = rules->globs,
+                              .glob_count = rules->glob_count,
+                              .glob_depth = rules->glob_depth };
+        return make(&m, denied, denied_count);
 }

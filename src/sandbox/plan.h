@@ -64,12 +64,18 @@ struct plan {
         const struct slice
                 *globs; /* denied patterns (policy/rules.h), for who can ask them; the operations cannot */
         size_t glob_count;
+        uint64_t glob_depth;
 };
 
 /* -EINVAL and the like with err (step "plan"): what cannot be enforced exactly is refused. `denied` are the matches of
  * the rules' globs: paths without links that exist. */
 NODISCARD int plan_make(struct arena *a, const struct rules *rules, bool has_network,
                         const struct slice *denied, size_t denied_count, struct plan *ret, struct err *err);
+
+/* For who asks the patterns himself, at each path (fsop/law.h): a link that matches one, and that a command could point
+ * elsewhere, is no reason to refuse. */
+NODISCARD int plan_make_for_files(struct arena *a, const struct rules *rules, const struct slice *denied,
+                                  size_t denied_count, struct plan *ret, struct err *err);
 
 /* The same plan for a process of ours that asks the rules itself (fsop/law.h) and needs the view as a second lock only: what
  * may be written is writable, the rest is not, and what may not be read is left out where reading is restricted to some

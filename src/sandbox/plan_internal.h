@@ -14,6 +14,7 @@ struct node {
         bool is_pin;       /* nothing is said of it; it must stay where it is */
         bool is_private;   /* /dev: hidden, and made anew by who enters */
         bool is_protected; /* a name of PERMISSIONS.md 5 */
+        bool is_match;     /* of a pattern */
         struct seen seen;
 };
 
@@ -24,6 +25,7 @@ struct nodes {
 
 struct maker {
         struct arena *arena;
+        bool is_for_files; /* plan_make_for_files */
         const struct rules *rules;
         struct rule_tree tree; /* of the rules */
         struct err *err;

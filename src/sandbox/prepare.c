@@ -95,10 +95,27 @@ int prepare_plan(struct preparer *p, struct arena *a, const struct profile *prof
                 r = expand(p, a, &rules, &matches, &denied, &denied_count, err);
         if (r == 0)
                 r = plan_make(a, &rules, profile->has_network, denied, denied_count, ret, err);
-        if (r == 0) {
-                ret->globs = rules.globs;
-                ret->glob_count = rules.glob_count;
+        if (r < 0 && !err->step)
+                err->step = "plan";
+        return r;
+}
+
+int prepare_file_plan(struct preparer *p, struct arena *a, const struct profile *profile,
+                      const struct place *place, bool only_reads, struct plan *ret, struct err *err)
+{
+        _glob_matches_ struct glob_matches *matches = NULL;
+        struct slice *denied = NULL;
+        size_t denied_count = 0;
+        struct rules rules;
+        int r = rules_resolve(a, profile, place, &rules, err);
+        if (r == 0 && rules.limits_files && rules.reads_all && only_reads) {
+                *ret = (struct plan){ .has_view = true, .root = PLAN_ROOT_READ };
+                return 0;
         }
+        if (r == 0 && rules.glob_count > 0)
+                r = expand(p, a, &rules, &matches, &denied, &denied_count, err);
+        if (r == 0)
+                r = plan_make_for_files(a, &rules, denied, denied_count, ret, err);
         if (r < 0 && !err->step)
                 err->step = "plan";
         return r;

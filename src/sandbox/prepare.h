@@ -43,6 +43,10 @@ NODISCARD int prepare_plan(struct preparer *p, struct arena *a, const struct pro
 NODISCARD int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
                             const struct place *place, struct plan *ret_plan, struct err *err);
 
+/* For a file request. One that only reads needs to know no more of a profile that denies nothing. */
+NODISCARD int prepare_file_plan(struct preparer *p, struct arena *a, const struct profile *profile,
+                                const struct place *place, bool only_reads, struct plan *ret,
+                                struct err *err);
 /* For a process that serves file requests under this plan: a descriptor, or -errno with err. */
 NODISCARD int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *plan,
                                  struct err *err);

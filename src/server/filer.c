@@ -263,7 +263,9 @@ static NORETURN void run(int socket, const struct image *image)
                 fail(&why);
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || enter_landlock(ruleset, &why) < 0)
                 fail(&why);
-        fd_close(ruleset);
+        /* The ruleset, and the roots of the view, the machine's among them. */
+        if (close_range(SOCKET + 1, ~0U, 0) < 0)
+                leave();
         struct filer *f = mem_new(struct filer);
         f->arena = ARENA_INIT;
         if (enter_confine(image, &why) < 0)

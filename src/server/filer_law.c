@@ -11,7 +11,7 @@
 struct record {
         uint32_t kind; /* enum plan_kind, or PLAN_KINDS for a pattern */
         uint32_t bytes;
-        uint64_t dev, ino;
+        uint64_t dev, ino; /* of a pattern, in dev: how deep below its prefix it holds; 0: no bound */
         uint32_t is_directory;
         uint32_t root; /* enum plan_root, in each */
 };
@@ -40,8 +40,10 @@ int filer_law_write(const struct plan *p, struct buf *ret)
         }
         for (size_t i = 0; r == 0 && i < p->glob_count; i++)
                 r = put(ret,
-                        &(struct record){
-                                .kind = PLAN_KINDS, .bytes = (uint32_t)p->globs[i].n, .root = p->root },
+                        &(struct record){ .kind = PLAN_KINDS,
+                                          .dev = p->glob_depth,
+                                          .bytes = (uint32_t)p->globs[i].n,
+                                          .root = p->root },
                         p->globs[i]);
         return r;
 }
@@ -51,7 +53,22 @@ int filer_law_write(const struct plan *p, struct buf *ret)
 struct patterns {
         const struct pattern **list;
         size_t count;
+        uint64_t depth;
 };
+
+static size_t components(struct slice path)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < path.n; i++)
+                n += path.p[i] == '/' && i + 1 < path.n;
+        return n;
+}
+
+static bool is_matched(const struct patterns *p, const struct pattern *pattern, struct slice path)
+{
+        return pattern_matches(pattern, path) &&
+               (p->depth == 0 || components(path) - components(pattern_prefix(pattern)) <= p->depth);
+}
 
 /* What /proc tells of a process: of a filer it would be about us, of others it is not for files' sake that one asks. */
 static bool is_process(struct slice path)
@@ -71,7 +88,7 @@ static bool is_denied(void *arg, struct slice path)
         if (is_process(path))
                 return true;
         for (size_t i = 0; i < p->count; i++)
-                if (pattern_matches(p->list[i], path))
+                if (is_matched(p, p->list[i], path))
                         return true;
         return false;
 }
@@ -115,6 +132,7 @@ static int take(struct reader *r, const struct record *record, struct slice text
         };
         switch (record->kind) {
         case PLAN_KINDS:
+                r->patterns->depth = record->dev;
                 return pattern_compile(r->arena, text, &r->patterns->list[r->patterns->count++], r->err);
         case PLAN_SEAL:
                 return 0;
@@ -127,6 +145,8 @@ static int take(struct reader *r, const struct record *record, struct slice text
         default:
                 must(record->kind < ARRAY_LEN(kinds));
                 r->has_pass |= record->kind == PLAN_OPEN;
+                if (r->count > 0 && slice_eq(r->points[r->count - 1].path, text))
+                        r->count--; /* the place that was made for it */
                 r->points[r->count++] = (struct law_point){ text, kinds[record->kind], record->is_directory };
                 return 0;
         }

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "fsop/at.h"
 #include "fsop/fsop.h"
 #include "proc/process.h"
 #include "proc/spawn.h"
@@ -178,7 +179,8 @@ static int plan_request(struct job *job, struct plan *ret, struct buf *ret_key, 
 {
         struct slice tmpdir = slice_from_str(getenv("TMPDIR") ? getenv("TMPDIR") : "");
         struct place place = sandbox_context_place(job->box, slice_from(NULL, 0), tmpdir);
-        int r = prepare_plan(&job->server->boxes.preparer, &job->arena, &job->box->profile, &place, ret, err);
+        int r = prepare_file_plan(&job->server->boxes.preparer, &job->arena, &job->box->profile, &place,
+                                  !job->is_change, ret, err);
         if (r == 0 && !ret->has_view)
                 return 1;
         if (r == 0 && filer_law_write(ret, ret_key) < 0) {
@@ -251,7 +253,7 @@ int filers_law(struct job *job, struct arena *a, struct law *ret, struct err *er
 /* For writing: only a regular file, and truncated only when it is one. */
 static int open_for_writing(const struct filer_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
 {
-        _close_ int fd = fsop_open(how->path.p, O_WRONLY | O_CREAT, 0666, true);
+        _close_ int fd = at_new_error(how->path.p, fsop_open(how->path.p, O_WRONLY | O_CREAT, 0666, true));
         if (fd < 0)
                 return fsop_fail(err, fd);
         if (fstat(fd, ret_st) < 0)
