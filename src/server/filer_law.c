@@ -145,8 +145,6 @@ static int take(struct reader *r, const struct record *record, struct slice text
         default:
                 must(record->kind < ARRAY_LEN(kinds));
                 r->has_pass |= record->kind == PLAN_OPEN;
-                if (r->count > 0 && slice_eq(r->points[r->count - 1].path, text))
-                        r->count--; /* the place that was made for it */
                 r->points[r->count++] = (struct law_point){ text, kinds[record->kind], record->is_directory };
                 return 0;
         }
@@ -165,6 +163,20 @@ static void add_private(struct reader *r)
 }
 
 #define PRIVATE_MAX 16
+
+/* Of a place and what is mounted on it, that one. They are sorted. */
+static void drop_places(struct reader *r)
+{
+        size_t kept = 0;
+        for (size_t i = 0; i < r->count; i++) {
+                struct law_point *last = kept > 0 ? &r->points[kept - 1] : NULL;
+                if (!last || !slice_eq(last->path, r->points[i].path))
+                        r->points[kept++] = r->points[i];
+                else if (last->kind == LAW_PASS)
+                        *last = r->points[i];
+        }
+        r->count = kept;
+}
 
 static bool next(struct slice *bytes, struct record *ret, struct slice *ret_text)
 {
@@ -198,9 +210,12 @@ int filer_law_read(struct arena *a, struct slice bytes, bool is_alone, struct la
                         return e;
         }
         add_private(&r);
-        if (r.is_whole)
+        if (r.is_whole) {
                 add(&r, S("/"), LAW_PASS, true);
+                add(&r, S("/dev"), LAW_PASS, true);
+        }
         law_sort(r.points, r.count);
+        drop_places(&r);
         *ret = (struct law){
                 /* In a root of our own there is only what may be seen. */
                 .root = root == PLAN_ROOT_WRITE ? LAW_WRITE
