@@ -286,7 +286,7 @@ static int explain(struct box_plan *b, enum backend wish)
         struct plan alone;
         int r = prepare_plan(NULL, &b->arena, &b->profile, &b->place, &plan, &err);
         if (r == 0 && wish == BACKEND_LANDLOCK)
-                r = landlock_plan(&b->arena, &plan, &alone, &err);
+                r = landlock_plan(&b->arena, &plan, true, &alone, &err);
         if (r < 0)
                 return sandbox_complain(&err);
         if (plan_explain(&plan, &text) < 0) {

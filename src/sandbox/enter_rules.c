@@ -88,7 +88,7 @@ static int rules_build(struct rules_build *b, int tty, struct enter_failure *ret
         int r = i->root == PLAN_ROOT_READ ? allow(b, b->root, true, LANDLOCK_LIST) : 0;
         if (r == 0)
                 r = devices_allow(b, tty);
-        if (r == 0)
+        if (r == 0 && !i->hides_proc)
                 r = self_allow(b);
         if (r < 0)
                 return fail(ret, ENTER_NO_OP, r);
@@ -103,6 +103,9 @@ static int rules_build(struct rules_build *b, int tty, struct enter_failure *ret
 int enter_rules(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
 {
         struct rules_build b = { .image = i };
+        int r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1); /* or the kernel takes no ruleset */
+        if (r < 0)
+                return fail(ret, ENTER_NO_OP, r);
         b.ruleset = i->has_view ? landlock_alone_begin(i->landlock_abi) : landlock_domain_begin();
         if (b.ruleset < 0)
                 return fail(ret, ENTER_NO_OP, b.ruleset);
@@ -110,7 +113,7 @@ int enter_rules(const struct image *i, int tty, int *ret_ruleset, struct enter_f
         if (!i->has_view)
                 return 0;
         b.root = sys_open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        int r = b.root < 0 ? fail(ret, ENTER_NO_OP, b.root) : rules_build(&b, tty, ret);
+        r = b.root < 0 ? fail(ret, ENTER_NO_OP, b.root) : rules_build(&b, tty, ret);
         if (b.root >= 0)
                 sys_close(b.root);
         return r;

@@ -107,6 +107,7 @@ static void lay(struct layout *l, const struct plan *p, const struct image_extra
                 .needs_user = has_namespaces && (p->has_view || uid != 0),
                 .uid = uid,
                 .gid = getegid(),
+                .hides_proc = extra->hides_proc,
                 .landlock_abi = p->has_view || !has_namespaces ? (uint32_t)extra->landlock_abi : 0,
         };
         (void)put(l, &image, sizeof(image));

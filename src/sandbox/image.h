@@ -50,6 +50,7 @@ struct image {
                 needs_user; /* a user namespace: not when we are root and only the network is taken away, nor with Landlock alone */
         uint32_t uid, gid;
         uint32_t landlock_abi; /* 0: none */
+        uint32_t hides_proc;   /* of Landlock alone: the process must not find itself in /proc */
         uint32_t ops, op_count;
         uint32_t stubs, stub_count;
         uint32_t filter, filter_count; /* struct sock_filter */
@@ -59,6 +60,7 @@ struct image_extra {
         enum backend backend;
         const struct seccomp_filter *filter;
         int landlock_abi;
+        bool hides_proc;
 };
 
 /* A memfd whose size cannot change, or -errno. */

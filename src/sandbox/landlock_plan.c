@@ -10,7 +10,7 @@
 
 #define TOP_MAX 1024 /* names in the root directory; more is refused */
 
-/* What programs ask the machine for, where only some places can be read. No process is among it. */
+/* What one asks the machine for, where not all of /proc can be read. No process is among it. */
 static const char *const proc_files[] = {
         "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg",
         "/proc/meminfo", "/proc/stat",        "/proc/sys",
@@ -68,19 +68,21 @@ static void op_add(struct plan *to, struct slice path, bool is_directory)
                                                     .why = "readable" };
 }
 
-static bool is_left_out(const struct dirent *e)
+static bool is_left_out(const struct dirent *e, bool has_proc)
 {
+        if (!has_proc && strcmp(e->d_name, "proc") == 0)
+                return true;
         return strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strcmp(e->d_name, "dev") == 0 ||
                e->d_type == DT_LNK;
 }
 
 /* Everything but /dev. Rights on the root itself could not be taken back there. */
-static int add_top(struct arena *a, DIR *top, struct plan *to, size_t room, struct err *err)
+static int add_top(struct arena *a, DIR *top, bool has_proc, struct plan *to, size_t room, struct err *err)
 {
         const struct dirent *e;
         while ((e = readdir(top))) {
                 struct stat st = { .st_mode = S_IFDIR };
-                if (is_left_out(e))
+                if (is_left_out(e, has_proc))
                         continue;
                 if (e->d_type != DT_DIR && fstatat(dirfd(top), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
@@ -94,25 +96,24 @@ static int add_top(struct arena *a, DIR *top, struct plan *to, size_t room, stru
         return 0;
 }
 
-static int add_readable(struct arena *a, struct plan *to, size_t room, struct err *err)
+static int add_readable(struct arena *a, bool has_proc, struct plan *to, size_t room, struct err *err)
 {
-        if (to->root == PLAN_ROOT_EMPTY) {
-                for (size_t i = 0; proc_files[i]; i++)
-                        op_add(to, slice_from_str(proc_files[i]), strcmp(proc_files[i], "/proc/sys") == 0);
+        for (size_t i = 0; (to->root == PLAN_ROOT_EMPTY || !has_proc) && proc_files[i]; i++)
+                op_add(to, slice_from_str(proc_files[i]), strcmp(proc_files[i], "/proc/sys") == 0);
+        if (to->root == PLAN_ROOT_EMPTY)
                 return 0;
-        }
         DIR *top = opendir("/");
         if (!top) {
                 err->step = "landlock";
                 err->os_errno = errno;
                 return err_set(err, 0, -errno, "cannot list /: %s", errno_text(errno));
         }
-        int r = add_top(a, top, to, room, err);
+        int r = add_top(a, top, has_proc, to, room, err);
         (void)closedir(top);
         return r;
 }
 
-int landlock_plan(struct arena *a, const struct plan *from, struct plan *ret, struct err *err)
+int landlock_plan(struct arena *a, const struct plan *from, bool has_proc, struct plan *ret, struct err *err)
 {
         *ret = *from;
         if (!from->has_view)
@@ -126,5 +127,5 @@ int landlock_plan(struct arena *a, const struct plan *from, struct plan *ret, st
         for (size_t i = 0; i < from->op_count; i++)
                 if (from->ops[i].kind == PLAN_READ || from->ops[i].kind == PLAN_WRITE)
                         ret->ops[ret->op_count++] = from->ops[i];
-        return add_readable(a, ret, room, err);
+        return add_readable(a, has_proc, ret, room, err);
 }

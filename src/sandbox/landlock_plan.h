@@ -11,5 +11,7 @@
 
 #include "sandbox/plan.h"
 
-/* `from` stays as it is. -EOPNOTSUPP with err (step "landlock") when it cannot be enforced exactly; no remedy. */
-NODISCARD int landlock_plan(struct arena *a, const struct plan *from, struct plan *ret, struct err *err);
+/* `from` stays as it is; `has_proc`: where everything can be read, processes in /proc can, as it is for commands.
+ * -EOPNOTSUPP with err (step "landlock") when it cannot be enforced exactly; no remedy. */
+NODISCARD int landlock_plan(struct arena *a, const struct plan *from, bool has_proc, struct plan *ret,
+                            struct err *err);

@@ -9,7 +9,7 @@ static int flatten(struct arena *a, enum plan_root root, struct plan_op *ops, si
                    struct err *err)
 {
         struct plan from = { .has_view = true, .root = root, .ops = ops, .op_count = count };
-        return landlock_plan(a, &from, ret, err);
+        return landlock_plan(a, &from, true, ret, err);
 }
 
 static const struct plan_op *find(const struct plan *p, const char *path)
@@ -93,7 +93,7 @@ TEST(what_must_not_come_into_being_is_refused)
         struct err err = ERR_INIT;
         struct plan_stub stub = { .path = S("/w/.git") };
         struct plan ret, from = { .has_view = true, .root = PLAN_ROOT_READ, .stubs = &stub, .stub_count = 1 };
-        eq_int(landlock_plan(&a, &from, &ret, &err), -EOPNOTSUPP);
+        eq_int(landlock_plan(&a, &from, true, &ret, &err), -EOPNOTSUPP);
         ok(strstr(err.text, "/w/.git from coming into being") != NULL);
 }
 
@@ -102,6 +102,18 @@ TEST(without_a_view_there_is_nothing_to_flatten)
         _arena_ struct arena a = ARENA_INIT;
         struct err err = ERR_INIT;
         struct plan ret, from = { .has_network = false };
-        eq_int(landlock_plan(&a, &from, &ret, &err), 0);
+        eq_int(landlock_plan(&a, &from, true, &ret, &err), 0);
         ok(!ret.has_view && ret.op_count == 0);
+}
+
+TEST(processes_of_ours_do_not_find_themselves)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct err err = ERR_INIT;
+        struct plan ret, from = { .has_view = true, .root = PLAN_ROOT_READ };
+        eq_int(landlock_plan(&a, &from, false, &ret, &err), 0);
+        ok(find(&ret, "/usr") && find(&ret, "/proc/meminfo") && !find(&ret, "/proc"));
+        from.root = PLAN_ROOT_EMPTY;
+        eq_int(landlock_plan(&a, &from, false, &ret, &err), 0);
+        ok(!find(&ret, "/usr") && find(&ret, "/proc/meminfo") && !find(&ret, "/proc"));
 }

@@ -149,7 +149,7 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
                 r = prepare_plan(p, a, profile, place, ret_plan, err);
         if (r == 0 && backends->chosen == BACKEND_LANDLOCK) {
                 struct plan alone;
-                r = landlock_plan(a, ret_plan, &alone, err);
+                r = landlock_plan(a, ret_plan, true, &alone, err);
                 if (r < 0)
                         return explain_landlock(backends, r, err);
                 *ret_plan = alone;
@@ -189,15 +189,17 @@ int prepare_file_image(struct preparer *p, struct arena *a, const struct plan *p
         bool is_alone = backends->chosen != BACKEND_NAMESPACES;
         if (is_alone) {
                 struct plan alone;
-                r = backends->landlock_abi < LANDLOCK_ALONE_ABI ? refuse_old(backends->landlock_abi, err)
-                                                                : landlock_plan(a, &coarse, &alone, err);
+                r = backends->landlock_abi < LANDLOCK_ALONE_ABI
+                            ? refuse_old(backends->landlock_abi, err)
+                            : landlock_plan(a, &coarse, false, &alone, err);
                 if (r < 0)
                         return explain_landlock(backends, r, err);
                 coarse = alone;
         }
         const struct image_extra extra = { .backend = is_alone ? BACKEND_LANDLOCK : BACKEND_NAMESPACES,
                                            .filter = &p->filters[SECCOMP_FILES],
-                                           .landlock_abi = backends->landlock_abi };
+                                           .landlock_abi = backends->landlock_abi,
+                                           .hides_proc = true };
         r = image_make(&coarse, &extra);
         if (r < 0) {
                 err->os_errno = -r;
