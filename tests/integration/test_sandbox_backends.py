@@ -4,19 +4,21 @@ Back ends are taken away from a server by a filter of system calls (Landlock), b
 other may be made (namespaces), and by an empty PATH (bubblewrap). Nothing of the machine is touched.
 """
 
+import base64
 import ctypes
 import json
 import os
 import socket
 import struct
 import subprocess
+import tempfile
 
 import pytest
 
 from cmd_rig import BIN, INSIDE, cmd_of
-from farhand_client import Client, Server, pid_alive, pid_gone, wait_until
-from sandbox_rig import (REFUSAL, USERS, Rig, at, become, narrow, read_only, rig_of, snapshot, unrestricted, why_not,
-                         workspace_write)
+from farhand_client import Client, RpcError, Server, pid_alive, pid_gone, wait_until
+from sandbox_rig import (REFUSAL, USERS, Rig, at, become, narrow, read_only, restricted, rig_of, sandbox, snapshot,
+                         unrestricted, uri, why_not, workspace_write)
 from test_sandbox_access import CASES, judge, look, run_check
 
 LANDLOCK = ["--sandbox-backend", "landlock"]
@@ -300,6 +302,7 @@ attempt("fifo", lambda: os.mkfifo(target + "2"))
 attempt("flags", lambda: __import__("fcntl").ioctl(os.open(target, os.O_RDONLY), 0x40086602, b"\0" * 8))
 attempt("sysctl", lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
 attempt("shm", lambda: os.remove(open(f"/dev/shm/farhand-{victim}", "x").name))
+attempt("shared", lambda: open(sys.argv[3]).read())
 attempt("ptmx", lambda: os.open("/dev/ptmx", os.O_RDWR))
 attempt("environ", lambda: open(f"/proc/{victim}/environ").read())
 attempt("mem", lambda: open(f"/proc/{victim}/mem", "rb"))
@@ -334,7 +337,9 @@ def attempts(rig, profile, victim):
     target = tree.file(os.path.join(tree.o, "target"))
     tree.dir(tree.w)
     before = snapshot(tree.base, inodes=True, times=True)
-    done = rig.run(["/usr/bin/python3", "-c", ATTEMPTS, target, str(victim.pid)], profile, "/")
+    with tempfile.NamedTemporaryFile("w", prefix="farhand-", dir="/dev/shm") as shared:
+        os.chmod(shared.name, 0o666)
+        done = rig.run(["/usr/bin/python3", "-c", ATTEMPTS, target, str(victim.pid), shared.name], profile, "/")
     assert done.ok, done
     return json.loads(done.out), before == snapshot(tree.base, inodes=True, times=True)
 
@@ -345,7 +350,7 @@ def test_nothing_outside_is_changed_or_reached(alone, victim, network):
     assert is_same
     for name in ("chmod", "chown", "utime", "xattr", "flags", "prlimit", "priority", "signal", "shmget", "unshare"):
         assert said[name] == EPERM, (name, said[name])
-    for name in ("write", "truncate", "remove", "rename", "create", "tmpfile", "fifo", "sysctl", "shm", "ptmx",
+    for name in ("write", "truncate", "remove", "rename", "create", "tmpfile", "fifo", "sysctl", "shm", "shared", "ptmx",
                  "environ", "mem", "root"):
         assert said[name] == EACCES, (name, said[name])
     assert said["link"] != 0
@@ -431,3 +436,92 @@ def test_sockets_of_the_host_are_out_of_reach(alone):
         done = alone.run(["/usr/bin/python3", "-c", "import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])",
                           path], read_only(), "/")
         assert done.code != 0 and b"PermissionError" in done.err
+
+
+# Files, with Landlock alone: the process that does the request asks the rules itself, so that nothing is too narrow.
+
+
+class Files:
+    """Requests of one profile: what they answer, or the code of their error."""
+
+    def __init__(self, rig, profile, cwd):
+        self.client, self.box = rig.client, sandbox(profile, cwd)
+
+    def ask(self, method, path, **more):
+        try:
+            return self.client.call(f"fs/{method}", {"path": uri(path), "sandbox": self.box, **more}, 30)
+        except RpcError as refused:
+            return refused.code
+
+    def read(self, path):
+        answer = self.ask("readFile", path)
+        return base64.b64decode(answer["dataBase64"]) if isinstance(answer, dict) else answer
+
+    def write(self, path):
+        return self.ask("writeFile", path, dataBase64=base64.b64encode(b"new\n").decode())
+
+
+def test_files_of_a_workspace_are_served_and_its_names_are_protected(alone):
+    tree = alone.tree()
+    tree.dir(os.path.join(tree.w, ".git"))
+    outside = tree.file(os.path.join(tree.o, "f"))
+    secret = tree.file(os.path.join(tree.w, "secret"))
+    files = Files(alone, workspace_write(at(secret, "deny")), tree.w)
+    assert files.write(os.path.join(tree.w, "f"))["size"] == 4
+    assert files.read(os.path.join(tree.w, "f")) == b"new\n"
+    before = snapshot(tree.base)
+    assert files.write(os.path.join(tree.w, ".git", "config")) == -32603
+    assert files.ask("createDirectory", os.path.join(tree.w, ".codex"), recursive=False) == -32603
+    assert files.read(secret) == files.write(secret) == -32600
+    assert files.read(outside) == b"data\n" and files.write(outside) == -32603
+    assert files.ask("setMetadata", outside, mode=0o600) in (-32600, -32603)
+    assert files.read(f"/proc/{alone.server.pid}/environ") == -32600
+    assert snapshot(tree.base) == before
+
+
+def test_files_that_are_not_named_are_not_even_seen(alone):
+    tree = alone.tree()
+    inside, outside = tree.file(os.path.join(tree.w, "in")), tree.file(os.path.join(tree.o, "out"))
+    link = tree.link(os.path.join(tree.o, "link"), "out")
+    files = Files(alone, narrow(at(tree.w, "read")), tree.w)
+    assert files.read(inside) == b"data\n" and files.ask("getMetadata", inside)["isFile"]
+    for path in (outside, link, tree.o, os.path.join(tree.o, "missing")):
+        for method in ("readFile", "getMetadata", "canonicalize", "readDirectory"):
+            assert files.ask(method, path) == -32004, (method, path)
+
+
+@pytest.mark.parametrize("backend", ["namespaces", "landlock"])
+def test_what_lies_beside_the_way_to_something_open_is_not_seen(user, backend):
+    if backend == "landlock":
+        need_landlock()
+    with Rig(user, args=["--sandbox-backend", backend]) as rig:
+        tree = rig.tree()
+        public, secret = tree.file(os.path.join(tree.o, "pub", "f")), tree.file(os.path.join(tree.o, "secret"))
+        tree.dir(tree.w)
+        files = Files(rig, read_only(at(tree.o, "deny"), at(os.path.dirname(public), "read")), tree.w)
+        assert files.read(public) == b"data\n"
+        for method in ("readFile", "getMetadata", "canonicalize"):
+            assert files.ask(method, secret) == -32600, method
+        assert files.ask("readDirectory", tree.o) == -32600
+
+
+def test_files_of_a_writable_machine_are_refused(alone):
+    tree = alone.tree()
+    path = tree.file(os.path.join(tree.o, "f"))
+    files = Files(alone, restricted({"path": {"type": "special", "value": {"kind": "root"}}, "access": "write"},
+                                    at(path, "read")), "/")
+    with pytest.raises(RpcError) as refused:
+        files.client.call("fs/writeFile", {"path": uri(path), "sandbox": files.box, "dataBase64": ""})
+    assert refused.value.message.startswith(REFUSAL)
+
+
+def test_files_are_refused_where_nothing_works(user):
+    with Poor(user, without_namespaces, without_landlock, env={"PATH": "/nonexistent"}) as rig:
+        tree = rig.tree()
+        path = tree.file(os.path.join(tree.w, "f"))
+        files = Files(rig, workspace_write(), tree.w)
+        with pytest.raises(RpcError) as refused:
+            files.client.call("fs/writeFile", {"path": uri(path), "sandbox": files.box, "dataBase64": ""})
+        assert refused.value.message.startswith(REFUSAL) and refused.value.data["remedy"]
+        with open(path, encoding="ascii") as f:
+            assert f.read() == "data\n"
