@@ -22,6 +22,10 @@ void stub_book_init(struct stub_book *b)
 
 void stub_book_release(struct stub_book *b)
 {
+        /* Of commands whose farewell the pool did not take any more. The journal still has them. */
+        struct stub_entry *e;
+        for (size_t pos = 0; (e = map_next(&b->entries, &pos));)
+                free(e);
         map_release(&b->entries);
         pthread_mutex_destroy(&b->lock);
 }
