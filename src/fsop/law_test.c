@@ -154,7 +154,7 @@ static void under_law(void (*test)(struct rig *r))
                 test(&r);
                 _exit(0);
         }
-        int status;
+        int status = -1;
         ok(pid > 0 && waitpid(pid, &status, 0) == pid);
         ok(nftw(r.root, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
         eq_int(status, 0);
