@@ -392,7 +392,7 @@ static void decode_root(struct decoder *outer, const struct json *value, struct 
                 root->foreign = json_string(d.arena, d.doc, v);
         else if (v)
                 file_path_value(&d, v, &root->path);
-        decode_unused_sandbox(&d);
+        decode_no_sandbox(&d); /* nothing here would enforce it */
         decode_end_inside(outer, &d);
 }
 
