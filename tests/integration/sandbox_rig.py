@@ -1,14 +1,16 @@
-"""What the tests of sandboxed processes stand on: profiles, trees to run in, and a server of either user.
+"""What the tests of sandboxed processes and file requests stand on: profiles, trees, and a server of either user.
 
 A Rig is a server that runs as root or as a user without rights, with a client. Its trees lie outside /tmp, because
 profiles make /tmp writable, and belong to the user of the server. Where the server refuses to restrict anything the
 tests skip: the rig asks once.
 """
 
+import base64
 import contextlib
 import ctypes
 import hashlib
 import itertools
+import json
 import os
 import shutil
 import stat
@@ -18,6 +20,7 @@ import tempfile
 import pytest
 
 from farhand_client import BIN, Client, RpcError, Server
+from fs_helpers import PATH_MEMBERS, outcome
 
 REFUSAL = "sandbox intent cannot be enforced on this executor"
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
@@ -87,6 +90,69 @@ def sandbox(profile, cwd, roots=None):
     """The object as current clients send it. Paths are native."""
     return {"permissions": profile, "cwd": uri(cwd), "workspaceRoots": [uri(r) for r in ([cwd] if roots is None else roots)],
             "windowsSandboxLevel": "disabled", "windowsSandboxPrivateDesktop": False, "useLegacyLandlock": False}
+
+
+# File requests
+
+
+class Box:
+    """File requests of one client under one profile. Every answer is kept: what was told is part of a test."""
+
+    def __init__(self, client, permissions, cwd=None, roots=None):
+        self.client = client
+        self.sandbox = sandbox(permissions, cwd, roots) if cwd is not None else permissions
+        self.told = []
+
+    def send(self, method, native=False, **params):
+        """Returns the id. `native`: paths as they are, not as URIs."""
+        spell = (lambda path: path) if native else uri
+        params = {name: spell(value) if name in PATH_MEMBERS and isinstance(value, (str, bytes)) else value
+                  for name, value in params.items()}
+        return self.client.request(f"fs/{method}", {**params, "sandbox": self.sandbox})
+
+    def answer(self, ident, timeout=30):
+        """The result, or (code, message)."""
+        try:
+            result = self.client.result(ident, timeout)
+        except RpcError as error:
+            result = (error.code, error.message)
+        self.told.append(result)
+        return result
+
+    def ask(self, method, timeout=30, **params):
+        return self.answer(self.send(method, **params), timeout)
+
+    def read(self, path, **more):
+        """The bytes, or (code, message)."""
+        answer = self.ask("readFile", path=path, **more)
+        return answer if is_error(answer) else base64.b64decode(answer["dataBase64"], validate=True)
+
+    def write(self, path, data=b"new\n", **more):
+        return self.ask("writeFile", path=path, dataBase64=base64.b64encode(data).decode(), **more)
+
+    def open(self, path, mode="read", handle="h"):
+        return self.ask("open", handleId=handle, path=path, mode=mode)
+
+    def blocks(self, method, handle="h", **params):
+        """fs/readBlock, fs/writeBlock, fs/close: without a sandbox."""
+        result = outcome(self.client, self.client.request(f"fs/{method}", {"handleId": handle, **params}), 30)
+        self.told.append(result)
+        return result
+
+    def all_told(self):
+        """Every answer so far as bytes, contents decoded."""
+        return b"\n".join(flat(told) for told in self.told)
+
+
+def is_error(answer):
+    return isinstance(answer, tuple)
+
+
+def flat(answer):
+    if isinstance(answer, tuple):
+        return f"{answer[0]} {answer[1]}".encode()
+    return json.dumps(answer).encode() + b"".join(base64.b64decode(answer[name]) for name in ("dataBase64", "chunk")
+                                                 if name in answer)
 
 
 # Trees
@@ -230,12 +296,13 @@ class Rig:
             self._stack.close()
             raise
 
-    def new_server(self, config=None, **kw):
+    def new_server(self, config=None, env=None, **kw):
         """Another one of the same user. Its configuration is where that user can read it."""
         args = list(self.args)
         if config is not None:
             args += ["--config", self.home.file(os.path.join(self.home.base, f"{next(self._names)}.toml"), config)]
-        return Server(args, env=self.env, preexec_fn=become(self.uid, self.mount_namespace), umask=0o022, **kw)
+        return Server(args, env={**self.env, **(env or {})}, preexec_fn=become(self.uid, self.mount_namespace),
+                      umask=0o022, **kw)
 
     def tree(self, name=None):
         base = os.path.join(self.base, name or str(next(self._names)))
