@@ -1,0 +1,363 @@
+"""The processes that do file requests in a sandbox: what they are, how many, and what becomes of them.
+
+One is found from outside: a child of the spawner called fh-filer.
+"""
+
+import base64
+import contextlib
+import os
+import signal
+
+import pytest
+
+from farhand_client import Client, pid_alive, pid_gone, wait_until
+from sandbox_rig import USERS, Box, at, is_error, narrow, read_only, rig_of, snapshot, workspace_write
+
+NAME = "fh-filer"
+MOST = 4
+MARK = "MARK-of-the-server"
+KEPT = {"PATH", "TMPDIR", "TMP", "TEMP"}
+BROKEN = -32603
+
+
+@pytest.fixture(params=USERS)
+def rig(request):
+    """One for each test: they end servers."""
+    with rig_of(request.param, env={"BOX_MARK": MARK}) as r:
+        yield r
+
+
+@pytest.fixture
+def place(rig):
+    """(tree, box): a workspace with one denied folder."""
+    tree = rig.tree()
+    tree.file(tree.w + "/a.txt")
+    tree.file(tree.w + "/no/key", "hidden\n")
+    return tree, Box(rig.client, workspace_write(at(tree.w + "/no", "deny")), tree.w)
+
+
+def stat_of(pid):
+    """(name, state, parent), or None."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            head, _, tail = f.read().rpartition(b")")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent = tail.split()[:2]
+    return head.partition(b"(")[2].decode(), state.decode(), int(parent)
+
+
+def below(pid, name):
+    """The living processes called `name` anywhere below `pid`."""
+    known = {int(entry): stat_of(entry) for entry in os.listdir("/proc") if entry.isdigit()}
+    found, level = [], {pid}
+    while level:
+        level = {child for child, what in known.items() if what is not None and what[2] in level}
+        found += [child for child in level if known[child][0] == name and known[child][1] not in "ZX"]
+    return found
+
+
+def helpers(server):
+    return below(server.pid, NAME)
+
+
+def spawner(server):
+    (pid,) = below(server.pid, "fh-spawner")
+    return pid
+
+
+def status(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def occupy(server, stack, box, path):
+    """Two requests on connections of their own, while the only helper is stopped: it has one, and another helper has
+    answered the other. Returns the Box that waits, and its request."""
+    sent = []
+    for _ in range(2):
+        one = Box(stack.enter_context(Client(server.url)), box.sandbox)
+        sent.append((one, one.send("readFile", path=path)))
+    wait_until(lambda: any(is_answered(*item) for item in sent), 20, "an answer")
+    (waiting,) = [item for item in sent if not is_answered(*item)]
+    return waiting
+
+
+def is_answered(box, ident):
+    return any(message.get("id") == ident for message in list(box.client.messages))
+
+
+@contextlib.contextmanager
+def stopped(*pids):
+    """Lets them go on at the end, if they are still there."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        for pid in pids:
+            wait_until(lambda pid=pid: (stat_of(pid) or ("", "T"))[1] in "tT", 10, "the stop")
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+# What they are
+
+
+def test_one_is_made_and_used_again(rig, place):
+    tree, box = place
+    assert helpers(rig.server) == []
+    assert box.read(tree.w + "/a.txt") == b"data\n"
+    first = helpers(rig.server)
+    assert len(first) == 1
+    for number in range(20):
+        assert not is_error(box.write(f"{tree.w}/n{number}"))
+        assert is_error(box.read(tree.w + "/no/key"))
+    assert helpers(rig.server) == first
+
+
+def test_what_a_helper_may(rig, place):
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    (pid,) = helpers(rig.server)
+    what = status(pid)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(what[name], 16) == 0, (name, what[name])
+    assert (what["NoNewPrivs"], what["Seccomp"]) == ("1", "2")
+    assert what["Uid"].split() == [str(rig.uid)] * 4
+    if rig.user == "root":
+        assert what["Groups"].split() in ([], ["0"])
+    assert stat_of(pid)[2] == spawner(rig.server)
+    if rig.client.call("environment/info", {})["sandboxBackend"] == "namespaces":
+        for space in ("mnt", "user", "pid", "ipc"):
+            ours, its = (os.readlink(f"/proc/{of}/ns/{space}") for of in (rig.server.pid, pid))
+            assert ours != its, space
+
+
+def test_the_environment_of_a_helper(rig, place):
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    (pid,) = helpers(rig.server)
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        variables = [entry for entry in f.read().split(b"\0") if entry]
+    names = {entry.partition(b"=")[0].decode() for entry in variables}
+    assert names <= KEPT, names
+    assert MARK.encode() not in b"".join(variables)
+
+
+def test_the_descriptors_of_a_helper(rig, place):
+    """Nothing of the server's: no client, no log. And no directory of the machine as it is outside of the view."""
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    (pid,) = helpers(rig.server)
+    with open(f"/proc/{pid}/mountinfo", encoding="utf-8") as f:
+        mounts = {line.split()[0] for line in f}
+    open_ = {int(name): os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    assert len([target for target in open_.values() if target.startswith("socket:")]) == 1, open_
+    for number, target in open_.items():
+        with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as f:
+            mount = next(line.split()[1] for line in f if line.startswith("mnt_id:"))
+        assert target.startswith("socket:") or target == "/dev/null" or mount in mounts, (number, target, open_)
+
+
+# How many
+
+
+def test_at_most_four_of_one_profile(rig, place):
+    """Each that there is is stopped, and more requests come than those could take: another is made, up to four."""
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    with contextlib.ExitStack() as stack:
+        held, sent = set(), []
+        with contextlib.ExitStack() as stops:
+            while len(held) < MOST:
+                fresh = wait_until(lambda: set(helpers(rig.server)) - held, 20, "another one")
+                stops.enter_context(stopped(*fresh))
+                held |= fresh
+                for _ in range(MOST):
+                    one = Box(stack.enter_context(Client(rig.server.url)), box.sandbox)
+                    sent.append((one, one.send("readFile", path=tree.w + "/a.txt")))
+            assert len(held) == MOST
+            # A request of another profile is answered while these wait.
+            assert not is_error(Box(rig.client, narrow(at(tree.w, "read")), tree.w).read(tree.w + "/a.txt"))
+            assert len(set(helpers(rig.server)) - held) == 1, "that of the other profile"
+        for one, ident in sent:
+            assert not is_error(one.answer(ident)), one.told
+        assert len(helpers(rig.server)) <= MOST + 1
+
+
+def test_many_requests_at_once(rig, place):
+    tree, box = place
+    most = 0
+    with contextlib.ExitStack() as stack:
+        boxes = [Box(stack.enter_context(Client(rig.server.url)), box.sandbox) for _ in range(8)]
+        sent = [(one, one.send("writeFile", path=f"{tree.w}/n{number}-{which}", dataBase64="bmV3Cg=="))
+                for number in range(50) for which, one in enumerate(boxes)]
+        for one, ident in sent:
+            assert not is_error(one.answer(ident)), one.told[-1]
+            if ident.endswith("0"):
+                most = max(most, len(helpers(rig.server)))
+    assert 1 <= most <= MOST
+    assert len([name for name in os.listdir(tree.w) if name.startswith("n") and name != "no"]) == 400
+
+
+def test_many_profiles(rig, place):
+    """More than may be warm: each works, and those of long ago go."""
+    tree, box = place
+    for number in range(24):
+        tree.file(f"{tree.base}/p{number}/f", str(number))
+    for _ in range(2):
+        for number in range(24):
+            one = Box(rig.client, narrow(at(f"{tree.base}/p{number}", "read")), tree.w)
+            assert one.read(f"{tree.base}/p{number}/f") == str(number).encode()
+            assert is_error(one.read(f"{tree.base}/p{(number + 1) % 24}/f"))
+    wait_until(lambda: len(helpers(rig.server)) <= 8 * MOST, 10, "few helpers")
+
+
+def test_many_profiles_at_once(rig, place):
+    """More than may be warm, all busy: nobody waits for ever, nobody gets what is another's."""
+    tree, box = place
+    for number in range(12):
+        tree.file(f"{tree.base}/p{number}/f", str(number))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(rig.server.url)) for _ in range(4)]
+        sent = []
+        for round_ in range(10):
+            for number in range(12):
+                one = Box(clients[(round_ + number) % 4], narrow(at(f"{tree.base}/p{number}", "read")), tree.w)
+                for other in (number, (number + 1) % 12):
+                    sent.append((one, number, other, one.send("readFile", path=f"{tree.base}/p{other}/f")))
+        for one, number, other, ident in sent:
+            assert is_error(one.answer(ident, 60)) == (number != other), (number, other, one.told)
+
+
+# One that dies or hangs
+
+
+def test_one_that_is_killed_is_replaced(rig, place):
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    (pid,) = helpers(rig.server)
+    with contextlib.ExitStack() as stack, stopped(pid):
+        waiting, ident = occupy(rig.server, stack, box, tree.w + "/a.txt")
+        os.kill(pid, signal.SIGKILL)
+        code, message = waiting.answer(ident)
+        assert code == BROKEN, message
+    assert box.read(tree.w + "/a.txt") == b"data\n"
+    pid_gone(pid)
+
+
+def test_one_that_died_in_its_sleep_is_not_noticed(rig, place):
+    tree, box = place
+    for _ in range(5):
+        assert box.read(tree.w + "/a.txt") == b"data\n"
+        for pid in helpers(rig.server):
+            os.kill(pid, signal.SIGKILL)
+            pid_gone(pid)
+    assert is_error(box.read(tree.w + "/no/key"))
+
+
+def test_one_that_is_stopped_stops_nobody_else(rig, place):
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    (pid,) = helpers(rig.server)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(rig.server.url)) for _ in range(3)]
+        with stopped(pid):
+            waiting, ident = occupy(rig.server, stack, box, tree.w + "/a.txt")
+            for client in clients:
+                assert not is_error(Box(client, box.sandbox).read(tree.w + "/a.txt"))
+                assert not is_error(Box(client, narrow(at(tree.w, "read")), tree.w).read(tree.w + "/a.txt"))
+                assert not is_error(Box(client, None).read(tree.w + "/a.txt"))
+            # The same connection: another profile, the same one, and a process.
+            client = waiting.client
+            assert not is_error(Box(client, narrow(at(tree.w, "read")), tree.w).read(tree.w + "/a.txt"))
+            assert not is_error(Box(client, box.sandbox).read(tree.w + "/a.txt"))
+            assert rig.sh("echo ran", read_only(), tree.w, client=client).out == b"ran\n"
+        assert not is_error(waiting.answer(ident)), "it goes on where it was"
+
+
+def test_the_connection_goes_while_a_helper_hangs(rig, place):
+    tree, box = place
+    assert not is_error(box.read(tree.w + "/a.txt"))
+    (pid,) = helpers(rig.server)
+    with contextlib.ExitStack() as stack:
+        with stopped(pid):
+            waiting, _ = occupy(rig.server, stack, box, tree.w + "/a.txt")
+            waiting.client.abort()
+            assert not is_error(box.read(tree.w + "/a.txt"))
+        assert not is_error(box.read(tree.w + "/a.txt"))
+
+
+# The end
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "spawner"])
+@pytest.mark.parametrize("state", ["idle", "stopped"])
+def test_helpers_go_with_the_server(rig, how, state):
+    tree = rig.tree()
+    tree.file(tree.w + "/a.txt")
+    server = rig.new_server()
+    try:
+        with Client(server.url) as client:
+            boxes = [Box(client, profile, tree.w)
+                     for profile in (workspace_write(at(tree.o, "deny")), narrow(at(tree.w, "read")))]
+            for box in boxes:
+                assert not is_error(box.read(tree.w + "/a.txt"))
+            pids = helpers(server)
+            assert len(pids) == 2
+            if state == "stopped":
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP)
+            if how == "spawner":
+                os.kill(spawner(server), signal.SIGKILL)
+            elif how == "SIGKILL":
+                server.proc.kill()
+            else:
+                server.proc.terminate()
+            for pid in pids:
+                pid_gone(pid, 20)
+            if how == "spawner" and pid_alive(server.pid):
+                # A server that lives on serves.
+                wait_until(lambda: not is_error(boxes[0].read(tree.w + "/a.txt")), 10, "a new spawner")
+    finally:
+        if server.proc.poll() is None:
+            server.proc.kill()
+        server.proc.wait(10)
+        server.proc.stdout.close()
+
+
+def test_nothing_is_left_on_the_disk(rig, place):
+    """Not while a helper is warm, and not afterwards: no stub, no temporary file, no directory."""
+    tree, box = place
+    before = snapshot(rig.base, "/tmp/.git", "/.git", inodes=True, skip=(rig.home.base,))
+    for _ in range(3):
+        for path in ("/.git/x", "/.codex", "/no/key", "/none/x"):
+            assert is_error(box.write(tree.w + path))
+        assert not is_error(box.ask("readDirectory", path=tree.w))
+        assert helpers(rig.server)
+        assert snapshot(rig.base, "/tmp/.git", "/.git", inodes=True, skip=(rig.home.base,)) == before
+    assert not is_error(box.write(tree.w + "/a.txt"))
+    assert sorted(os.listdir(tree.w)) == ["a.txt", "no"]
+    for pid in helpers(rig.server):
+        os.kill(pid, signal.SIGKILL)
+        pid_gone(pid)
+    assert sorted(os.listdir(tree.w)) == ["a.txt", "no"]
+
+
+def test_a_write_that_is_cut_leaves_nothing(rig, place):
+    """The helper is killed at any moment of a write: the file is the old one or the new one, and soon nothing lies
+    beside it."""
+    tree, box = place
+    old, new = b"old" * 100000, b"new" * 100000
+    for round_ in range(10):
+        assert not is_error(box.write(tree.w + "/a.txt", old))
+        (pid,) = helpers(rig.server)
+        ident = box.send("writeFile", path=tree.w + "/a.txt", dataBase64=base64.b64encode(new).decode())
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        box.answer(ident)
+        with open(tree.w + "/a.txt", "rb") as f:
+            assert f.read() in (old, new)
+        wait_until(lambda: sorted(os.listdir(tree.w)) == ["a.txt", "no"], 10, "no temporary file")
