@@ -1,8 +1,8 @@
 /* enter_view: builds what the command sees of the file system, and makes it the root. See enter.h.
  *
  * The new root is put on top of the old one, and everything is mounted into it by descriptors: sources are looked up from
- * the old root, targets from the new one, neither through a link. The old root is let go last. All mounts are private:
- * what the machine mounts later does not appear, writable, in here.
+ * the old root, targets from the new one, neither through a link. The old root is let go last, or stays beneath where
+ * nobody comes. All mounts are private: what the machine mounts later does not appear, writable, in here.
  */
 #include "sandbox/enter.h"
 #include "sandbox/landlock.h"
