@@ -218,7 +218,7 @@ static int ask(struct job *job, const struct filer_question *q, struct err *err)
                         give_back(f, one, false);
                         if (is_stale)
                                 continue;
-                        err->rpc = RPC_INTERNAL;
+                        err->rpc = err->step ? RPC_INVALID_REQUEST : RPC_INTERNAL;
                         return r;
                 }
                 r = filer_line_ask(&one->line, q, err);
