@@ -1,30 +1,21 @@
 /* box: see box.h. */
-#include "proc/box.h"
+#include "proc/box_internal.h"
 
 #include "base/sys.h"
-#include "proc/child.h"
 #include "proc/title.h"
 #include "sandbox/enter.h"
 #include "sandbox/stub.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define COMMAND_STACK_BYTES (32 * 1024)
 #define USHER_STACK_BYTES 4096
 #define SPARED (CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC)
-
-enum { BOX_OVER = 1, BOX_EXITED, BOX_ALONE, BOX_OTHERS };
-
-/* From the init. */
-struct box_message {
-        uint32_t kind;
-        int32_t status;
-        struct rusage usage;
-};
+#define ORPHAN_WAIT_NS 10000000 /* between two attempts to end one */
 
 /* What the init needs; on the keeper's stack, which stays until the start is over. */
 struct init_start {
@@ -44,77 +35,6 @@ static NORETURN NO_ASAN void init_fail(struct keeper *k, const struct enter_fail
         sys_exit(127);
 }
 
-static NORETURN NO_ASAN void init_fail_at(struct keeper *k, enum spawn_step step, long r)
-{
-        child_fail(k, step, r);
-}
-
-static void *map(size_t n, int protection, int flags, int fd)
-{
-        return (void *)sys6(SYS_mmap, 0, (long)n, protection, flags, fd, 0);
-}
-
-static bool is_mapped(const void *p)
-{
-        return (uintptr_t)p < (uintptr_t)-4095L;
-}
-
-static NO_ASAN void command_entry(void *start)
-{
-        child_run(start);
-}
-
-static void init_send(int socket, const struct box_message *m)
-{
-        (void)sys_send(socket, m, sizeof(*m), MSG_NOSIGNAL);
-}
-
-static int status_of(const siginfo_t *info)
-{
-        if (info->si_code == CLD_EXITED)
-                return (info->si_status & 0xff) << 8;
-        return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
-}
-
-/* The command is reported before it is reaped: until the keeper has said that it knows, its number outside is taken. */
-static NORETURN NO_ASAN void init_reap(int socket, pid_t command)
-{
-        for (;;) {
-                siginfo_t info = { 0 };
-                struct box_message m = { .kind = BOX_EXITED };
-                long r = sys6(SYS_waitid, P_ALL, 0, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL,
-                              SYS_ARG(&m.usage), 0);
-                if (r == -EINTR)
-                        continue;
-                if (r < 0)
-                        sys_exit(0);
-                bool is_command = info.si_pid == command;
-                if (is_command) {
-                        char known;
-                        m.status = status_of(&info);
-                        init_send(socket, &m);
-                        while (sys_read(socket, &known, 1) == -EINTR)
-                                continue;
-                        command = 0;
-                }
-                (void)sys_wait4(info.si_pid, NULL, __WALL, NULL);
-                /* Who was left behind lives on. Our own end, with all namespaces, takes a while, so it is not waited for. */
-                if (is_command) {
-                        m.kind = sys_kill(-1, 0) == -ESRCH ? BOX_ALONE : BOX_OTHERS;
-                        init_send(socket, &m);
-                }
-        }
-}
-
-/* Everything but the socket: the command alone holds its pipes when the keeper hears of the start. */
-static int init_close_all_but(int socket)
-{
-        int fd = (int)sys_call3(SYS_dup3, socket, 0, O_CLOEXEC);
-        if (fd < 0)
-                return fd;
-        return (int)sys_call3(SYS_close_range, 1, ~0U, 0);
-}
-
 static NO_ASAN void init_run(void *arg)
 {
         const struct init_start *start = arg;
@@ -129,26 +49,13 @@ static NO_ASAN void init_run(void *arg)
         if (start->enters_leaf) {
                 int entered = cgroup_leaf_enter(k->leaf_fd);
                 if (entered < 0 && k->order.needs_leaf)
-                        init_fail_at(k, SPAWN_STEP_LIMITS, entered);
+                        child_fail(k, SPAWN_STEP_LIMITS, entered);
         }
         if ((!start->is_spared &&
              (enter_ids(image, &why) < 0 || (!image->has_network && enter_network(&why) < 0))) ||
             enter_view(image, k->order.is_tty ? k->order.stdio[0] : -1, &child.ruleset, &why) < 0)
                 init_fail(k, &why);
-
-        char *stack = map(COMMAND_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        if (!is_mapped(stack))
-                init_fail_at(k, SPAWN_STEP_FORK, (long)stack);
-        if (enter_confine(image, &why) < 0)
-                init_fail(k, &why);
-        long command = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + COMMAND_STACK_BYTES, NULL,
-                                      command_entry, &child);
-        if (command < 0)
-                init_fail_at(k, SPAWN_STEP_FORK, command);
-        if (init_close_all_but(start->socket) < 0)
-                init_fail_at(k, SPAWN_STEP_STDIO, -EMFILE);
-        init_send(0, &(struct box_message){ .kind = BOX_OVER });
-        init_reap(0, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
+        box_init_run(k, image, &child);
 }
 
 /* No view is built: only the network is taken away, or there are no namespaces to build one in. So there is no init. */
@@ -174,26 +81,32 @@ static NO_ASAN void light_run(void *arg)
 /* ---- the keeper ---- */
 
 /* On a stack of its own, because the keeper's is not copied: it is the spawner's shared memory. */
-static long clone_into(struct keeper *k, struct init_start *start)
+long box_process(struct keeper *k, uint64_t flags, void (*fn)(void *), void *arg, bool *ret_enters_leaf)
 {
-        uint64_t flags = enter_flags(start->image) | CLONE_PARENT_SETTID;
-        if (start->is_spared)
-                flags = (flags & ~(uint64_t)SPARED) | CLONE_PARENT;
-        void (*fn)(void *) = image_has_init(start->image) ? init_run : light_run;
+        flags |= CLONE_PARENT_SETTID;
         if (k->leaf_fd >= 0) {
                 struct sys_clone_args args = {
                         .flags = flags | CLONE_INTO_CGROUP,
                         .parent_tid = (uintptr_t)&k->root,
                         .exit_signal =
-                                start->is_spared ? 0 : SIGCHLD, /* the caller's own, with CLONE_PARENT */
+                                flags & CLONE_PARENT ? 0 : SIGCHLD, /* the caller's own, with CLONE_PARENT */
                         .cgroup = (uint64_t)k->leaf_fd,
                 };
-                long r = sys_clone3_onto(&args, k->child_stack, fn, start);
+                long r = sys_clone3_onto(&args, k->child_stack, fn, arg);
                 if (r >= 0 || r == -EAGAIN || r == -ENOMEM || r == -ENOSPC || r == -EUSERS)
                         return r;
-                start->enters_leaf = true;
+                *ret_enters_leaf = true;
         }
-        return sys_clone_onto((unsigned long)flags | SIGCHLD, k->child_stack, (pid_t *)&k->root, fn, start);
+        return sys_clone_onto((unsigned long)flags | SIGCHLD, k->child_stack, (pid_t *)&k->root, fn, arg);
+}
+
+static long clone_into(struct keeper *k, struct init_start *start)
+{
+        uint64_t flags = enter_flags(start->image);
+        if (start->is_spared)
+                flags = (flags & ~(uint64_t)SPARED) | CLONE_PARENT;
+        return box_process(k, flags, image_has_init(start->image) ? init_run : light_run, start,
+                           &start->enters_leaf);
 }
 
 /* The usher: enters the spare namespaces and makes the init there, as a child of the keeper's. Nobody leaves a user
@@ -229,8 +142,31 @@ static void spare_end(struct keeper *k)
         k->spare_fd = -1;
 }
 
+static pid_t sender_of(struct msghdr *msg)
+{
+        const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+        if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+                return 0;
+        return ((const struct ucred *)(const void *)CMSG_DATA(c))->pid;
+}
+
+/* bwrap that was killed leaves behind whom it had begun to lock up, who waits for it for ever. */
+static void wait_for_words(const struct keeper *k, int socket, int bwrap)
+{
+        struct pollfd fds[] = { { .fd = socket, .events = POLLIN }, { .fd = bwrap, .events = POLLIN } };
+        while (bwrap >= 0) {
+                const struct timespec ts = { .tv_nsec = ORPHAN_WAIT_NS };
+                bool is_dead = fds[1].revents != 0;
+                long r = sys6(SYS_ppoll, SYS_ARG(fds), ARRAY_LEN(fds), is_dead ? SYS_ARG(&ts) : 0, 0, 0, 0);
+                if (fds[0].revents || (r < 0 && r != -EINTR))
+                        return;
+                if (fds[1].revents)
+                        (void)tree_signal(SIGKILL, k->walk_room, KEEPER_WALK_MAX);
+        }
+}
+
 /* The command says that it is there, from outside's view of its number; then the init that execve is over. */
-static pid_t hear_start(int socket, bool has_init)
+static pid_t hear_start(struct keeper *k, int socket, bool has_init, int bwrap, pid_t *ret_init)
 {
         pid_t command = 0;
         for (;;) {
@@ -241,16 +177,23 @@ static pid_t hear_start(int socket, bool has_init)
                                       .msg_iovlen = 1,
                                       .msg_control = control,
                                       .msg_controllen = sizeof(control) };
+                wait_for_words(k, socket, bwrap);
                 long n = sys_call3(SYS_recvmsg, socket, &msg, MSG_CMSG_CLOEXEC);
                 if (n == -EINTR)
                         continue;
                 if (n <= 0)
                         return has_init ? 0 : command;
-                if (n == sizeof(m))
-                        return command;
-                const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-                if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
-                        command = ((const struct ucred *)(const void *)CMSG_DATA(c))->pid;
+                if (n != sizeof(m)) {
+                        command = sender_of(&msg);
+                        continue;
+                }
+                *ret_init = sender_of(&msg);
+                if (m.failed_step != SPAWN_STEP_NONE) {
+                        k->failed_op = m.failed_op;
+                        k->failed_errno = m.failed_errno;
+                        k->failed_step = m.failed_step;
+                }
+                return command;
         }
 }
 
@@ -260,13 +203,6 @@ static void listen_to(int socket)
         (void)sys_call3(SYS_fcntl, socket, F_SETOWN, sys_getpid());
         (void)sys_call3(SYS_fcntl, socket, F_SETSIG, KEEPER_HEAR);
         (void)sys_call3(SYS_fcntl, socket, F_SETFL, O_ASYNC | O_NONBLOCK | O_RDWR);
-}
-
-static void fail_at(struct keeper *k, enum spawn_step step, long r)
-{
-        k->failed_op = ENTER_NO_OP;
-        k->failed_step = step;
-        k->failed_errno = (int32_t)-r;
 }
 
 /* Makes the init, and the stubs meanwhile: it waits for them when it has built all that needs none of them. 0 or -errno,
@@ -300,32 +236,60 @@ static int box_clone(struct keeper *k, struct init_start *start)
         return 0;
 }
 
+/* Nobody has told why there is no command: it failed, or somebody killed it. */
+static void box_failed(struct keeper *k, struct image *image, int words)
+{
+        bool is_bwrap = image->backend == BACKEND_BUBBLEWRAP;
+        box_fail_at(k, is_bwrap ? SPAWN_STEP_SANDBOX + ENTER_BUBBLEWRAP : SPAWN_STEP_NAMESPACES, -ECANCELED);
+        if (is_bwrap)
+                box_bwrap_listen(image, words);
+}
+
+static pid_t box_await(struct keeper *k, const struct image *image, int socket, struct box *ret)
+{
+        pid_t inner = 0;
+        int bwrap = image->backend == BACKEND_BUBBLEWRAP ? sys_pidfd_open(k->root) : -1;
+        pid_t command = hear_start(k, socket, image_has_init(image), bwrap, &inner);
+        if (image->backend == BACKEND_BUBBLEWRAP)
+                ret->inner = inner;
+        if (bwrap >= 0)
+                sys_close(bwrap);
+        return command;
+}
+
 static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], struct box *ret)
 {
         const int yes = 1;
+        struct image *image = start->image;
+        int words = -1;
         (void)sys6(SYS_setsockopt, ends[0], SOL_SOCKET, SO_PASSCRED, SYS_ARG(&yes), sizeof(yes), 0);
         /* Groups of the server's are no groups of the command's. Who may not drop them has none to gain by them. */
-        if (start->image->uid == 0)
+        if (image->uid == 0)
                 (void)sys_call2(SYS_setgroups, 0, NULL);
         start->socket = ends[1];
-        int r = box_clone(k, start);
+        int r = image->backend == BACKEND_BUBBLEWRAP ? box_bwrap_start(k, image, ends, &words)
+                                                     : box_clone(k, start);
         sys_close(ends[1]);
         if (r < 0) {
-                fail_at(k, SPAWN_STEP_NAMESPACES, r);
+                if (k->failed_step == SPAWN_STEP_NONE)
+                        box_fail_at(k, SPAWN_STEP_NAMESPACES, r);
                 sys_close(ends[0]);
+                if (words >= 0)
+                        sys_close(words);
                 return 0;
         }
         pid_t pid = k->root;
-        bool has_init = image_has_init(start->image);
-        pid_t command = hear_start(ends[0], has_init);
-        if (!has_init) {
+        pid_t command = box_await(k, image, ends[0], ret);
+        if (!image_has_init(image)) {
                 sys_close(ends[0]);
                 return pid;
         }
         ret->init = pid;
         ret->socket = ends[0];
         if (k->failed_step == SPAWN_STEP_NONE && command <= 0)
-                fail_at(k, SPAWN_STEP_NAMESPACES, -ECANCELED); /* somebody killed the init */
+                box_failed(k, image, words);
+        if (words >= 0)
+                sys_close(words);
         listen_to(ends[0]);
         return command;
 }
@@ -336,13 +300,24 @@ pid_t box_start(struct keeper *k, struct box *ret)
         struct init_start start = { .k = k, .keeper = sys_getpid(), .image = k->order.image };
         long r = sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
         if (r < 0) {
-                fail_at(k, SPAWN_STEP_FORK, r);
+                box_fail_at(k, SPAWN_STEP_FORK, r);
                 spare_end(k);
                 return 0;
         }
         pid_t command = box_run(k, &start, ends, ret);
         spare_end(k);
         return command;
+}
+
+/* bwrap reaps the init before it exits. One that was killed leaves it to us, and the kernel has killed it. */
+bool box_is_gone(struct box *b, int status)
+{
+        if (b->inner == 0 || !WIFSIGNALED(status))
+                return true;
+        b->init = b->inner;
+        b->inner = 0;
+        (void)sys_kill(b->init, SIGKILL);
+        return false;
 }
 
 enum box_news box_hear(struct box *b)

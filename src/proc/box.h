@@ -6,6 +6,10 @@
  * exit to the keeper over a socketpair, and reaps until nobody is left. When it is killed the kernel kills everything in
  * there: so ending the tree is one signal. Where the profile takes only the network away there is no init.
  *
+ *     keeper ── bwrap ── init ── command        where bwrap makes the namespaces (sandbox/bwrap.h)
+ *
+ * There the init is a program of its own, farhand-init, with the same second half.
+ *
  * Raw system calls only, on both sides.
  */
 #pragma once
@@ -16,7 +20,8 @@
 #include <sys/resource.h>
 
 struct box {
-        pid_t init;    /* 0: none, or reaped */
+        pid_t init;    /* 0: none, or reaped. Our child: the init, or the bwrap that has it as its own */
+        pid_t inner;   /* the init below bwrap: no child of ours while bwrap lives; or 0 */
         int socket;    /* from the init; -1 */
         bool has_exit; /* the command's end is known, as wait4 would have told it */
         int status;
@@ -26,6 +31,8 @@ struct box {
 /* Makes the stubs and the processes; sleeps until execve is over. The command's pid as the keeper sees it, or -errno or 0
  * with failed_step set. */
 NODISCARD pid_t box_start(struct keeper *k, struct box *ret);
+/* `init` was reaped: is the sandbox gone with it? Otherwise there is another `init` to wait for. */
+NODISCARD bool box_is_gone(struct box *b, int status);
 /* Once the command has exited and is reaped: whether others of its tree live on. */
 enum box_news { BOX_NO_NEWS, BOX_NOBODY_LEFT, BOX_OTHERS_LEFT };
 

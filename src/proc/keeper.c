@@ -233,7 +233,7 @@ static bool reap(struct keeping *s, bool *ret_any)
                 if (pid <= 0)
                         return pid != -ECHILD;
                 *ret_any = true;
-                if (pid == s->box.init)
+                if (pid == s->box.init && box_is_gone(&s->box, status))
                         init_gone(s, status, &usage);
                 if (pid == s->root) {
                         s->root = 0;

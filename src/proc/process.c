@@ -568,7 +568,7 @@ struct process *process_start(struct procs *ps, const struct process_request *re
                         .wants_cgroup = true,
                         .has_image = req->has_image,
                         .image_fd = req->image_fd,
-                        .has_init = req->has_init,
+                        .helpers = req->helpers,
                 };
                 r = procs_add(ps, p, &start);
                 child_ends_close(&ends);

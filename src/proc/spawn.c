@@ -377,8 +377,8 @@ int spawn_start(struct spawner *s, uint32_t number, const struct spawn_request *
                 .wants_cgroup = req->wants_cgroup,
                 .has_image = req->has_image,
         };
-        if (req->has_init && order.tree.processes > 0)
-                order.tree.processes++;
+        if (order.tree.processes > 0)
+                order.tree.processes += req->helpers;
         if (order.wants_cgroup || order.tree.memory_bytes > 0 || order.tree.processes > 0)
                 s->has_leaves = true;
         order.argc = list_measure(req->argv, &bytes);

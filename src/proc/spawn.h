@@ -82,8 +82,8 @@ struct spawn_request {
         struct spawn_limits limits;
         bool wants_cgroup; /* also without limits: a leaf of its own where one can be made, for a certain end */
         bool has_image;
-        int image_fd;  /* the sandbox (sandbox/image.h), borrowed */
-        bool has_init; /* of its own: that one does not count for limits.processes */
+        int image_fd;     /* the sandbox (sandbox/image.h), borrowed */
+        uint32_t helpers; /* processes of the sandbox itself: those do not count for limits.processes */
 };
 
 /* Processes of another kind: each a copy of the spawner in the namespaces of an image, which runs a function in place of a

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "sandbox/bwrap.h"
 
 #define BACKEND_TEST_MS 5000 /* each attempt; who takes longer does not work */
 
@@ -34,6 +35,7 @@ struct backends {
         enum backend wish, chosen;
         struct backend_test tests[BACKEND_NONE];
         int landlock_abi;
+        struct bwrap bwrap; /* when that one works */
 };
 
 /* Tries them in their order until one works, each in a child that is killed when it takes too long; `tries_all`: the

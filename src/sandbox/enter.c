@@ -27,7 +27,7 @@ const char *enter_step_name(uint32_t step)
                 [ENTER_MOUNT] = "mount",       [ENTER_DEV] = "dev",
                 [ENTER_PROC] = "proc",         [ENTER_CAPABILITIES] = "capabilities",
                 [ENTER_LANDLOCK] = "landlock", [ENTER_SECCOMP] = "seccomp",
-                [ENTER_STUB] = "stub",
+                [ENTER_STUB] = "stub",         [ENTER_BUBBLEWRAP] = "bubblewrap",
         };
         return step < ENTER_STEPS && names[step] ? names[step] : "sandbox";
 }
@@ -117,7 +117,9 @@ int enter_network(struct enter_failure *ret)
 static int drop_capabilities(const struct image *i)
 {
         for (unsigned long c = 0; c < CAPABILITIES_MAX; c++) {
-                int r = sys_prctl(PR_CAPBSET_DROP, c);
+                int r = sys_prctl(PR_CAPBSET_READ, c);
+                if (r > 0)
+                        r = sys_prctl(PR_CAPBSET_DROP, c);
                 if (r == -EINVAL || (r == -EPERM && !i->needs_user))
                         break; /* the kernel knows no more, or keeps them */
                 if (r < 0)

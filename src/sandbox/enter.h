@@ -21,7 +21,8 @@ enum enter_step {
         ENTER_CAPABILITIES,
         ENTER_LANDLOCK,
         ENTER_SECCOMP,
-        ENTER_STUB, /* `op` is its number */
+        ENTER_STUB,       /* `op` is its number */
+        ENTER_BUBBLEWRAP, /* bwrap failed, or did not do what it was told */
         ENTER_STEPS,
 };
 

@@ -67,7 +67,8 @@ static void lay_ops(struct layout *l, const struct plan *p, struct image *image)
         }
 }
 
-static void lay_stubs(struct layout *l, const struct plan *p, struct image *image)
+static void lay_stubs(struct layout *l, const struct plan *p, const struct bwrap_arguments *arguments,
+                      struct image *image)
 {
         struct image_stub stub = { 0 };
         image->stub_count = (uint32_t)p->stub_count;
@@ -90,15 +91,34 @@ static void lay_stubs(struct layout *l, const struct plan *p, struct image *imag
                         .parent_ino = from->ino,
                 };
                 stub.name = stub.path + (uint32_t)name;
+                if (arguments)
+                        stub.lid = arguments->stubs[i];
                 if (l->block)
                         memcpy(l->block + image->stubs + i * sizeof(stub), &stub, sizeof(stub));
         }
 }
 
+static void lay_bwrap(struct layout *l, const struct image_extra *extra, struct image *image)
+{
+        if (extra->backend != BACKEND_BUBBLEWRAP)
+                return;
+        if (!image->needs_user) {
+                image->backend = BACKEND_NAMESPACES; /* root can do without anybody's help */
+                return;
+        }
+        struct slice text = buf_slice(&extra->arguments->text), others = buf_slice(&extra->arguments->others);
+        image->program = put_text(l, slice_from_str(extra->bwrap->program));
+        image->init = put_text(l, slice_from_str(extra->bwrap->init));
+        image->arguments = put(l, text.p, text.n);
+        image->arguments_bytes = (uint32_t)text.n;
+        image->arguments_others = put(l, others.p, others.n);
+        image->empties = extra->arguments->empties;
+}
+
 static void lay(struct layout *l, const struct plan *p, const struct image_extra *extra)
 {
         uid_t uid = geteuid();
-        bool has_namespaces = extra->backend == BACKEND_NAMESPACES;
+        bool has_namespaces = extra->backend != BACKEND_LANDLOCK;
         struct image image = {
                 .backend = extra->backend,
                 .has_view = p->has_view,
@@ -114,7 +134,8 @@ static void lay(struct layout *l, const struct plan *p, const struct image_extra
         image.filter_count = (uint32_t)extra->filter->count;
         image.filter = put(l, extra->filter->code, extra->filter->count * sizeof(*extra->filter->code));
         lay_ops(l, p, &image);
-        lay_stubs(l, p, &image);
+        lay_stubs(l, p, extra->bwrap ? extra->arguments : NULL, &image);
+        lay_bwrap(l, extra, &image);
         image.bytes = (uint32_t)l->n;
         if (l->block)
                 memcpy(l->block, &image, sizeof(image));

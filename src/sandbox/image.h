@@ -33,6 +33,7 @@ struct image_stub {
         int32_t fd;    /* the keeper's, locked; -1 */
         int32_t dir;   /* the keeper's, of the directory that it is in: wherever that is by the end; -1 */
         int32_t spent; /* the keeper's, of a stub that it has removed; -1 */
+        struct bwrap_stub lid; /* where in bwrap's arguments */
         uint64_t parent_dev, parent_ino;
         uint64_t dev, ino; /* of the stub, once it is there */
 };
@@ -54,6 +55,11 @@ struct image {
         uint32_t ops, op_count;
         uint32_t stubs, stub_count;
         uint32_t filter, filter_count; /* struct sock_filter */
+        /* sandbox/bwrap.h */
+        uint32_t program, init;
+        uint32_t arguments, arguments_bytes, arguments_others;
+        uint32_t empties;
+        char words[BWRAP_WORDS_MAX]; /* what bwrap had to say; written by the keeper */
 };
 
 struct image_extra {
@@ -61,6 +67,8 @@ struct image_extra {
         const struct seccomp_filter *filter;
         int landlock_abi;
         bool hides_proc;
+        const struct bwrap *bwrap; /* with BACKEND_BUBBLEWRAP only */
+        const struct bwrap_arguments *arguments;
 };
 
 /* A memfd whose size cannot change, or -errno. */
@@ -70,10 +78,10 @@ NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
 NODISCARD struct image *image_map(int fd);
 void image_unmap(struct image *i);
 
-/* Does the command have an init above it? Only where there is a view to be built. */
+/* Does the command have an init above it? Where there is a view to be built, and where somebody else builds it. */
 static inline bool image_has_init(const struct image *i)
 {
-        return i->has_view && i->backend == BACKEND_NAMESPACES;
+        return i->backend == BACKEND_BUBBLEWRAP || (i->has_view && i->backend == BACKEND_NAMESPACES);
 }
 
 /* In nanoseconds; 0: the file system does not say. */
@@ -82,6 +90,12 @@ static inline uint64_t image_born(const struct statx *st)
         if (!(st->stx_mask & STATX_BTIME))
                 return 0;
         return (uint64_t)st->stx_btime.tv_sec * 1000000000 + st->stx_btime.tv_nsec;
+}
+
+/* Processes that belong to the sandbox and not to the command: the init, and bwrap. */
+static inline uint32_t image_helpers(const struct image *i)
+{
+        return i->backend == BACKEND_BUBBLEWRAP ? 2 : image_has_init(i);
 }
 
 static inline const void *image_at(const struct image *i, uint32_t offset)

@@ -137,6 +137,17 @@ static int explain_landlock(const struct backends *b, int r, struct err *err)
                        errno_text(better->os_errno), better->os_errno);
 }
 
+static int bwrap_prepare(const struct image_extra *extra, const struct plan *plan, struct slice cwd,
+                         struct bwrap_arguments *ret, struct err *err)
+{
+        if (!bwrap_is_exposed(extra->bwrap, plan, cwd))
+                return bwrap_arguments_make(plan, extra->landlock_abi > 0, ret, err);
+        err->step = "bubblewrap";
+        err->os_errno = EPERM;
+        err->remedy = "put another bwrap on the server's PATH, outside of what commands may write";
+        return err_set(err, 0, -EPERM, "%s is where the command works or may write", extra->bwrap->program);
+}
+
 int prepare_image(struct preparer *p, struct arena *a, const struct profile *profile,
                   const struct place *place, struct plan *ret_plan, struct err *err)
 {
@@ -156,9 +167,15 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
         }
         if (r < 0)
                 return r;
+        _bwrap_arguments_ struct bwrap_arguments arguments = BWRAP_ARGUMENTS_INIT;
+        bool is_bwrap = backends->chosen == BACKEND_BUBBLEWRAP;
         const struct image_extra extra = { .backend = backends->chosen,
                                            .filter = &p->filters[kind],
-                                           .landlock_abi = backends->landlock_abi };
+                                           .landlock_abi = backends->landlock_abi,
+                                           .bwrap = is_bwrap ? &backends->bwrap : NULL,
+                                           .arguments = &arguments };
+        if (is_bwrap && (r = bwrap_prepare(&extra, ret_plan, place->cwd, &arguments, err)) < 0)
+                return r;
         r = image_make(ret_plan, &extra);
         if (r < 0) {
                 err->os_errno = -r;
@@ -231,16 +248,34 @@ static const char *path_of(const struct image *i, const char *step, uint32_t op)
         return op < i->op_count ? image_at(i, ops[op].path) : NULL;
 }
 
+/* Without what would spoil a line, and without its own name in front. */
+static void words_copy(const struct image *i, char ret[static BWRAP_WORDS_MAX])
+{
+        struct slice words = slice_trim(slice_from(i->words, strnlen(i->words, sizeof(i->words))));
+        if (slice_starts(words, S("bwrap: ")))
+                words = slice_from(words.p + 7, words.n - 7);
+        for (size_t n = 0; n < words.n; n++)
+                ret[n] = words.p[n] >= ' ' && words.p[n] <= '~' ? words.p[n] : '?';
+        ret[words.n] = 0;
+}
+
 void prepare_explain(int image_fd, const char *step, int os_errno, uint32_t op, struct err *err)
 {
         struct image *i = image_map(image_fd);
         const char *path = i ? path_of(i, step, op) : NULL;
+        char words[BWRAP_WORDS_MAX] = "";
+        if (i && i->words[0] && strcmp(step, "bubblewrap") == 0) {
+                words_copy(i, words);
+                int said = bwrap_errno(words);
+                os_errno = said ? said : os_errno;
+        }
         err->reason = "sandboxUnavailable";
         err->step = step;
         err->os_errno = os_errno;
         err->remedy = remedy_for(step, os_errno);
         (void)err_set(err, 0, -os_errno,
-                      "sandbox intent cannot be enforced on this executor: %s%s%s: %s (os error %d)", step,
-                      path ? " /" : "", path ? path : "", errno_text(os_errno), os_errno);
+                      "sandbox intent cannot be enforced on this executor: %s%s%s%s%s: %s (os error %d)",
+                      step, path ? " /" : "", path ? path : "", words[0] ? ": " : "", words,
+                      errno_text(os_errno), os_errno);
         image_unmap(i);
 }

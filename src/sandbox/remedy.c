@@ -31,6 +31,18 @@ static const char *for_namespaces(int os_errno)
                "the administrator who forbids them";
 }
 
+static const char *for_bubblewrap(int os_errno)
+{
+        if (os_errno == ENOSPC)
+                return for_namespaces(os_errno);
+        if (os_errno == EMFILE || os_errno == EBADF)
+                return "raise the hard limit on open files: each denied file takes one";
+        if (os_errno == EPROTO)
+                return "bwrap has not built what it was told to: look which program bwrap is on the server's "
+                       "PATH";
+        return "look whether bwrap works for this user: bwrap --unshare-user --ro-bind / / true";
+}
+
 const char *remedy_for(const char *step, int os_errno)
 {
         if (strcmp(step, "namespaces") == 0 || strcmp(step, "idMap") == 0)
@@ -47,6 +59,6 @@ const char *remedy_for(const char *step, int os_errno)
                        "its "
                        "calls in the seccomp profile";
         if (strcmp(step, "bubblewrap") == 0)
-                return "install bubblewrap, so that a bwrap that may make user namespaces is on PATH";
+                return for_bubblewrap(os_errno);
         return NULL;
 }

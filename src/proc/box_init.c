@@ -1,0 +1,120 @@
+/* box_init: process 1 of a sandbox once it has its view. See box.h. Also for farhand-init, which does not share memory with
+ * the keeper: all that is said goes over the socket. */
+#include "proc/box_internal.h"
+
+#include "base/sys.h"
+#include "sandbox/enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define COMMAND_STACK_BYTES (32 * 1024)
+
+static void *map(size_t n, int protection, int flags, int fd)
+{
+        return (void *)sys6(SYS_mmap, 0, (long)n, protection, flags, fd, 0);
+}
+
+static bool is_mapped(const void *p)
+{
+        return (uintptr_t)p < (uintptr_t)-4095L;
+}
+
+static NO_ASAN void command_entry(void *start)
+{
+        child_run(start);
+}
+
+static void send_to(int socket, const struct box_message *m)
+{
+        (void)sys_send(socket, m, sizeof(*m), MSG_NOSIGNAL);
+}
+
+static void send_over(const struct keeper *k, int socket)
+{
+        send_to(socket, &(struct box_message){ .kind = BOX_OVER,
+                                               .failed_step = k->failed_step,
+                                               .failed_errno = k->failed_errno,
+                                               .failed_op = k->failed_op });
+}
+
+NO_ASAN void box_init_end(const struct keeper *k, int socket)
+{
+        send_over(k, socket);
+        sys_exit(127);
+}
+
+static int status_of(const siginfo_t *info)
+{
+        if (info->si_code == CLD_EXITED)
+                return (info->si_status & 0xff) << 8;
+        return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+/* The command is reported before it is reaped: until the keeper has said that it knows, its number outside is taken. */
+static NORETURN NO_ASAN void reap(int socket, pid_t command)
+{
+        for (;;) {
+                siginfo_t info = { 0 };
+                struct box_message m = { .kind = BOX_EXITED };
+                long r = sys6(SYS_waitid, P_ALL, 0, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL,
+                              SYS_ARG(&m.usage), 0);
+                if (r == -EINTR)
+                        continue;
+                if (r < 0)
+                        sys_exit(0);
+                bool is_command = info.si_pid == command;
+                if (is_command) {
+                        char known;
+                        m.status = status_of(&info);
+                        send_to(socket, &m);
+                        while (sys_read(socket, &known, 1) == -EINTR)
+                                continue;
+                        command = 0;
+                }
+                (void)sys_wait4(info.si_pid, NULL, __WALL, NULL);
+                /* Who was left behind lives on. Our own end, with all namespaces, takes a while, so it is not waited for. */
+                if (is_command) {
+                        m.kind = sys_kill(-1, 0) == -ESRCH ? BOX_ALONE : BOX_OTHERS;
+                        send_to(socket, &m);
+                }
+        }
+}
+
+/* Everything but the socket: the command alone holds its pipes when the keeper hears of the start. */
+static int close_all_but(int socket)
+{
+        int fd = (int)sys_call3(SYS_dup3, socket, 0, O_CLOEXEC);
+        if (fd < 0)
+                return fd;
+        return (int)sys_call3(SYS_close_range, 1, ~0U, 0);
+}
+
+static NORETURN NO_ASAN void fail_at(struct keeper *k, int socket, enum spawn_step step, long r)
+{
+        box_fail_at(k, step, r);
+        box_init_end(k, socket);
+}
+
+NO_ASAN void box_init_run(struct keeper *k, const struct image *image, struct child_start *child)
+{
+        struct enter_failure why;
+        char *stack = map(COMMAND_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!is_mapped(stack))
+                fail_at(k, child->socket, SPAWN_STEP_FORK, (long)stack);
+        if (enter_confine(image, &why) < 0) {
+                child_note(k, &why);
+                box_init_end(k, child->socket);
+        }
+        long command = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + COMMAND_STACK_BYTES, NULL,
+                                      command_entry, child);
+        if (command < 0)
+                fail_at(k, child->socket, SPAWN_STEP_FORK, command);
+        if (close_all_but(child->socket) < 0)
+                fail_at(k, child->socket, SPAWN_STEP_STDIO, -EMFILE);
+        send_over(k, 0);
+        reap(0, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
+}
