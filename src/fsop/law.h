@@ -21,7 +21,7 @@ enum law_kind {
         LAW_READ,
         LAW_WRITE,
         LAW_HIDE,  /* nothing, at it and below it; as the root of a law: it is not there */
-        LAW_PASS,  /* hidden, but the way to something that is not */
+        LAW_PASS,  /* cannot be listed, and has only those of its names that are points: the way to these */
         LAW_COVER, /* must not come into being: looks empty, and cannot be written */
 };
 

@@ -1,0 +1,90 @@
+"""File requests with a permission profile: what a review found."""
+
+import pytest
+
+from farhand_client import RpcError
+from sandbox_rig import (USERS, WORKSPACE, at, narrow, rig_of, sandbox, uri, workspace_write)
+
+NOT_FOUND, INVALID, INTERNAL = -32004, -32600, -32603
+LANDLOCK_ABI = 6
+
+
+def landlock_abi():
+    import ctypes
+    return ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1)
+
+
+@pytest.fixture(scope="module", params=[(user, backend) for user in USERS for backend in ("namespaces", "landlock")],
+                ids="-".join)
+def rig(request):
+    user, backend = request.param
+    if backend == "landlock" and landlock_abi() < LANDLOCK_ABI:
+        pytest.skip(f"Landlock: ABI {landlock_abi()}")
+    with rig_of(user, args=["--sandbox-backend", backend]) as rig:
+        yield rig
+
+
+@pytest.fixture
+def tree(rig):
+    tree = rig.tree()
+    tree.dir(tree.w)
+    tree.dir(tree.o)
+    return tree
+
+
+class Box:
+    """File requests under one profile. An error is its code and message."""
+
+    def __init__(self, rig, profile, cwd, client=None):
+        self.client, self.sandbox = client or rig.client, sandbox(profile, cwd)
+
+    def __call__(self, method, path, **more):
+        try:
+            return self.client.call("fs/" + method, {"path": uri(path), "sandbox": self.sandbox, **more}, 30)
+        except RpcError as refused:
+            return refused.code, refused.message
+
+    def code(self, method, path, **more):
+        result = self(method, path, **more)
+        return result[0] if isinstance(result, tuple) else 0
+
+
+LOOKS = ("getMetadata", "canonicalize", "readLink", "readFile", "readDirectory")
+
+
+def test_nothing_is_told_of_what_lies_beside_a_way_through_a_denied_place(rig, tree):
+    tree.file(tree.w + "/no/beside", "secret")
+    tree.file(tree.w + "/no/dir/deep", "secret")
+    tree.link(tree.w + "/no/link", "a-secret-name")
+    tree.file(tree.w + "/no/a/way/file", "open")
+    box = Box(rig, workspace_write(at(tree.w + "/no", "deny"), at(tree.w + "/no/a/way", "read")), tree.w)
+    for name in ("beside", "dir", "dir/deep", "link", "missing", "a/beside"):
+        for method in LOOKS:
+            assert box(method, f"{tree.w}/no/{name}") == (NOT_FOUND, "No such file or directory (os error 2)"), \
+                (method, name)
+    assert box.code("readDirectory", tree.w + "/no") == INVALID
+
+
+def test_what_is_open_in_a_denied_place_is_open(rig, tree):
+    for name in "abcdefg":
+        tree.file(f"{tree.w}/no/{name}/way/file", "open")
+    box = Box(rig, workspace_write(at(tree.w + "/no", "deny"),
+                                   *(at(f"{tree.w}/no/{name}/way", "write" if name > "d" else "read") for name in "abcdefg")),
+              tree.w)
+    for name in "abcdefg":
+        assert box("readFile", f"{tree.w}/no/{name}/way/file") == {"dataBase64": "b3Blbg=="}
+        assert [e["fileName"] for e in box("readDirectory", f"{tree.w}/no/{name}/way")["entries"]] == ["file"]
+        assert box.code("writeFile", f"{tree.w}/no/{name}/way/new", dataBase64="") == (0 if name > "d" else INTERNAL)
+
+
+def test_where_reading_is_restricted_nothing_is_told_of_the_rest(rig, tree):
+    tree.file(tree.o + "/file", "secret")
+    tree.link(tree.o + "/link", "a-secret-name")
+    tree.file(tree.w + "/file", "mine")
+    box = Box(rig, narrow(WORKSPACE), tree.w)
+    for path in (tree.o, tree.o + "/file", tree.o + "/link", tree.o + "/missing", "/root", "/boot", "/root/missing"):
+        for method in LOOKS:
+            assert box(method, path) == (NOT_FOUND, "No such file or directory (os error 2)"), (method, path)
+    assert box("readFile", tree.w + "/file") == {"dataBase64": "bWluZQ=="}
+    assert box.code("readFile", "/etc/passwd") == 0
+    assert box.code("getMetadata", "/dev/null") == 0
