@@ -187,6 +187,12 @@ static int way_link(struct way *w, const char *name)
                 return -errno;
         if (n == 0)
                 return -ENOENT;
+        /* Where it points is as much as its text. */
+        int r = spot_name(w->spot, slice_from_str(name));
+        if (r == 0)
+                r = law_judge_look(law, spot_path(w->spot));
+        if (r < 0)
+                return r;
         if (++w->link_count > LINKS_MAX)
                 return -ELOOP;
         size_t rest = strlen(w->rest);
@@ -195,7 +201,7 @@ static int way_link(struct way *w, const char *name)
         memmove(w->rest + n, w->rest, rest + 1);
         memcpy(w->rest, text, (size_t)n);
         if (text[0] == '/') {
-                int r = way_move(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+                r = way_move(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
                 if (r < 0)
                         return r;
                 w->spot->path[0] = '/';

@@ -88,3 +88,15 @@ def test_where_reading_is_restricted_nothing_is_told_of_the_rest(rig, tree):
     assert box("readFile", tree.w + "/file") == {"dataBase64": "bWluZQ=="}
     assert box.code("readFile", "/etc/passwd") == 0
     assert box.code("getMetadata", "/dev/null") == 0
+
+
+def test_a_link_that_may_not_be_seen_is_not_followed(rig, tree):
+    tree.file(tree.w + "/no/way/file", "open")
+    tree.link(tree.w + "/no/link", tree.w + "/file")
+    tree.link(tree.w + "/no/up", "..")
+    tree.file(tree.w + "/file", "mine")
+    box = Box(rig, workspace_write(at(tree.w + "/no", "deny"), at(tree.w + "/no/way", "read")), tree.w)
+    for path in (tree.w + "/no/link", tree.w + "/no/up", tree.w + "/no/up/file", tree.w + "/no/way/../link"):
+        for method in LOOKS:
+            assert box.code(method, path) == NOT_FOUND, (method, path)
+    assert box("readFile", tree.w + "/no/../file") == {"dataBase64": "bWluZQ=="}
