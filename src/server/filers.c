@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ struct filer {
         struct list link; /* filers::all */
         struct filer_line line;
         bool is_busy;
+        bool is_stale; /* ends when it has done what it does */
         uint64_t used_ms;
         size_t key_n;
         char key[]; /* the law that it has */
@@ -84,6 +86,21 @@ static bool drop_oldest_idle(struct filers *f)
         return false;
 }
 
+/* A view holds the mounts that there were when it was made. */
+static void notice_mounts(struct filers *f)
+{
+        struct pollfd p = { .fd = f->mounts, .events = POLLPRI };
+        struct filer *one;
+        if (f->mounts < 0 || poll(&p, 1, 0) <= 0)
+                return;
+        list_each (one, &f->all, link) {
+                if (one->is_busy)
+                        one->is_stale = true;
+                else
+                        filer_free(f, one);
+        }
+}
+
 /* One that is free, or NULL and *ret_may_start. Those that died in their sleep are passed over. */
 static struct filer *find(struct filers *f, struct slice key, bool *ret_may_start)
 {
@@ -125,6 +142,7 @@ static struct filer *take(struct filers *f, struct slice key, bool *ret_is_new)
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += LIMIT_FILER_MS / 1000;
         pthread_mutex_lock(&f->lock);
+        notice_mounts(f);
         while (!(one = find(f, key, &may_start)) && !may_start)
                 if (pthread_cond_timedwait(&f->freed, &f->lock, &until) == ETIMEDOUT)
                         break;
@@ -140,7 +158,7 @@ static struct filer *take(struct filers *f, struct slice key, bool *ret_is_new)
 static void give_back(struct filers *f, struct filer *one, bool is_good)
 {
         pthread_mutex_lock(&f->lock);
-        if (is_good) {
+        if (is_good && !one->is_stale) {
                 one->is_busy = false;
                 one->used_ms = clock_mono_ms();
                 list_remove(&one->link);
@@ -327,6 +345,7 @@ static void sweep(void *arg)
 void filers_init(struct filers *f, struct server *server)
 {
         *f = (struct filers){ .server = server, .spawner = -1 };
+        f->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
         list_init(&f->all);
         (void)pthread_mutex_init(&f->lock, NULL);
         (void)pthread_cond_init(&f->freed, NULL);
@@ -355,6 +374,7 @@ void filers_release(struct filers *f)
         }
         f->timer = timer_free(f->timer);
         f->spawner = fd_close(f->spawner);
+        f->mounts = fd_close(f->mounts);
         (void)pthread_mutex_destroy(&f->lock);
         (void)pthread_cond_destroy(&f->freed);
 }

@@ -33,6 +33,7 @@ struct filers {
         size_t count;
         int spawner; /* a copy of its socket; -1 */
         pid_t spawner_pid;
+        int mounts;          /* tells when mounts have come or gone; -1 */
         struct timer *timer; /* the loop's: ends those that nobody has used for a while */
         bool is_timer_on;
 };

@@ -1,5 +1,8 @@
 """File requests with a permission profile: what a review found."""
 
+import os
+import subprocess
+
 import pytest
 
 from farhand_client import RpcError
@@ -100,3 +103,62 @@ def test_a_link_that_may_not_be_seen_is_not_followed(rig, tree):
         for method in LOOKS:
             assert box.code(method, path) == NOT_FOUND, (method, path)
     assert box("readFile", tree.w + "/no/../file") == {"dataBase64": "bWluZQ=="}
+
+
+def test_discovery_does_not_ignore_a_sandbox(rig, tree):
+    tree.file(tree.o + "/SKILL.md", "---\nname: secret\n---\n")
+    root = {"id": "a", "path": uri(tree.o), "sandbox": sandbox(narrow(WORKSPACE), tree.w)}
+    error = rig.client.error("capabilityRoots/discoverV1", {"roots": [root]})
+    assert error.code == -32602 and error.data["reason"] == "sandboxUnavailable", error
+    root["sandbox"] = None
+    assert "secret" in str(rig.client.call("capabilityRoots/discoverV1", {"roots": [root]}))
+
+
+def test_below_what_must_not_come_into_being_the_answers_are_those_of_a_command(rig, tree):
+    box = Box(rig, workspace_write(at(tree.w + "/a/b/c", "read")), tree.w)
+    read_only, no_directory = (INTERNAL, "Read-only file system (os error 30)"), (INTERNAL, "Not a directory (os error 20)")
+    for name in ("a/new", "a/b", "a/b/c", "a/b/c/new"):
+        path = f"{tree.w}/{name}"
+        assert box("writeFile", path, dataBase64="") == no_directory, name
+        assert box("writeFile", path, dataBase64="", createParents=True) == no_directory, name
+        assert box("createDirectory", path, recursive=False) == no_directory, name
+        assert box("createDirectory", path) == no_directory, name
+        assert box("symlink", path, target="x") == no_directory, name
+        assert box("open", path, handleId="h", mode="replace") == no_directory, name
+    path = tree.w + "/.git/config"
+    assert box("writeFile", path, dataBase64="") == read_only
+    assert box("writeFile", path, dataBase64="", createParents=True) == read_only
+    assert box("createDirectory", path, recursive=False) == read_only
+    assert box("createDirectory", path) == read_only
+    assert box("symlink", path, target="x") == read_only
+    assert box("remove", path) == {}
+    for method in LOOKS:
+        assert box.code(method, path) == NOT_FOUND, method
+    assert box("writeFile", tree.w + "/.git", dataBase64="") == (INTERNAL, "Is a directory (os error 21)")
+    assert box("createDirectory", tree.w + "/.git") == (INTERNAL, "File exists (os error 17)")
+
+
+def in_mounts_of(rig, *argv):
+    subprocess.run(["nsenter", "-t", str(rig.server.pid), "-m", *argv], check=True)
+
+
+@pytest.fixture(params=USERS)
+def mounting(request):
+    """A server in a namespace of mounts of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    with rig_of(request.param, mount_namespace=True) as rig:
+        yield rig
+
+
+def test_mounts_come_and_go_in_file_requests_too(mounting):
+    tree = mounting.tree()
+    tree.file(tree.w + "/at/below", "kept")
+    tree.file(tree.o + "/mounted", "new")
+    box = Box(mounting, workspace_write(), tree.w)
+    assert box.code("readFile", tree.w + "/at/below") == 0
+    in_mounts_of(mounting, "mount", "--bind", tree.o, tree.w + "/at")
+    assert box.code("readFile", tree.w + "/at/mounted") == 0
+    assert box.code("readFile", tree.w + "/at/below") == NOT_FOUND
+    in_mounts_of(mounting, "umount", tree.w + "/at")
+    assert box.code("readFile", tree.w + "/at/below") == 0
