@@ -63,12 +63,12 @@ static int mount_of(int fd, uint64_t *ret)
         return -EOPNOTSUPP;
 }
 
-/* What openat2 does, where it is missing or forbidden: old kernels, the filters of some containers. Where nobody tells
- * whether this is a mount point, it might be one. */
+/* What openat2 does, where it is missing or forbidden: old kernels, the filters of some containers; and under a law. Where
+ * nobody tells whether this is a mount point, it might be one. */
 static int open_on_mount(int dirfd, const char *name, int flags)
 {
         uint64_t outer, inner;
-        _close_ int fd = openat(dirfd, name, flags);
+        _close_ int fd = at_open(dirfd, name, flags, 0);
         if (fd < 0)
                 return -errno;
 
@@ -87,10 +87,8 @@ static int open_directory(int dirfd, const char *name)
                 .resolve = RESOLVE_NO_XDEV,
         };
 
-        if (law_is_in_force()) /* it knows what may not be removed */
-                return law_open(dirfd, name, (int)how.flags, 0, LAW_NOT_LAST);
-        long fd = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
-        if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        long fd = law_is_in_force() ? -1 : syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+        if (law_is_in_force() || (fd < 0 && (errno == ENOSYS || errno == EPERM)))
                 return open_on_mount(dirfd, name, (int)how.flags);
         if (fd < 0)
                 return errno == EXDEV ? -EBUSY : -errno;

@@ -162,3 +162,13 @@ def test_mounts_come_and_go_in_file_requests_too(mounting):
     assert box.code("readFile", tree.w + "/at/below") == NOT_FOUND
     in_mounts_of(mounting, "umount", tree.w + "/at")
     assert box.code("readFile", tree.w + "/at/below") == 0
+
+
+def test_a_recursive_removal_does_not_empty_what_is_mounted(mounting):
+    tree = mounting.tree()
+    tree.dir(tree.w + "/dir/at")
+    tree.file(tree.o + "/kept", "kept")
+    in_mounts_of(mounting, "mount", "--bind", tree.o, tree.w + "/dir/at")
+    box = Box(mounting, workspace_write(), tree.w)
+    assert box("remove", tree.w + "/dir") == (INTERNAL, "Resource busy (os error 16)")
+    assert os.listdir(tree.o) == ["kept"]
