@@ -3,11 +3,13 @@
 
 #include "base/list.h"
 #include "base/mem.h"
+#include "fsop/lock.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 
 struct name_lock {
         struct list link; /* locks */
@@ -16,6 +18,7 @@ struct name_lock {
         char name[NAME_MAX + 1];
         unsigned users; /* the holder and those that wait */
         bool is_held;
+        int number; /* at who was asked for it; -1 */
         pthread_cond_t released;
 };
 
@@ -40,9 +43,56 @@ static struct name_lock *lock_new(const struct stat *directory, const char *name
         l->dev = directory->st_dev;
         l->ino = directory->st_ino;
         (void)snprintf(l->name, sizeof(l->name), "%s", name);
+        l->number = -1;
         (void)pthread_cond_init(&l->released, NULL);
         list_append(&locks, &l->link);
         return l;
+}
+
+static const struct lock_remote *remote;
+
+void lock_set_remote(const struct lock_remote *r)
+{
+        remote = r;
+}
+
+/* Nobody uses it any more? Then it is out of the list. */
+static bool lock_leave(struct name_lock *l)
+{
+        if (--l->users > 0)
+                return false;
+        list_remove(&l->link);
+        return true;
+}
+
+static void lock_free(struct name_lock *l)
+{
+        (void)pthread_cond_destroy(&l->released);
+        free(l);
+}
+
+/* `until` is NULL: as long as it takes. */
+static int take(const struct stat *st, const char *name, const struct timespec *until, struct name_lock **ret)
+{
+        int r = 0;
+        (void)pthread_mutex_lock(&locks_mutex);
+        struct name_lock *l = lock_find(st, name);
+        if (!l)
+                l = lock_new(st, name);
+        l->users++;
+        while (l->is_held && r == 0)
+                r = until ? pthread_cond_timedwait(&l->released, &locks_mutex, until)
+                          : pthread_cond_wait(&l->released, &locks_mutex);
+        bool is_late = l->is_held, is_last = is_late && lock_leave(l);
+        if (!is_late)
+                l->is_held = true;
+        (void)pthread_mutex_unlock(&locks_mutex);
+        if (is_last)
+                lock_free(l);
+        if (is_late)
+                return -ETIMEDOUT;
+        *ret = l;
+        return 0;
 }
 
 int name_lock_take(int dirfd, const char *name, struct name_lock **ret)
@@ -50,18 +100,24 @@ int name_lock_take(int dirfd, const char *name, struct name_lock **ret)
         struct stat st;
         if (fstat(dirfd, &st) < 0)
                 return -errno;
+        int r = take(&st, name, NULL, ret);
+        if (r < 0 || !remote)
+                return r;
+        (*ret)->number = remote->take(remote->arg, st.st_dev, st.st_ino, name);
+        if ((*ret)->number >= 0)
+                return 0;
+        r = (*ret)->number;
+        *ret = name_lock_release(*ret);
+        return r;
+}
 
-        (void)pthread_mutex_lock(&locks_mutex);
-        struct name_lock *l = lock_find(&st, name);
-        if (!l)
-                l = lock_new(&st, name);
-        l->users++;
-        while (l->is_held)
-                (void)pthread_cond_wait(&l->released, &locks_mutex);
-        l->is_held = true;
-        (void)pthread_mutex_unlock(&locks_mutex);
-        *ret = l;
-        return 0;
+int lock_take(uint64_t dev, uint64_t ino, const char *name, unsigned wait_ms, struct name_lock **ret)
+{
+        const struct stat st = { .st_dev = dev, .st_ino = ino };
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += wait_ms / 1000;
+        return take(&st, name, &until, ret);
 }
 
 int file_lock_take(int fd, struct name_lock **ret)
@@ -78,19 +134,23 @@ struct name_lock *name_lock_release(struct name_lock *l)
 {
         if (!l)
                 return NULL;
+        if (l->number >= 0)
+                remote->release(remote->arg, l->number);
 
         (void)pthread_mutex_lock(&locks_mutex);
         l->is_held = false;
-        bool is_last = --l->users == 0;
-        if (is_last)
-                list_remove(&l->link);
-        else
+        l->number = -1;
+        bool is_last = lock_leave(l);
+        if (!is_last)
                 (void)pthread_cond_signal(&l->released);
         (void)pthread_mutex_unlock(&locks_mutex);
 
-        if (is_last) {
-                (void)pthread_cond_destroy(&l->released);
-                free(l);
-        }
+        if (is_last)
+                lock_free(l);
         return NULL;
+}
+
+struct name_lock *lock_release(struct name_lock *l)
+{
+        return name_lock_release(l);
 }

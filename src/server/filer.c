@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "fsop/fsop.h"
 #include "fsop/journal.h"
+#include "fsop/lock.h"
 #include "proc/spawn.h"
 #include "proc/title.h"
 #include "sandbox/enter.h"
@@ -20,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -123,6 +125,24 @@ static int note(UNUSED void *arg, const char *directory, const char *name)
 static void strike(UNUSED void *arg, int slot)
 {
         say(&(struct filer_answer){ .kind = FILER_STRIKE, .code = slot }, S(""), S(""));
+}
+
+/* ---- locks, which are the server's: all filers and its own threads write the same files */
+
+static int lock(UNUSED void *arg, uint64_t dev, uint64_t ino, const char *name)
+{
+        struct filer_lock what = { .dev = dev, .ino = ino };
+        int32_t number;
+        (void)snprintf(what.name, sizeof(what.name), "%s", name);
+        say(&(struct filer_answer){ .kind = FILER_LOCK, .bytes = sizeof(what) },
+            slice_from(&what, sizeof(what)), S(""));
+        receive_all(&number, sizeof(number));
+        return number;
+}
+
+static void unlock(UNUSED void *arg, int number)
+{
+        say(&(struct filer_answer){ .kind = FILER_UNLOCK, .code = number }, S(""), S(""));
 }
 
 /* ---- requests */
@@ -237,7 +257,9 @@ static void law_take(struct filer *f, bool is_alone)
         char *bytes = arena_alloc(&arena, n + 1);
         receive_all(bytes, n);
         static const struct journal_remote remote = { .add = note, .remove = strike };
+        static const struct lock_remote locks = { .take = lock, .release = unlock };
         f->server.journal = journal_new_remote(&remote);
+        lock_set_remote(&locks);
         int r = filer_law_read(&arena, slice_from(bytes, n), is_alone, &law, &err);
         if (r == 0)
                 r = law_enact(&law);

@@ -4,13 +4,15 @@
  * work is done on files of anybody's making, is not believed by the server (filers.c checks what it says).
  *
  * First the server sends the law (filer_law.h), and the filer says FILER_READY or FILER_FAILED. Then for each request: the
- * params, whose slices are offsets; FILER_NOTE and FILER_STRIKE may come in between, and are answered with a number; last
- * comes one of FILER_RESULT, FILER_ERROR and FILER_OPENED, that with a descriptor.
+ * params, whose slices are offsets; FILER_NOTE and FILER_LOCK may come in between, and are answered with a number, and
+ * FILER_STRIKE and FILER_UNLOCK, which are not; last comes one of FILER_RESULT, FILER_ERROR and FILER_OPENED, that with a descriptor.
  */
 #pragma once
 
 #include "base/slice.h"
 #include "proto/fs.h"
+
+#include <limits.h>
 
 #define FILER_REQUEST_MAX (96 * 1024 * 1024) /* params with all their text; the largest message is smaller */
 #define FILER_LAW_MAX (16 * 1024 * 1024)
@@ -39,6 +41,8 @@ enum filer_kind {
         FILER_OPENED,
         FILER_NOTE,   /* directory, NUL, name, NUL: for the journal */
         FILER_STRIKE, /* code: what FILER_NOTE was answered with */
+        FILER_LOCK,   /* struct filer_lock */
+        FILER_UNLOCK, /* code: what FILER_LOCK was answered with */
 };
 
 struct filer_answer {
@@ -46,6 +50,12 @@ struct filer_answer {
         int32_t code, os_errno;
         uint32_t op;
         uint32_t bytes, data_bytes;
+};
+
+/* A name that is being written, or a file: fsop/lock.h. */
+struct filer_lock {
+        uint64_t dev, ino;
+        char name[NAME_MAX + 1];
 };
 
 /* Which slices the params of a method hold, so that they can be sent. */

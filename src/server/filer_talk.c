@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "base/utf8.h"
 #include "fsop/journal.h"
+#include "fsop/lock.h"
 #include "proc/spawn.h"
 #include "sandbox/enter.h"
 #include "sandbox/prepare.h"
@@ -22,6 +23,7 @@
 #include <sys/time.h>
 
 #define NOTES_MAX 4 /* temporary files of one request at a time; one is what they have */
+#define LOCKS_MAX 4 /* a name's and a file's is what they have */
 #define NOTE_BYTES_MAX (PATH_MAX + 256)
 #define ERROR_DATA_MAX 4096
 
@@ -36,6 +38,7 @@ struct talk {
         struct filer_line *line;
         const struct filer_question *q;
         struct note notes[NOTES_MAX];
+        struct name_lock *locks[LOCKS_MAX];
         struct err *err;
 };
 
@@ -232,6 +235,40 @@ static void clean_notes(struct talk *t)
                                       t->notes[i].name);
 }
 
+/* ---- locks */
+
+static int take_lock(struct talk *t, const struct filer_lock *what)
+{
+        for (int i = 0; i < LOCKS_MAX; i++) {
+                if (t->locks[i])
+                        continue;
+                int r = lock_take(what->dev, what->ino, what->name, LIMIT_FILER_MS, &t->locks[i]);
+                return r < 0 ? r : i;
+        }
+        return -EAGAIN;
+}
+
+static int on_lock(struct talk *t, const struct filer_answer *a)
+{
+        struct filer_lock what;
+        if (a->bytes != sizeof(what))
+                return nonsense(t->line, "a lock", t->err);
+        int r = receive_all(t->line, &what, sizeof(what), t->err);
+        if (r < 0)
+                return r;
+        what.name[sizeof(what.name) - 1] = '\0';
+        int32_t number = take_lock(t, &what);
+        return send_all(t->line, slice_from(&number, sizeof(number)), t->err);
+}
+
+static int on_unlock(struct talk *t, const struct filer_answer *a)
+{
+        if (a->code < 0 || a->code >= LOCKS_MAX || !t->locks[a->code])
+                return nonsense(t->line, "a lock", t->err);
+        t->locks[a->code] = lock_release(t->locks[a->code]);
+        return 0;
+}
+
 /* ---- a question */
 
 static int on_result(struct talk *t, const struct filer_answer *a)
@@ -286,6 +323,12 @@ static int hear(struct talk *t)
                 return r < 0 ? r : 1;
         case FILER_STRIKE:
                 r = on_strike(t, &a);
+                return r < 0 ? r : 1;
+        case FILER_LOCK:
+                r = on_lock(t, &a);
+                return r < 0 ? r : 1;
+        case FILER_UNLOCK:
+                r = on_unlock(t, &a);
                 return r < 0 ? r : 1;
         case FILER_RESULT:
                 return on_result(t, &a);
@@ -344,5 +387,7 @@ int filer_line_ask(struct filer_line *l, const struct filer_question *q, struct 
         for (r = r == 0 ? 1 : r; r == 1;)
                 r = hear(&t);
         clean_notes(&t);
+        for (int i = 0; i < LOCKS_MAX; i++)
+                t.locks[i] = lock_release(t.locks[i]);
         return r;
 }

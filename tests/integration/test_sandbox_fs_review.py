@@ -1,11 +1,15 @@
 """File requests with a permission profile: what a review found."""
 
+import base64
+import contextlib
+import hashlib
 import os
 import subprocess
+import threading
 
 import pytest
 
-from farhand_client import RpcError
+from farhand_client import Client, RpcError
 from sandbox_rig import (USERS, WORKSPACE, at, narrow, rig_of, sandbox, uri, workspace_write)
 
 NOT_FOUND, INVALID, INTERNAL = -32004, -32600, -32603
@@ -172,3 +176,30 @@ def test_a_recursive_removal_does_not_empty_what_is_mounted(mounting):
     box = Box(mounting, workspace_write(), tree.w)
     assert box("remove", tree.w + "/dir") == (INTERNAL, "Resource busy (os error 16)")
     assert os.listdir(tree.o) == ["kept"]
+
+
+def test_conditional_writes_in_sandboxes_and_without_exclude_each_other(rig, tree):
+    """Each adds one to what it has read. What succeeds counts."""
+    path = tree.file(tree.w + "/n", "0")
+    wins, failures = [], []
+
+    def add(client, box):
+        for _ in range(100):
+            old = base64.b64decode(client.call("fs/readFile", {"path": uri(path)}, 30)["dataBase64"])
+            params = {"path": uri(path), "dataBase64": base64.b64encode(b"%d" % (int(old) + 1)).decode(),
+                      "ifMatch": {"digest": "sha256:" + hashlib.sha256(old).hexdigest()}, "sandbox": box}
+            answer = client.response(client.request("fs/writeFile", params), 30)
+            if "result" in answer:
+                wins.append(1)
+            elif not answer["error"]["message"].startswith("conflict: "):
+                failures.append(answer)
+
+    with contextlib.ExitStack() as stack:
+        threads = [threading.Thread(target=add, args=(stack.enter_context(Client(rig.server.url)), box))
+                   for box in (sandbox(workspace_write(), tree.w),) * 3 + (sandbox(workspace_write(at(tree.o, "write")), tree.w), None)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with open(path, encoding="ascii") as f:
+        assert (int(f.read()), failures) == (len(wins), [])
