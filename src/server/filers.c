@@ -114,9 +114,11 @@ static struct filer *find(struct filers *f, struct slice key, bool *ret_may_star
         }
         for (;;) {
                 size_t profiles, own = count_of(f, key, &profiles);
-                bool has_room = own < LIMIT_FILERS_PER_PROFILE;
-                *ret_may_start = has_room && (own > 0 || profiles < LIMIT_FILER_PROFILES);
-                if (*ret_may_start || !has_room || !drop_oldest_idle(f))
+                *ret_may_start = own < LIMIT_FILERS_PER_PROFILE;
+                if (!*ret_may_start || own > 0 || profiles < LIMIT_FILER_PROFILES)
+                        return NULL;
+                /* When all are at work there are no more than threads: nobody waits for another's profile. */
+                if (!drop_oldest_idle(f))
                         return NULL;
         }
 }
@@ -157,8 +159,10 @@ static struct filer *take(struct filers *f, struct slice key, bool *ret_is_new)
 
 static void give_back(struct filers *f, struct filer *one, bool is_good)
 {
+        size_t profiles;
         pthread_mutex_lock(&f->lock);
-        if (is_good && !one->is_stale) {
+        (void)count_of(f, slice_from(one->key, one->key_n), &profiles);
+        if (is_good && !one->is_stale && profiles <= LIMIT_FILER_PROFILES) {
                 one->is_busy = false;
                 one->used_ms = clock_mono_ms();
                 list_remove(&one->link);

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -203,3 +204,25 @@ def test_conditional_writes_in_sandboxes_and_without_exclude_each_other(rig, tre
             thread.join()
     with open(path, encoding="ascii") as f:
         assert (int(f.read()), failures) == (len(wins), [])
+
+
+def test_who_waits_for_a_file_system_holds_up_nobody_of_another_profile():
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("needs root and /dev/fuse")
+    helper = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck_fs.py")
+    with rig_of("root", mount_namespace=True) as rig, contextlib.ExitStack() as stack:
+        tree = rig.tree()
+        mount = tree.dir(tree.o)
+        argv = ["nsenter", "-t", str(rig.server.pid), "-m", sys.executable, helper, mount]
+        files = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        stack.callback(files.kill)  # a call that it holds cannot be killed: it goes first
+        if files.stdout.readline() != "ready\n":
+            pytest.skip("no FUSE here")
+        clients = [stack.enter_context(Client(rig.server.url)) for _ in range(3)]
+        for i in range(12):
+            box = sandbox(workspace_write(), tree.dir(f"{tree.base}/{i}"))
+            clients[i // 4].request("fs/getMetadata", {"path": uri(f"{mount}/stuck{i}"), "sandbox": box})
+            while files.stdout.readline() != f"held stuck{i}\n":
+                pass
+        box = Box(rig, workspace_write(), tree.dir(tree.w))
+        assert box("writeFile", tree.w + "/file", dataBase64="bmV3")["size"] == 3
