@@ -26,6 +26,7 @@
 #define LOCKS_MAX 4 /* a name's and a file's is what they have */
 #define NOTE_BYTES_MAX (PATH_MAX + 256)
 #define ERROR_DATA_MAX 4096
+#define ERRNO_MAX 4095 /* the system has no larger ones */
 
 /* A temporary file of the filer's, named in our journal. */
 struct note {
@@ -289,10 +290,22 @@ static int on_result(struct talk *t, const struct filer_answer *a)
         return 0;
 }
 
+/* Members of an object, as they will stand in the message. */
+static bool are_members(struct job *job, const char *text)
+{
+        struct slice object = slice_from_str(arena_printf(&job->arena, "{%s}", text));
+        char *padded = arena_zalloc(&job->arena, object.n + BUF_PADDING);
+        struct json_doc doc;
+        struct json_error why;
+        memcpy(padded, object.p, object.n);
+        return json_parse(&job->arena, slice_from(padded, object.n), &doc, &why) == 0;
+}
+
 static int on_error(struct talk *t, const struct filer_answer *a)
 {
         struct job *job = t->q->job;
-        if (a->code >= 0 || a->bytes >= ERR_TEXT_BYTES || a->data_bytes > ERROR_DATA_MAX)
+        if (a->code >= 0 || a->code < -ERRNO_MAX || a->bytes >= ERR_TEXT_BYTES ||
+            a->data_bytes > ERROR_DATA_MAX)
                 return nonsense(t->line, "an error", t->err);
         char *text = arena_zalloc(&job->arena, a->bytes + a->data_bytes + 2);
         int r = receive_all(t->line, text, a->bytes, t->err);
@@ -301,7 +314,7 @@ static int on_error(struct talk *t, const struct filer_answer *a)
                 r = receive_all(t->line, data, a->data_bytes, t->err);
         if (r < 0)
                 return r;
-        if (!utf8_is_valid(slice_from_str(text)) || !utf8_is_valid(slice_from_str(data)))
+        if (!utf8_is_valid(slice_from_str(text)) || !are_members(job, data))
                 return nonsense(t->line, "an error", t->err);
         if (a->data_bytes > 0)
                 job->error_data = data;

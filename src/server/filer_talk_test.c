@@ -1,0 +1,87 @@
+/* filer_talk_test: what a filer says that is no filer any more. */
+#include "server/filer_talk.h"
+
+#include "base/arena.h"
+#include "base/fd.h"
+#include "server/job.h"
+#include "server/methods.h"
+#include "server/server.h"
+#include "unit.h"
+#include "wire/json.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/socket.h>
+
+/* The answer to one question when `head` and `rest` are already waiting for it. */
+static int hear(const struct filer_answer *head, struct slice rest, const char **ret_data,
+                struct filer_line *ret_line)
+{
+        static struct job job;
+        static struct server server;
+        struct filer_open how = { .path = { "/", 1 } };
+        struct err err = ERR_INIT;
+        struct jsonw w;
+        _buf_ struct buf out = BUF_INIT(4096);
+        int ends[2];
+        eq_int(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        eq_int(send(ends[1], head, sizeof(*head), 0), sizeof(*head));
+        if (rest.n > 0)
+                eq_int(send(ends[1], rest.p, rest.n, 0), (ssize_t)rest.n);
+        eq_int(shutdown(ends[1], SHUT_WR), 0);
+        job = (struct job){ .server = &server, .arena = ARENA_INIT, .max_message = 4096 };
+        struct filer_question q = { .job = &job, .shape = &filer_open_params, .params = &how, .w = &w };
+        *ret_line = (struct filer_line){ .socket = ends[0], .pidfd = -1 };
+        jsonw_begin(&w, &out);
+        int r = filer_line_ask(ret_line, &q, &err);
+        *ret_data = job.error_data;
+        fd_close(ends[0]);
+        fd_close(ends[1]);
+        return r;
+}
+
+static int hear_error(int32_t code, int32_t os_errno, const char *data, bool *ret_is_broken)
+{
+        struct filer_answer head = { .kind = FILER_ERROR,
+                                     .code = code,
+                                     .os_errno = os_errno,
+                                     .bytes = 4,
+                                     .data_bytes = (uint32_t)strlen(data) };
+        char rest[64];
+        (void)snprintf(rest, sizeof(rest), "text%s", data);
+        const char *got;
+        struct filer_line line;
+        int r = hear(&head, slice_from_str(rest), &got, &line);
+        *ret_is_broken = line.is_broken;
+        ok(line.is_broken ? !got : *data ? strcmp(got, data) == 0 : !got);
+        return r;
+}
+
+TEST(an_error_is_passed_on)
+{
+        bool is_broken;
+        eq_int(hear_error(-ENOENT, ENOENT, "", &is_broken), -ENOENT);
+        ok(!is_broken);
+        eq_int(hear_error(-ESTALE, 0, "\"current\":null", &is_broken), -ESTALE);
+        ok(!is_broken);
+}
+
+TEST(an_error_that_no_system_has_is_not)
+{
+        bool is_broken;
+        eq_int(hear_error(INT_MIN, 0, "", &is_broken), -EBADMSG);
+        ok(is_broken);
+        eq_int(hear_error(0, 0, "", &is_broken), -EBADMSG);
+        ok(is_broken);
+}
+
+TEST(data_that_would_spoil_the_message_is_not)
+{
+        static const char *const bad[] = { "}",        "{",        "\"a\":1},\"id\":7,\"b\":{",
+                                           "\"text\"", "\"a\":1,", "\xff" };
+        bool is_broken;
+        for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+                eq_int(hear_error(-ESTALE, 0, bad[i], &is_broken), -EBADMSG);
+                ok(is_broken);
+        }
+}
