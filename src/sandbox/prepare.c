@@ -109,7 +109,9 @@ int prepare_file_plan(struct preparer *p, struct arena *a, const struct profile 
         struct rules rules;
         int r = rules_resolve(a, profile, place, &rules, err);
         if (r == 0 && rules.limits_files && rules.reads_all && only_reads) {
-                *ret = (struct plan){ .has_view = true, .root = PLAN_ROOT_READ };
+                *ret = (struct plan){ .has_view = true,
+                                      .root = PLAN_ROOT_READ,
+                                      .whose = rules_canonical(a, &rules) };
                 return 0;
         }
         if (r == 0 && rules.glob_count > 0)

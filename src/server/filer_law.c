@@ -24,7 +24,9 @@ static int put(struct buf *b, const struct record *r, struct slice text)
 
 int filer_law_write(const struct plan *p, struct buf *ret)
 {
-        int r = put(ret, &(struct record){ .kind = PLAN_SEAL, .root = p->root }, S(""));
+        struct slice whose = p->whose.p ? p->whose : S("");
+        int r = put(ret, &(struct record){ .kind = PLAN_SEAL, .bytes = (uint32_t)whose.n, .root = p->root },
+                    whose);
         for (size_t i = 0; r == 0 && i < p->op_count; i++) {
                 const struct plan_op *op = &p->ops[i];
                 if (op->kind == PLAN_SEAL)
