@@ -176,7 +176,8 @@ static int dev_node(struct view *v, const char *from, const char *name)
         sys_close(source);
         if (tree < 0)
                 return tree;
-        int r = sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC);
+        /* Devices can be written all the same. Their mode and times are the machine's, and belong to uid 0. */
+        int r = sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC | SYS_ATTR_RDONLY);
         if (r == 0)
                 r = allow_writes(v, tree, false);
         if (r == 0)

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from farhand_client import Client, RpcError
-from sandbox_rig import (USERS, WORKSPACE, at, narrow, rig_of, sandbox, uri, workspace_write)
+from sandbox_rig import (USERS, WORKSPACE, at, narrow, read_only, rig_of, sandbox, uri, workspace_write)
 
 NOT_FOUND, INVALID, INTERNAL = -32004, -32600, -32603
 LANDLOCK_ABI = 6
@@ -226,3 +226,37 @@ def test_who_waits_for_a_file_system_holds_up_nobody_of_another_profile():
                 pass
         box = Box(rig, workspace_write(), tree.dir(tree.w))
         assert box("writeFile", tree.w + "/file", dataBase64="bmV3")["size"] == 3
+
+
+OWN_DEVICES = """mount -t tmpfs none /dev && mkdir /dev/shm /dev/pts
+for n in 'null 1 3' 'zero 1 5' 'full 1 7' 'random 1 8' 'urandom 1 9' 'tty 5 0'; do
+    set -- $n; mknod -m 666 /dev/$1 c $2 $3 || exit 1
+done
+echo secret > /dev/shm/file; chmod 600 /dev/shm/file; touch -d @1000000000 /dev/* /dev/shm/*"""
+
+
+@pytest.fixture(params=["namespaces", "landlock"])
+def with_devices(request):
+    """A server of root in a namespace of mounts with devices of its own: those of the machine are not to be tried."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    if request.param == "landlock" and landlock_abi() < LANDLOCK_ABI:
+        pytest.skip(f"Landlock: ABI {landlock_abi()}")
+    with rig_of("root", mount_namespace=True, args=["--sandbox-backend", request.param]) as rig:
+        in_mounts_of(rig, "sh", "-c", OWN_DEVICES)
+        yield rig
+
+
+def devices_of(rig):
+    """Access and change of status do not count."""
+    script = "stat -c '%n %A %u %g %Y' /dev/* /dev/shm/*"
+    return subprocess.run(["nsenter", "-t", str(rig.server.pid), "-m", "sh", "-c", script], check=True,
+                          capture_output=True).stdout
+
+
+def test_a_command_cannot_change_the_mode_of_a_device(with_devices):
+    tree = with_devices.tree()
+    before = devices_of(with_devices)
+    done = with_devices.sh("for d in null zero full random urandom tty; do chmod 600 /dev/$d; touch -m /dev/$d; done; "
+                           "echo x > /dev/null; echo x >> /dev/zero && echo written", read_only(), tree.dir(tree.w))
+    assert devices_of(with_devices) == before and done.out == b"written\n", done
