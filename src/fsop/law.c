@@ -520,7 +520,14 @@ static int judge_fd(int fd, int (*judge)(const struct law *, struct slice))
 
 int law_may_change(int fd)
 {
-        return judge_fd(fd, law_judge_write);
+        struct stat st;
+        int r = judge_fd(fd, law_judge_write);
+        if (r < 0 || !law)
+                return r;
+        /* To write to a device is one thing; what it is called to others is the machine's. */
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        return S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? -EROFS : 0;
 }
 
 int law_may_read(int fd)

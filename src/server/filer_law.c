@@ -153,13 +153,16 @@ static int take(struct reader *r, const struct record *record, struct slice text
 }
 
 /* What a view has of its own, and the names of the filer itself. */
-static void add_private(struct reader *r)
+static void add_private(struct reader *r, bool is_alone)
 {
         static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
                                                "/dev/random", "/dev/urandom", "/dev/tty" };
         for (size_t i = 0; i < ARRAY_LEN(devices); i++)
                 add(r, slice_from_str(devices[i]), LAW_WRITE, false);
-        add(r, S("/dev/shm"), LAW_WRITE, true);
+        if (is_alone)
+                add(r, S("/dev"), LAW_PASS, true); /* the machine's: nothing else in it */
+        else
+                add(r, S("/dev/shm"), LAW_WRITE, true);
         add(r, S("/proc/self"), LAW_HIDE, true);
         add(r, S("/proc/thread-self"), LAW_HIDE, true);
 }
@@ -211,11 +214,9 @@ int filer_law_read(struct arena *a, struct slice bytes, bool is_alone, struct la
                 if (e < 0)
                         return e;
         }
-        add_private(&r);
-        if (r.is_whole) {
+        add_private(&r, is_alone);
+        if (r.is_whole)
                 add(&r, S("/"), LAW_PASS, true);
-                add(&r, S("/dev"), LAW_PASS, true);
-        }
         law_sort(r.points, r.count);
         drop_places(&r);
         *ret = (struct law){

@@ -260,3 +260,18 @@ def test_a_command_cannot_change_the_mode_of_a_device(with_devices):
     done = with_devices.sh("for d in null zero full random urandom tty; do chmod 600 /dev/$d; touch -m /dev/$d; done; "
                            "echo x > /dev/null; echo x >> /dev/zero && echo written", read_only(), tree.dir(tree.w))
     assert devices_of(with_devices) == before and done.out == b"written\n", done
+
+
+def test_a_file_request_cannot_change_devices_and_shared_memory_of_the_machine(with_devices):
+    tree = with_devices.tree()
+    before = devices_of(with_devices)
+    for profile in (read_only(), workspace_write(), narrow(WORKSPACE)):
+        box = Box(with_devices, profile, tree.dir(tree.w))
+        for path in ("/dev/null", "/dev/tty", "/dev/shm/file"):
+            assert box.code("setMetadata", path, mode=0o777) != 0, path
+            assert box.code("setMetadata", path, modifiedAtMs=5) != 0, path
+        for method in LOOKS:
+            assert box.code(method, "/dev/shm/file") == NOT_FOUND
+        assert box.code("watch", "/dev/shm", watchId="w") == NOT_FOUND
+        assert box.code("getMetadata", "/dev/null") == 0
+    assert devices_of(with_devices) == before
