@@ -65,7 +65,8 @@ struct plan {
                 *globs; /* denied patterns (policy/rules.h), for who can ask them; the operations cannot */
         size_t glob_count;
         uint64_t glob_depth;
-        struct slice whose; /* tells apart what the operations do not: for who keeps something for each profile */
+        struct slice
+                whose; /* tells apart what the operations do not: for who keeps something for each profile */
 };
 
 /* -EINVAL and the like with err (step "plan"): what cannot be enforced exactly is refused. `denied` are the matches of
