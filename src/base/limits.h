@@ -69,8 +69,8 @@
 /* At the end of the server, this long for file work that has begun. Then: left to the kernel and the journal. */
 #define LIMIT_POOL_END_MS 2000
 
-/* Processes for file requests with a permission profile: of one profile; beyond, the request waits. And profiles that keep
- * some; beyond, those that nobody uses go. */
+/* Processes for file requests with a permission profile that are kept: of one profile, and profiles that have some. Beyond:
+ * those that nobody uses go, and others when they have done what they do. */
 #define LIMIT_FILERS_PER_PROFILE 4
 #define LIMIT_FILER_PROFILES 8
 /* What such a process may take for one request. Beyond: it is killed, and the request fails. */

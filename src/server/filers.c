@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define SWEEP_MS 5000
+#define PATIENCE_MS 20 /* for one that is at work; making another takes a tenth of it */
 
 struct filer {
         struct list link; /* filers::all */
@@ -117,7 +118,6 @@ static struct filer *find(struct filers *f, struct slice key, bool *ret_may_star
                 *ret_may_start = own < LIMIT_FILERS_PER_PROFILE;
                 if (!*ret_may_start || own > 0 || profiles < LIMIT_FILER_PROFILES)
                         return NULL;
-                /* When all are at work there are no more than threads: nobody waits for another's profile. */
                 if (!drop_oldest_idle(f))
                         return NULL;
         }
@@ -135,34 +135,36 @@ static struct filer *reserve(struct filers *f, struct slice key)
         return one;
 }
 
-/* Busy from here on; *ret_is_new: its line is not open yet. NULL when none got free for long. */
+/* Busy from here on; *ret_is_new: its line is not open yet. */
 static struct filer *take(struct filers *f, struct slice key, bool *ret_is_new)
 {
         struct timespec until;
         bool may_start;
         struct filer *one;
         (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += LIMIT_FILER_MS / 1000;
+        until.tv_nsec += PATIENCE_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
         pthread_mutex_lock(&f->lock);
         notice_mounts(f);
         while (!(one = find(f, key, &may_start)) && !may_start)
                 if (pthread_cond_timedwait(&f->freed, &f->lock, &until) == ETIMEDOUT)
                         break;
-        *ret_is_new = !one && may_start;
-        if (*ret_is_new)
+        /* They may hang, for another client's sake. Those at work are never more than there are threads. */
+        *ret_is_new = !one;
+        if (!one)
                 one = reserve(f, key);
-        if (one)
-                one->is_busy = true;
+        one->is_busy = true;
         pthread_mutex_unlock(&f->lock);
         return one;
 }
 
 static void give_back(struct filers *f, struct filer *one, bool is_good)
 {
-        size_t profiles;
         pthread_mutex_lock(&f->lock);
-        (void)count_of(f, slice_from(one->key, one->key_n), &profiles);
-        if (is_good && !one->is_stale && profiles <= LIMIT_FILER_PROFILES) {
+        size_t profiles, own = count_of(f, slice_from(one->key, one->key_n), &profiles);
+        bool has_room = own <= LIMIT_FILERS_PER_PROFILE && profiles <= LIMIT_FILER_PROFILES;
+        if (is_good && has_room && !one->is_stale) {
                 one->is_busy = false;
                 one->used_ms = clock_mono_ms();
                 list_remove(&one->link);
@@ -231,9 +233,6 @@ static int ask(struct job *job, const struct filer_question *q, struct err *err)
                 if (r != 0)
                         return r;
                 struct filer *one = take(f, buf_slice(&key), &is_new);
-                if (!one)
-                        return err_set(err, RPC_INTERNAL, -EBUSY,
-                                       "fs sandbox helper failed: all helpers of this profile are busy");
                 r = is_new ? start(f, &job->arena, &plan, one, err) : 0;
                 if (r < 0) {
                         bool is_stale = err->os_errno == ESTALE && i < STALE_TRIES;

@@ -206,7 +206,7 @@ def test_conditional_writes_in_sandboxes_and_without_exclude_each_other(rig, tre
         assert (int(f.read()), failures) == (len(wins), [])
 
 
-def test_who_waits_for_a_file_system_holds_up_nobody_of_another_profile():
+def test_who_waits_for_a_file_system_holds_up_nobody_else():
     if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("needs root and /dev/fuse")
     helper = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck_fs.py")
@@ -226,6 +226,7 @@ def test_who_waits_for_a_file_system_holds_up_nobody_of_another_profile():
                 pass
         box = Box(rig, workspace_write(), tree.dir(tree.w))
         assert box("writeFile", tree.w + "/file", dataBase64="bmV3")["size"] == 3
+        assert box("readFile", tree.w + "/file") == {"dataBase64": "bmV3"}
 
 
 OWN_DEVICES = """mount -t tmpfs none /dev && mkdir /dev/shm /dev/pts
