@@ -29,12 +29,13 @@ int fs_unwatch_decode(struct arena *a, const struct json_doc *doc, const struct 
                       struct err *err)
 {
         struct fs_unwatch *in = ret;
+        const struct sandbox_context *unused;
         struct decoder d;
 
         decode_begin(&d, a, doc, params, "FsUnwatchParams", err);
         decode_own_members(&d);
         decode_watch_id(&d, &in->watch_id);
-        decode_no_sandbox(&d);
+        decode_file_sandbox(&d, &unused); /* whatever it was made with */
         return decode_end(&d);
 }
 

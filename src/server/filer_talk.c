@@ -167,6 +167,8 @@ static int hello(struct filer_line *l, int image, struct slice law, struct err *
                 return nonsense(l, "no greeting", err);
         l->is_broken = false;
         l->pidfd = sys_pidfd_open(pid);
+        if (!filer_line_is_alive(l)) /* or the number may be another's by now */
+                l->pidfd = fd_close(l->pidfd);
         (void)setsockopt(l->socket, SOL_SOCKET, SO_PASSCRED, &no, sizeof(no));
         return 0;
 }

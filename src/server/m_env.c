@@ -7,8 +7,9 @@
 static int handle_info(struct req *req, UNUSED const void *params, struct err *err)
 {
         const struct backends *known = preparer_backends_known(&req->server->boxes.preparer);
-        if (!known)
-                return selftest_await(&req->server->selftest, req, err);
+        int r = known ? 1 : selftest_await(&req->server->selftest, req, err);
+        if (r <= 0)
+                return r;
         struct jsonw w;
         req_reply_begin(req, ENVIRONMENT_INFO_HINT, &w);
         environment_info_write(&w, known);

@@ -11,12 +11,14 @@
 struct info_wait {
         struct parked parked;
         struct list link; /* selftest::waiting */
+        struct selftest *test;
 };
 
 static void info_forget(struct parked *parked)
 {
         struct info_wait *i = container_of(parked, struct info_wait, parked);
         list_remove(&i->link);
+        i->test->waiting_count--;
         free(i);
 }
 
@@ -84,12 +86,16 @@ void selftest_release(struct selftest *t)
 
 int selftest_await(struct selftest *t, struct req *req, struct err *err)
 {
+        if (t->waiting_count >= SELFTEST_WAITING_MAX)
+                return 1;
         struct info_wait *i = mem_new(struct info_wait);
         int r = parked_init(&i->parked, req, sizeof(*i), info_forget, err);
         if (r < 0) {
                 free(i);
                 return r;
         }
+        i->test = t;
+        t->waiting_count++;
         list_append(&t->waiting, &i->link);
         begin(t);
         return 0;
