@@ -316,7 +316,7 @@ static int on_error(struct talk *t, const struct filer_answer *a)
                 r = receive_all(t->line, data, a->data_bytes, t->err);
         if (r < 0)
                 return r;
-        if (!utf8_is_valid(slice_from_str(text)) || !are_members(job, data))
+        if (text[0] == 0 || !utf8_is_valid(slice_from_str(text)) || !are_members(job, data))
                 return nonsense(t->line, "an error", t->err);
         if (a->data_bytes > 0)
                 job->error_data = data;
