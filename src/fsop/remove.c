@@ -23,6 +23,7 @@
 
 /* Directories that were filled again while they were emptied, in one request. Beyond: ENOTEMPTY. */
 #define REMOVE_AGAIN_MAX 1024
+#define SWAPPED_MAX 64
 #define FDINFO_BYTES_MAX 4096
 
 struct removal {
@@ -95,26 +96,30 @@ static int open_directory(int dirfd, const char *name)
         return (int)fd;
 }
 
-/* A child for the walk: its descriptor, or TREE_SKIP when it is gone already. */
+/* A child for the walk: its descriptor, or TREE_SKIP when it is gone already. What is swapped for a link, and back, while we
+ * look is tried again. */
 static int remove_enter(UNUSED void *arg, struct tree_pair at, const char *name, struct tree_pair *ret)
 {
-        int fd = open_directory(at.read, name);
-        if (fd >= 0) {
-                ret->read = fd;
-                return TREE_DONE;
+        for (int i = 0; i < SWAPPED_MAX; i++) {
+                int fd = open_directory(at.read, name);
+                if (fd >= 0) {
+                        ret->read = fd;
+                        return TREE_DONE;
+                }
+                if (fd == -ENOENT)
+                        return TREE_SKIP;
+                /* Not to be read, but it may be empty. */
+                if (fd == -EACCES)
+                        return at_unlink(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? TREE_SKIP
+                                                                                              : -EACCES;
+                if (fd != -ENOTDIR && fd != -ELOOP)
+                        return fd;
+                if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT) /* swapped for something else */
+                        return TREE_SKIP;
+                if (errno != EISDIR)
+                        return -errno;
         }
-
-        switch (fd) {
-        case -ENOENT:
-                return TREE_SKIP;
-        case -ENOTDIR: /* swapped for something else */
-        case -ELOOP:
-                return at_unlink(at.read, name, 0) == 0 || errno == ENOENT ? TREE_SKIP : -errno;
-        case -EACCES: /* not to be read, but it may be empty */
-                return at_unlink(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? TREE_SKIP : -EACCES;
-        default:
-                return fd;
-        }
+        return -ENOTEMPTY;
 }
 
 static int remove_leave(void *arg, struct tree_pair at, const char *name)
@@ -125,9 +130,11 @@ static int remove_leave(void *arg, struct tree_pair at, const char *name)
                 return TREE_DONE;
         if ((errno == ENOTEMPTY || errno == EEXIST) && r->again++ < REMOVE_AGAIN_MAX)
                 return TREE_AGAIN;
-        if (errno == ENOTDIR) /* swapped for something else */
-                return at_unlink(at.read, name, 0) == 0 || errno == ENOENT ? TREE_DONE : -errno;
-        return -errno;
+        if (errno != ENOTDIR)
+                return -errno;
+        if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT) /* swapped for something else */
+                return TREE_DONE;
+        return errno == EISDIR && r->again++ < REMOVE_AGAIN_MAX ? TREE_AGAIN : -errno; /* and back */
 }
 
 static const struct tree_ops remove_ops = {

@@ -13,11 +13,12 @@
 #include <limits.h>
 #include <sys/socket.h>
 
+static struct job job; /* of the last question */
+
 /* The answer to one question when `head` and `rest` are already waiting for it. */
 static int hear(const struct filer_answer *head, struct slice rest, const char **ret_data,
                 struct filer_line *ret_line)
 {
-        static struct job job;
         static struct server server;
         struct filer_open how = { .path = { "/", 1 } };
         struct err err = ERR_INIT;
@@ -54,6 +55,7 @@ static int hear_error(int32_t code, int32_t os_errno, const char *data, bool *re
         int r = hear(&head, slice_from_str(rest), &got, &line);
         *ret_is_broken = line.is_broken;
         ok(line.is_broken ? !got : *data ? strcmp(got, data) == 0 : !got);
+        arena_release(&job.arena);
         return r;
 }
 

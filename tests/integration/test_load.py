@@ -504,7 +504,8 @@ def wrapped(monkeypatch, tmp):
 
 
 def wait_idle(server, flow):
-    """Runs something; the holdings of the server when nothing is left of it."""
+    """Runs something; the holdings of the server when nothing is left of it, nor of what it tries at its start."""
+    flow.call("environment/info", {})
     run_short_commands(flow, range(-5, 0), in_flight=2)
     wait_until(lambda: children(spawner_of(server)) == [], what="end of all keepers")
     return holdings(server)
@@ -725,7 +726,6 @@ def test_a_read_that_fails_loses_nothing_of_a_killed_process(failing_reads, tmp,
 @BOTH
 def test_descriptors_of_an_ended_process_are_closed_at_once(tty):
     with Server(config="exited_process_retention_ms = 600000\n") as server, Flow(server) as flow:
-        flow.call("environment/info", {})  # what is tried at the start has been tried
         before = wait_idle(server, flow)
         for n in range(50):
             flow.start(f"p{n}", ["/bin/sh", "-c", "echo text; exit 3"], tty=tty, pipeStdin=not tty)
