@@ -181,10 +181,10 @@ def test_at_most_four_of_one_profile(rig, place):
             assert len(held) == MOST
             # A request of another profile is answered while these wait.
             assert not is_error(Box(rig.client, narrow(at(tree.w, "read")), tree.w).read(tree.w + "/a.txt"))
-            assert len(set(helpers(rig.server)) - held) == 1, "that of the other profile"
+            wait_until(lambda: len(set(helpers(rig.server)) - held) == 1, 20, "only that of the other profile")
         for one, ident in sent:
             assert not is_error(one.answer(ident)), one.told
-        assert len(helpers(rig.server)) <= MOST + 1
+        wait_until(lambda: len(helpers(rig.server)) <= MOST + 1, 20, "few helpers")
 
 
 def test_many_requests_at_once(rig, place):
@@ -198,7 +198,9 @@ def test_many_requests_at_once(rig, place):
             assert not is_error(one.answer(ident)), one.told[-1]
             if ident.endswith("0"):
                 most = max(most, len(helpers(rig.server)))
-    assert 1 <= most <= MOST
+    # Who waits for long gets one of his own, which ends with the request.
+    assert most >= 1
+    wait_until(lambda: 1 <= len(helpers(rig.server)) <= MOST, 10, "few helpers")
     assert len([name for name in os.listdir(tree.w) if name.startswith("n") and name != "no"]) == 400
 
 
