@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define SOCKET 3
+#define SAID_KEPT_BYTES (64 * 1024)
 
 const struct method *const filer_methods[] = {
         &m_fs_write_file,     &m_fs_get_metadata, &m_fs_canonicalize,     &m_fs_read_link,
@@ -58,8 +59,20 @@ static void send_all(struct slice bytes)
         }
 }
 
+/* What is said goes out together, when an answer is waited for: each message would wake the server. */
+static struct buf said = BUF_INIT(SIZE_MAX / 4);
+
+static void flush(void)
+{
+        send_all(buf_slice(&said));
+        if (said.n > SAID_KEPT_BYTES)
+                buf_release(&said);
+        buf_truncate(&said, 0);
+}
+
 static void receive_all(void *to, size_t n)
 {
+        flush();
         for (size_t done = 0; done < n;) {
                 ssize_t got = recv(SOCKET, (char *)to + done, n - done, 0);
                 if (got < 0 && errno == EINTR)
@@ -72,13 +85,13 @@ static void receive_all(void *to, size_t n)
 
 static void say(const struct filer_answer *answer, struct slice bytes, struct slice data)
 {
-        send_all(slice_from(answer, sizeof(*answer)));
-        send_all(bytes);
-        send_all(data);
+        must(buf_append(&said, slice_from(answer, sizeof(*answer))) == 0 && buf_append(&said, bytes) == 0 &&
+             buf_append(&said, data) == 0);
 }
 
 static void say_opened(int fd)
 {
+        flush();
         struct filer_answer answer = { .kind = FILER_OPENED };
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
         struct iovec part = { &answer, sizeof(answer) };
@@ -229,6 +242,7 @@ static NORETURN void fail(const struct enter_failure *why)
                                     .os_errno = why->os_errno,
                                     .op = why->op },
             S(""), S(""));
+        flush();
         leave();
 }
 

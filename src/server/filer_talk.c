@@ -359,7 +359,7 @@ static int hear(struct talk *t)
         }
 }
 
-/* The params as they are, their slices as offsets into what follows them. */
+/* Room for the head, then the params as they are, their slices as offsets into what follows them. */
 static char *pack(const struct filer_question *q, size_t *ret_n)
 {
         size_t n = q->shape->size;
@@ -367,7 +367,8 @@ static char *pack(const struct filer_question *q, size_t *ret_n)
                 n += ((const struct slice *)(const void *)((const char *)q->params + q->shape->slices[i]))
                              ->n +
                      1;
-        char *bytes = mem_alloc(n);
+        char *message = mem_alloc(sizeof(struct filer_request) + n),
+             *bytes = message + sizeof(struct filer_request);
         memcpy(bytes, q->params, q->shape->size);
         memset(bytes, 0, sizeof(void *)); /* FS_PARAMS_HEAD */
         size_t at = q->shape->size;
@@ -381,7 +382,7 @@ static char *pack(const struct filer_question *q, size_t *ret_n)
                 at += s->n + 1;
         }
         *ret_n = n;
-        return bytes;
+        return message;
 }
 
 int filer_line_ask(struct filer_line *l, const struct filer_question *q, struct err *err)
@@ -390,15 +391,14 @@ int filer_line_ask(struct filer_line *l, const struct filer_question *q, struct 
         for (int i = 0; i < NOTES_MAX; i++)
                 t.notes[i].slot = -1;
         size_t n;
-        _free_ char *params = pack(q, &n);
+        _free_ char *message = pack(q, &n);
         if (n > FILER_REQUEST_MAX)
                 return err_set(err, 0, -EMSGSIZE, "the request is too large for a sandbox");
         struct filer_request request = { .method = q->method,
                                          .bytes = (uint32_t)n,
                                          .max_message = q->job->max_message };
-        int r = send_all(l, slice_from(&request, sizeof(request)), err);
-        if (r == 0)
-                r = send_all(l, slice_from(params, n), err);
+        memcpy(message, &request, sizeof(request));
+        int r = send_all(l, slice_from(message, sizeof(request) + n), err);
         for (r = r == 0 ? 1 : r; r == 1;)
                 r = hear(&t);
         clean_notes(&t);

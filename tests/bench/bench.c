@@ -78,8 +78,8 @@ static bool is_chosen(const struct options *o, const struct row *row)
 
 static size_t rows_choose(const struct options *o, struct results *ret)
 {
-        static const struct row *const groups[] = { rows_process, rows_sandbox, rows_boxed, rows_wire,
-                                                    rows_output,  rows_files,   rows_trees, rows_system };
+        static const struct row *const groups[] = { rows_process, rows_boxed, rows_sandbox, rows_wire,
+                                                    rows_output,  rows_files, rows_trees,   rows_system };
         size_t n = 0;
         for (size_t i = 0; i < ARRAY_LEN(groups); i++)
                 for (const struct row *row = groups[i]; row->name; row++) {
