@@ -12,7 +12,7 @@ import stat
 
 import pytest
 
-from farhand_client import Client
+from farhand_client import Client, wait_until
 from sandbox_rig import USERS, Box, at, differences, is_error, rig_of, workspace_write
 from test_sandbox_access import CASES, CHANGES, PRIVATE, after_change, look, plant, put, strip
 
@@ -85,6 +85,13 @@ def what_is_wrong_with_the_error(answer, name, check):
     return None if answer[0] in CODES else "not one of the codes of a denial"
 
 
+def settled(check, expected):
+    """What there is. A command of another test may need a stub in /tmp for a moment."""
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: strip(check.look(), expected) == expected, 5)
+    return strip(check.look(), expected)
+
+
 def judge(rig, name, vector):
     """Runs one check; returns what is wrong with it, or None."""
     check = Check(rig, name, vector)
@@ -108,7 +115,7 @@ def judge(rig, name, vector):
                 return f"{what}: shows what is not there: {names}"
         is_changed = is_allowed and op in CHANGES and (name, vector["path"]) not in PRIVATE
         expected = after_change(op, path, check.tree, check.before) if is_changed else check.before
-        now = strip(check.look(), expected)
+        now = settled(check, expected)
         return f"after {what}: {differences(expected, now)}" if now != expected else None
     finally:
         check.clean_up()
@@ -248,7 +255,7 @@ def judge_variant(rig, name, vector, label, act, is_allowed):
             return f"{what}: {answer}, not one of the codes of a denial"
         is_changed = is_allowed and (name, vector["path"]) not in PRIVATE
         expected = expected_tree(check, label) if is_changed else check.before
-        now = strip(check.look(), expected)
+        now = settled(check, expected)
         return f"after {what}: {differences(expected, now)}" if now != expected else None
     finally:
         check.clean_up()
