@@ -143,7 +143,7 @@ def test_asyncio(bench):
         "    loop = asyncio.get_running_loop(); f = loop.create_future()\n"
         "    threading.Thread(target=lambda: loop.call_soon_threadsafe(f.set_result, 'woken')).start()\n"
         "    print(await f); print(await asyncio.to_thread(lambda: 'thread'))\n"
-        "    print((await loop.getaddrinfo('localhost', 80))[0][4][1])\n"
+        "    print((await loop.getaddrinfo('127.0.0.1', 80))[0][4][1])\n"
         "asyncio.run(main())\n")
     assert done.out.decode().split("\n")[:-1] == ["through cat", "HELLO", "woken", "thread", "80"]
 
@@ -212,10 +212,10 @@ new Worker("require('worker_threads').parentPort.postMessage('worker')", { eval:
 
 def test_server_on_localhost(bench):
     done = bench.python("import http.server, threading, urllib.request as u\n"
-                        "s = http.server.ThreadingHTTPServer(('localhost', 0), http.server.SimpleHTTPRequestHandler)\n"
+                        "s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n"
                         "threading.Thread(target=s.serve_forever, daemon=True).start()\n"
                         "open('page', 'w').write('a page')\n"
-                        "print(u.urlopen(f'http://localhost:{s.server_port}/page').read().decode())\n")
+                        "print(u.urlopen(f'http://127.0.0.1:{s.server_port}/page').read().decode())\n")
     assert done.out == b"a page\n"
 
 
