@@ -226,6 +226,7 @@ static void check_attributes(struct rig *r)
         HOLDS(fsop_set_metadata(at(r, "w/ro/f"), &mode, true, &err) == -EROFS);
         HOLDS(fsop_set_metadata(at(r, "w/f"), &mode, true, &err) == 0);
         HOLDS(law_real(at(r, "w/sub/../f"), &real) == 0 && strcmp(real, at(r, "w/f")) == 0);
+        free(real);
         HOLDS(law_real(at(r, "w/no/f"), &real) == -EACCES);
         HOLDS(law_symlink("x", AT_FDCWD, at(r, "w/ro/l")) == -EROFS);
 }
