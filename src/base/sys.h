@@ -57,8 +57,9 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
         return ret;
 }
 
-/* The new process pops fn and arg off its own stack; it never returns from here. */
-static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, void (*fn)(void *),
+/* The new process pops fn and arg off its own stack; it never returns from here. `tid`: where CLONE_PARENT_SETTID writes, and
+ * CLONE_CHILD_CLEARTID clears. */
+static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *tid, void (*fn)(void *),
                                   void *arg)
 {
         void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
@@ -66,7 +67,7 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
         *--sp = (void *)(uintptr_t)fn;
 
         long ret;
-        register long r10 __asm__("r10") = 0;
+        register long r10 __asm__("r10") = (long)tid;
         register long r8 __asm__("r8") = 0;
         __asm__ volatile("syscall\n\t"
                          "test %%rax, %%rax\n\t"
@@ -78,7 +79,7 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
                          "hlt\n"
                          "1:"
                          : "=a"(ret)
-                         : "a"((long)SYS_clone), "D"(flags), "S"(sp), "d"(parent_tid), "r"(r10), "r"(r8)
+                         : "a"((long)SYS_clone), "D"(flags), "S"(sp), "d"(tid), "r"(r10), "r"(r8)
                          : "rcx", "r11", "memory");
         return ret;
 }
@@ -121,7 +122,7 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 }
 
 /* The new process loads fn and arg off its own stack; it never returns from here. */
-static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, void (*fn)(void *),
+static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *tid, void (*fn)(void *),
                                   void *arg)
 {
         void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
@@ -131,9 +132,9 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
         register long x8 __asm__("x8") = SYS_clone;
         register long x0 __asm__("x0") = (long)flags;
         register long x1 __asm__("x1") = (long)sp;
-        register long x2 __asm__("x2") = (long)parent_tid;
+        register long x2 __asm__("x2") = (long)tid;
         register long x3 __asm__("x3") = 0;
-        register long x4 __asm__("x4") = 0;
+        register long x4 __asm__("x4") = (long)tid;
         __asm__ volatile("svc #0\n\t"
                          "cbnz x0, 1f\n\t"
                          "mov x29, xzr\n\t"

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 
 #define USHER_STACK_BYTES 4096
-#define SPARED (CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC)
 #define ORPHAN_WAIT_NS 10000000 /* between two attempts to end one */
 
 /* What the init needs; on the keeper's stack, which stays until the start is over. */
@@ -22,8 +21,9 @@ struct init_start {
         struct keeper *k;
         int socket;
         bool enters_leaf;
-        bool is_spared; /* the user and the network namespace were there already */
-        struct image *image;
+        bool is_ahead;       /* the order comes over the socket, when there is one */
+        bool has_net;        /* it was made in its network */
+        struct image *image; /* ahead: the head alone */
         pid_t keeper;
 };
 
@@ -35,13 +35,21 @@ static NORETURN NO_ASAN void init_fail(struct keeper *k, const struct enter_fail
         sys_exit(127);
 }
 
+static bool has_lids(const struct init_start *start)
+{
+        return start->is_ahead || enter_needs_lids(start->image);
+}
+
 static NO_ASAN void init_run(void *arg)
 {
         const struct init_start *start = arg;
         struct keeper *k = start->k;
         const struct image *image = start->image;
         struct enter_failure why;
-        struct child_start child = { .k = k, .parent = 1, .ruleset = -1, .socket = start->socket };
+        struct enter_view view;
+        struct child_start child = {
+                .k = k, .parent = 1, .ruleset = -1, .children = -1, .socket = start->socket
+        };
 
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-init");
         title_set("fh-init");
@@ -51,10 +59,16 @@ static NO_ASAN void init_run(void *arg)
                 if (entered < 0 && k->order.needs_leaf)
                         child_fail(k, SPAWN_STEP_LIMITS, entered);
         }
-        if ((!start->is_spared &&
-             (enter_ids(image, &why) < 0 || (!image->has_network && enter_network(&why) < 0))) ||
-            enter_view(image, k->order.is_tty ? k->order.stdio[0] : -1, &child.ruleset, &why) < 0)
+        bool needs_net = !image->has_network && !start->has_net;
+        if (enter_ids(image, &why) < 0 || (needs_net && enter_network(&why) < 0) ||
+            enter_view_begin(&view, image, has_lids(start), &why) < 0)
                 init_fail(k, &why);
+        if (start->is_ahead)
+                box_ahead_run(k, &view, &child);
+        if (enter_view_end(&view, image, k->order.is_tty ? k->order.stdio[0] : -1, &why) < 0)
+                init_fail(k, &why);
+        child.ruleset = view.ruleset;
+        child.children = view.children;
         box_init_run(k, image, &child);
 }
 
@@ -69,6 +83,7 @@ static NO_ASAN void light_run(void *arg)
                                      .enters_leaf = start->enters_leaf,
                                      .image = start->image,
                                      .ruleset = -1,
+                                     .children = -1,
                                      .socket = start->socket };
         bool is_alone = start->image->backend == BACKEND_LANDLOCK;
         if (is_alone ? enter_rules(start->image, k->order.is_tty ? k->order.stdio[0] : -1, &child.ruleset,
@@ -103,43 +118,35 @@ long box_process(struct keeper *k, uint64_t flags, void (*fn)(void *), void *arg
 static long clone_into(struct keeper *k, struct init_start *start)
 {
         uint64_t flags = enter_flags(start->image);
-        if (start->is_spared)
-                flags = (flags & ~(uint64_t)SPARED) | CLONE_PARENT;
+        if (start->has_net)
+                flags = (flags & ~(uint64_t)CLONE_NEWNET) | CLONE_PARENT;
         return box_process(k, flags, image_has_init(start->image) ? init_run : light_run, start,
                            &start->enters_leaf);
 }
 
-/* The usher: enters the spare namespaces and makes the init there, as a child of the keeper's. Nobody leaves a user
- * namespace again, and the keeper has work to do outside. */
+/* The usher: enters the network and makes the init there, as a child of the keeper's. Nobody leaves a user namespace again, and
+ * the keeper has work to do outside. */
 static NO_ASAN void usher_run(void *arg)
 {
         struct init_start *start = arg;
-        if (sys_call2(SYS_setns, start->k->spare_fd, SPARED) >= 0)
+        long r = sys_call2(SYS_setns, start->k->net_fd, CLONE_NEWUSER | CLONE_NEWNET);
+        if (r >= 0)
                 (void)clone_into(start->k, start);
         sys_exit(0);
 }
 
-/* The init's pid: the kernel has put it into `root` before the init ran, whatever has become of the usher. What cannot be done
- * so can be done without, or the other way tells why not. */
-static long usher_wait(struct init_start *start, long usher)
+/* The init's pid or -errno. The kernel has put it into `root` before the init ran, whatever has become of the usher. */
+static long clone_ushered(struct keeper *k, struct init_start *start)
 {
-        while (usher > 0 && sys_wait4((pid_t)usher, NULL, __WALL, NULL) == -EINTR)
+        _Alignas(16) char stack[USHER_STACK_BYTES];
+        start->has_net = true;
+        long usher = sys_clone_onto(CLONE_VM | SIGCHLD, stack + sizeof(stack), NULL, usher_run, start);
+        if (usher < 0)
+                return usher;
+        while (sys_wait4((pid_t)usher, NULL, __WALL, NULL) == -EINTR)
                 continue;
-        pid_t init = start->k->root;
-        if (init > 0)
-                return init;
-        start->is_spared = false;
-        return clone_into(start->k, start);
-}
-
-/* Not before the start is over: the spawner has the next one made at once, and there is enough to do until then. */
-static void spare_end(struct keeper *k)
-{
-        if (k->spare_fd < 0)
-                return;
-        (void)sys_pidfd_signal(k->spare_fd, SIGKILL);
-        sys_close(k->spare_fd);
-        k->spare_fd = -1;
+        sys_close(k->net_fd);
+        return k->root > 0 ? k->root : -ESRCH;
 }
 
 static pid_t sender_of(struct msghdr *msg)
@@ -205,34 +212,45 @@ static void listen_to(int socket)
         (void)sys_call3(SYS_fcntl, socket, F_SETFL, O_ASYNC | O_NONBLOCK | O_RDWR);
 }
 
-/* Makes the init, and the stubs meanwhile: it waits for them when it has built all that needs none of them. 0 or -errno,
- * of the init: that there are no stubs is noted. */
-static int box_clone(struct keeper *k, struct init_start *start)
+/* The init waits for the stubs when it has built all that needs none of them. That there are none is noted. */
+static void box_stubs(struct keeper *k, struct image *image)
 {
-        _Alignas(16) char stack[USHER_STACK_BYTES];
         struct enter_failure why;
-        struct image *image = start->image;
-        long usher = 0, pid = 0;
-        image->stubs_due = image->stub_count > 0;
-        start->is_spared = k->spare_fd >= 0;
-        if (start->is_spared)
-                usher = sys_clone_onto(CLONE_VM | SIGCHLD, stack + sizeof(stack), NULL, usher_run, start);
-        else
-                pid = clone_into(k, start);
-        int made = pid < 0 ? 0 : stubs_make(image, &why);
-        if (start->is_spared)
-                pid = usher_wait(start, usher);
-        if (pid < 0)
-                return (int)pid;
-        k->root = (pid_t)pid;
-        if (made == 0)
-                return 0;
+        if (stubs_make(image, &why) == 0)
+                return;
         /* Dead before we say why, or it might have the last word; but not reaped before the start is over: see `root`. */
         siginfo_t info;
         (void)sys_kill(k->root, SIGKILL);
         while (sys6(SYS_waitid, P_PID, k->root, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL, 0, 0) == -EINTR)
                 continue;
         child_note(k, &why);
+}
+
+/* Makes the init, and the stubs meanwhile. 0 or -errno, of the init. */
+static int box_clone(struct keeper *k, struct init_start *start)
+{
+        struct image *image = start->image;
+        image->stubs_due = image->stub_count > 0;
+        long pid = clone_into(k, start);
+        if (pid < 0)
+                return (int)pid;
+        k->root = (pid_t)pid;
+        box_stubs(k, image);
+        return 0;
+}
+
+/* A spare: makes the init, and waits for an order, which goes to the init as well. -ECANCELED: nobody has one. */
+static int box_clone_ahead(struct keeper *k, struct init_start *start)
+{
+        start->is_ahead = true;
+        long pid = k->net_fd >= 0 ? clone_ushered(k, start) : clone_into(k, start);
+        sys_close(start->socket);
+        if (pid > 0)
+                k->root = (pid_t)pid;
+        if (!box_ahead_await(k, pid > 0))
+                return pid < 0 ? (int)pid : -ECANCELED;
+        (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-keeper");
+        box_stubs(k, k->order.image);
         return 0;
 }
 
@@ -257,19 +275,27 @@ static pid_t box_await(struct keeper *k, const struct image *image, int socket, 
         return command;
 }
 
+static int box_make(struct keeper *k, struct init_start *start, int ends[2], int *ret_words)
+{
+        if (k->init_ends[0] >= 0)
+                return box_clone_ahead(k, start);
+        int r = start->image->backend == BACKEND_BUBBLEWRAP
+                        ? box_bwrap_start(k, start->image, ends, ret_words)
+                        : box_clone(k, start);
+        sys_close(ends[1]);
+        return r;
+}
+
 static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], struct box *ret)
 {
         const int yes = 1;
-        struct image *image = start->image;
         int words = -1;
         (void)sys6(SYS_setsockopt, ends[0], SOL_SOCKET, SO_PASSCRED, SYS_ARG(&yes), sizeof(yes), 0);
         /* Groups of the server's are no groups of the command's. Who may not drop them has none to gain by them. */
-        if (image->uid == 0)
+        if (start->image->uid == 0)
                 (void)sys_call2(SYS_setgroups, 0, NULL);
         start->socket = ends[1];
-        int r = image->backend == BACKEND_BUBBLEWRAP ? box_bwrap_start(k, image, ends, &words)
-                                                     : box_clone(k, start);
-        sys_close(ends[1]);
+        int r = box_make(k, start, ends, &words);
         if (r < 0) {
                 if (k->failed_step == SPAWN_STEP_NONE)
                         box_fail_at(k, SPAWN_STEP_NAMESPACES, r);
@@ -278,6 +304,7 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
                         sys_close(words);
                 return 0;
         }
+        struct image *image = k->order.image;
         pid_t pid = k->root;
         pid_t command = box_await(k, image, ends[0], ret);
         if (!image_has_init(image)) {
@@ -296,17 +323,15 @@ static pid_t box_run(struct keeper *k, struct init_start *start, int ends[2], st
 
 pid_t box_start(struct keeper *k, struct box *ret)
 {
-        int ends[2];
+        int ends[2] = { k->init_ends[0], k->init_ends[1] };
         struct init_start start = { .k = k, .keeper = sys_getpid(), .image = k->order.image };
-        long r = sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+        long r =
+                ends[0] >= 0 ? 0 : sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
         if (r < 0) {
                 box_fail_at(k, SPAWN_STEP_FORK, r);
-                spare_end(k);
                 return 0;
         }
-        pid_t command = box_run(k, &start, ends, ret);
-        spare_end(k);
-        return command;
+        return box_run(k, &start, ends, ret);
 }
 
 /* bwrap reaps the init before it exits. One that was killed leaves it to us, and the kernel has killed it. */
@@ -318,6 +343,13 @@ bool box_is_gone(struct box *b, int status)
         b->inner = 0;
         (void)sys_kill(b->init, SIGKILL);
         return false;
+}
+
+void box_known(struct box *b)
+{
+        if (b->is_due && b->socket >= 0)
+                (void)sys_write(b->socket, "", 1);
+        b->is_due = false;
 }
 
 enum box_news box_hear(struct box *b)
@@ -338,7 +370,10 @@ enum box_news box_hear(struct box *b)
                         b->has_exit = true;
                         b->status = m.status;
                         b->usage = m.usage;
-                        (void)sys_write(b->socket, "", 1); /* known: its number may be used again */
+                        b->is_due = true;
+                        if (m.is_alone)
+                                return BOX_NOBODY_LEFT;
+                        box_known(b);
                 } else if (m.kind == BOX_ALONE) {
                         return BOX_NOBODY_LEFT;
                 } else if (m.kind == BOX_OTHERS) {

@@ -23,6 +23,7 @@ struct box {
         pid_t init;    /* 0: none, or reaped. Our child: the init, or the bwrap that has it as its own */
         pid_t inner;   /* the init below bwrap: no child of ours while bwrap lives; or 0 */
         int socket;    /* from the init; -1 */
+        bool is_due;   /* the init waits for box_known */
         bool has_exit; /* the command's end is known, as wait4 would have told it */
         int status;
         struct rusage usage;
@@ -38,3 +39,5 @@ enum box_news { BOX_NO_NEWS, BOX_NOBODY_LEFT, BOX_OTHERS_LEFT };
 
 /* Never sleeps. KEEPER_HEAR comes when there is something to hear. */
 NODISCARD enum box_news box_hear(struct box *b);
+/* The command's number may be used again; and the init may end, which takes a while, when nobody is left. */
+void box_known(struct box *b);

@@ -295,7 +295,7 @@ static bool is_spare(pid_t pid)
         char path[64], text[64];
         snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
         (void)read_text(path, text);
-        return strcmp(text, "fh-spare\n") == 0;
+        return strcmp(text, "fh-spare\n") == 0 || strcmp(text, "fh-net\n") == 0;
 }
 
 /* The first child of a process that is no spare, or 0. */

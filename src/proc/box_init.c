@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -54,8 +55,19 @@ static int status_of(const siginfo_t *info)
         return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
+/* Orphans become our children: so everybody in here descends from one of them. The command, not reaped yet, is the only one? */
+static bool is_only_child(int children)
+{
+        char text[32];
+        long n = children < 0 ? -1 : sys_call4(SYS_pread64, children, text, sizeof(text), 0);
+        long numbers = 0;
+        for (long i = 0; i < n; i++)
+                numbers += text[i] == ' ';
+        return n > 0 && numbers == 1;
+}
+
 /* The command is reported before it is reaped: until the keeper has said that it knows, its number outside is taken. */
-static NORETURN NO_ASAN void reap(int socket, pid_t command)
+static NORETURN NO_ASAN void reap(int socket, int children, pid_t command)
 {
         for (;;) {
                 siginfo_t info = { 0 };
@@ -70,6 +82,7 @@ static NORETURN NO_ASAN void reap(int socket, pid_t command)
                 if (is_command) {
                         char known;
                         m.status = status_of(&info);
+                        m.is_alone = is_only_child(children);
                         send_to(socket, &m);
                         while (sys_read(socket, &known, 1) == -EINTR)
                                 continue;
@@ -77,26 +90,37 @@ static NORETURN NO_ASAN void reap(int socket, pid_t command)
                 }
                 (void)sys_wait4(info.si_pid, NULL, __WALL, NULL);
                 /* Who was left behind lives on. Our own end, with all namespaces, takes a while, so it is not waited for. */
-                if (is_command) {
+                if (is_command && !m.is_alone) {
                         m.kind = sys_kill(-1, 0) == -ESRCH ? BOX_ALONE : BOX_OTHERS;
                         send_to(socket, &m);
                 }
         }
 }
 
-/* Everything but the socket: the command alone holds its pipes when the keeper hears of the start. */
-static int close_all_but(int socket)
+/* Everything but the socket, which becomes 0, and the list of children, which becomes 1: the command alone holds its pipes when
+ * the keeper hears of the start. Both are above 2. */
+static int close_all_but(int socket, int *children)
 {
         int fd = (int)sys_call3(SYS_dup3, socket, 0, O_CLOEXEC);
         if (fd < 0)
                 return fd;
-        return (int)sys_call3(SYS_close_range, 1, ~0U, 0);
+        if (*children >= 0)
+                *children = (int)sys_call3(SYS_dup3, *children, 1, O_CLOEXEC);
+        return (int)sys_call3(SYS_close_range, *children >= 0 ? 2 : 1, ~0U, 0);
 }
 
 static NORETURN NO_ASAN void fail_at(struct keeper *k, int socket, enum spawn_step step, long r)
 {
         box_fail_at(k, step, r);
         box_init_end(k, socket);
+}
+
+/* The kernel clears it, and wakes us, when execve has taken its memory away from the command, or when it has died. */
+static void exec_await(const pid_t *entering)
+{
+        pid_t pid;
+        while ((pid = __atomic_load_n(entering, __ATOMIC_ACQUIRE)) != 0)
+                (void)sys_call4(SYS_futex, entering, FUTEX_WAIT, pid, NULL);
 }
 
 NO_ASAN void box_init_run(struct keeper *k, const struct image *image, struct child_start *child)
@@ -109,12 +133,16 @@ NO_ASAN void box_init_run(struct keeper *k, const struct image *image, struct ch
                 child_note(k, &why);
                 box_init_end(k, child->socket);
         }
-        long command = sys_clone_onto(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + COMMAND_STACK_BYTES, NULL,
-                                      command_entry, child);
+        /* Not CLONE_VFORK: who sleeps in it wakes up behind the command, on its processor, and gets that when it exits. */
+        pid_t entering = 0;
+        long command = sys_clone_onto(CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD,
+                                      stack + COMMAND_STACK_BYTES, &entering, command_entry, child);
         if (command < 0)
                 fail_at(k, child->socket, SPAWN_STEP_FORK, command);
-        if (close_all_but(child->socket) < 0)
+        int children = child->children;
+        if (close_all_but(child->socket, &children) < 0)
                 fail_at(k, child->socket, SPAWN_STEP_STDIO, -EMFILE);
+        exec_await(&entering);
         send_over(k, 0);
-        reap(0, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
+        reap(0, children, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
 }

@@ -11,6 +11,7 @@ enum { BOX_OVER = 1, BOX_EXITED, BOX_ALONE, BOX_OTHERS };
 struct box_message {
         uint32_t kind;
         int32_t status;
+        bool is_alone; /* exited: nobody else is in there, which need not be asked for */
         struct rusage usage;
         uint32_t failed_step; /* over: of an init that does not share the keeper's memory */
         int32_t failed_errno;
@@ -32,6 +33,10 @@ enum { BOX_FD_STDIN, BOX_FD_STDOUT, BOX_FD_STDERR, BOX_FD_BLOCK, BOX_FDS };
 
 /* In the init, once it has its view: locks itself in, makes the command, tells the keeper, and reaps. */
 NORETURN void box_init_run(struct keeper *k, const struct image *image, struct child_start *child);
+/* The same for an init that was there before its order (box_ahead.c): waits for it, and does what is left of the view. */
+NORETURN void box_ahead_run(const struct keeper *k, struct enter_view *view, struct child_start *child);
+/* Its keeper: until there is an order, or there will be none; then the init is gone. */
+NODISCARD bool box_ahead_await(struct keeper *k, bool has_init);
 /* What `k` says of a failure, to the keeper; and ends. */
 NORETURN void box_init_end(const struct keeper *k, int socket);
 

@@ -11,6 +11,7 @@ struct child_start {
         bool enters_leaf;          /* the cgroup, by itself */
         const struct image *image; /* the sandbox that it is in and has to lock behind itself, or NULL */
         int ruleset;               /* Landlock's, or -1 */
+        int children;              /* of the init: where the kernel lists its children, or -1 */
         int socket;                /* says who we are to the keeper, outside; or -1 */
 };
 

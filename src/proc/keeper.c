@@ -207,6 +207,7 @@ static void hear(struct keeping *s)
         }
         if (news == BOX_NOBODY_LEFT)
                 stubs_forget(s->k->order.image);
+        box_known(&s->box);
 }
 
 static void init_gone(struct keeping *s, int status, const struct rusage *usage)
@@ -246,6 +247,8 @@ static void keep(struct keeping *s)
 {
         long wait_ms = KILL_WAIT_FIRST_MS;
         bool reaped;
+        if (atomic_load_explicit(&s->k->kill_wanted, memory_order_acquire))
+                s->is_killing = true; /* a spare may have taken the signal for something else */
         while (reap(s, &reaped)) {
                 hear(s);
                 signals_take(s);
@@ -279,7 +282,7 @@ static void order_release(struct keeper *k)
 static void start(struct keeping *s)
 {
         struct keeper *k = s->k;
-        struct child_start child = { .k = k, .parent = s->self, .ruleset = -1, .socket = -1 };
+        struct child_start child = { .k = k, .parent = s->self, .ruleset = -1, .children = -1, .socket = -1 };
         long pid = -ECANCELED;
         if (atomic_load_explicit(&k->kill_wanted, memory_order_acquire))
                 ;
@@ -287,6 +290,8 @@ static void start(struct keeping *s)
                 pid = box_start(k, &s->box);
         else
                 pid = (k->is_fork ? start_fork : start_vfork)(k, &child);
+        if (atomic_load_explicit(&k->waits, memory_order_relaxed) == KEEPER_GAVE_UP)
+                return;
 
         struct spawn_report what = { .kind = SPAWN_STARTED, .number = k->number, .pid = (pid_t)pid };
         if (pid < 0) {
@@ -306,13 +311,16 @@ static void start(struct keeping *s)
         while (!atomic_load_explicit(&k->is_handed_over, memory_order_acquire) && sys_getppid() == k->spawner)
                 (void)sys_call0(SYS_sched_yield);
         report(s, &what);
+        if (k->tells && what.kind == SPAWN_STARTED)
+                (void)sys_kill(k->spawner, SPAWNER_LOOK);
 }
 
 void keeper_run(void *keeper)
 {
         struct keeping s = { .k = keeper, .self = sys_getpid(), .box = { .socket = -1 } };
 
-        (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-keeper");
+        bool is_spare = s.k->init_ends[0] >= 0;
+        (void)sys_prctl(PR_SET_NAME, (unsigned long)(is_spare ? "fh-spare" : "fh-keeper"));
         (void)sys_prctl(PR_SET_PDEATHSIG, KEEPER_KILL);
         /* Without it orphans of the command would become the spawner's, which ends them. */
         int r = sys_prctl(PR_SET_CHILD_SUBREAPER, 1);

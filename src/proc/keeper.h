@@ -18,9 +18,10 @@
 #define KEEPER_WALK_MAX 16384 /* processes that one walk over the tree reaches */
 
 /* How the spawner wakes a keeper. SIGTERM is the kernel's too, when the spawner dies. */
-#define KEEPER_LOOK SIGUSR1 /* look into `signals` */
-#define KEEPER_KILL SIGTERM /* end the tree */
-#define KEEPER_HEAR SIGIO   /* the init of a sandbox has something to say: the kernel's */
+#define KEEPER_LOOK SIGUSR1  /* look into `signals` */
+#define KEEPER_KILL SIGTERM  /* end the tree */
+#define KEEPER_HEAR SIGIO    /* the init of a sandbox has something to say: the kernel's */
+#define SPAWNER_LOOK SIGUSR1 /* the other way: see keeper::tells */
 
 struct image;
 
@@ -39,8 +40,11 @@ struct keeper_order {
         struct image *image; /* the sandbox, or NULL; stays until the keeper has gone */
 };
 
+/* A spare waits for its order. The spawner gives it, or the keeper gives up: whoever is first. */
+enum keeper_waits { KEEPER_ORDERED, KEEPER_WAITS, KEEPER_GAVE_UP };
+
 struct keeper {
-        /* Written by the spawner before the keeper exists. */
+        /* Written by the spawner before the keeper exists, or in the case of a spare before it is KEEPER_ORDERED. */
         uint32_t number;
         pid_t spawner;
         int socket;
@@ -51,13 +55,17 @@ struct keeper {
         int leaf_fd;                  /* the command's cgroup, or -1; the keeper's own copy of it */
         uint64_t leaf;                /* its name, or 0 */
         const struct cgroup *cgroup;  /* that the leaf is in: the spawner's */
-        int spare_fd; /* namespaces that are there already (spare.h), or -1; the keeper's copy, until it has ended who is in there */
+        int init_ends[2];             /* of a spare (spare.h): between keeper and init; else -1 */
+        int net_fd;                   /* of a spare, too: a network that is there already (nets.h), or -1 */
+        bool tells;                   /* the spawner, with SPAWNER_LOOK, that its start is over */
         /* Where the order's strings are; for either, NULL = not there. The keeper gives the pages of `strings` back
          * and clears *strings_owner when the start is over; a forked keeper has copies and does nothing. What a
          * keeper that is killed did not do, the spawner does. */
         void *strings;
         size_t strings_bytes;
         _Atomic(void *) *strings_owner;
+
+        _Atomic uint32_t waits; /* enum keeper_waits */
 
         /* Written by the spawner at any time. A ring: `signals_in` is the spawner's, `signals_out` the keeper's. */
         atomic_bool kill_wanted;

@@ -107,7 +107,8 @@ struct slot *slot_new(struct slots *t)
         list_init(&slot->link);
         char *map = mapping_of(t, slot);
         slot->keeper.leaf_fd = -1;
-        slot->keeper.spare_fd = -1;
+        slot->keeper.net_fd = -1;
+        slot->keeper.init_ends[0] = slot->keeper.init_ends[1] = -1;
         slot->keeper.walk_room = (struct tree_entry *)(void *)map;
         slot->keeper.child_stack = map + t->walk_bytes + t->guard_bytes + STACK_BYTES;
         return slot;
@@ -129,8 +130,7 @@ void slot_free(struct slots *t, struct slot *slot)
 }
 
 /* Makes the three lists over `bytes`. The server is trusted; a bug in it must still not become ours. */
-static int strings_unpack(struct keeper_order *o, const struct spawn_order *order, char *bytes,
-                          char **pointers)
+int slot_unpack(struct keeper_order *o, const struct spawn_order *order, char *bytes, char **pointers)
 {
         const uint32_t counts[] = { order->argc, order->envc, order->candidatec };
         char *const *lists[ARRAY_LEN(counts)];
@@ -161,7 +161,7 @@ int slot_take_request(struct slot *slot, const struct spawn_order *order, struct
         atomic_store_explicit(&r->owner, slot, memory_order_relaxed);
         slot->request = r;
         slot->keeper.strings_owner = &r->owner;
-        return strings_unpack(&slot->keeper.order, order, r->bytes, r->pointers);
+        return slot_unpack(&slot->keeper.order, order, r->bytes, r->pointers);
 }
 
 /* The pointers come first in the mapping, because of their alignment. */
@@ -186,7 +186,7 @@ int slot_take_memfd(struct slot *slot, const struct spawn_order *order, int fd)
                         return r < 0 ? -errno : -EBADMSG;
                 at += (size_t)r;
         }
-        return strings_unpack(&slot->keeper.order, order, map + pointer_bytes, (char **)(void *)map);
+        return slot_unpack(&slot->keeper.order, order, map + pointer_bytes, (char **)(void *)map);
 }
 
 void slot_drop_strings(struct slot *slot)

@@ -31,6 +31,7 @@ struct slot {
         pid_t pid;               /* of the keeper; -1 when there is none */
         bool is_killed;          /* it was told to end */
         struct image *image;     /* of the sandbox, mapped; or NULL */
+        struct net *net;         /* that the sandbox is in, of the spawner's; or NULL */
         bool is_orphaned;        /* the keeper was killed: `gone` waits until what it left is gone */
         struct keeper keeper;
 };
@@ -60,6 +61,9 @@ void slot_free(struct slots *t, struct slot *slot);
 NODISCARD int slot_take_request(struct slot *slot, const struct spawn_order *order, struct request *r);
 NODISCARD int slot_take_memfd(struct slot *slot, const struct spawn_order *order, int fd);
 void slot_drop_strings(struct slot *slot);
+/* The strings of a packet as lists; `pointers` has room for all of them and three NULLs. Raw. */
+NODISCARD int slot_unpack(struct keeper_order *o, const struct spawn_order *order, char *bytes,
+                          char **pointers);
 
 /* Into the table, once number and pid are set; and out of the pids, when the keeper has been reaped. */
 void slot_enter(struct slots *t, struct slot *slot);

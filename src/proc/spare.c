@@ -2,91 +2,204 @@
 #include "proc/spare.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/slice.h"
 #include "base/sys.h"
-#include "sandbox/enter.h"
+#include "proc/spawner_internal.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <sched.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define STACK_BYTES (16 * 1024)
-
-/* ---- the process ---- */
-
-/* Raw system calls only: its memory is the spawner's. All signals are blocked, so that only SIGKILL ends it. */
-static NORETURN NO_ASAN void spare_run(struct spare *s)
+void spare_init(struct spare *p)
 {
-        const struct image ids = { .needs_user = 1,
-                                   .uid = (uint32_t)sys_call0(SYS_geteuid),
-                                   .gid = (uint32_t)sys_call0(SYS_getegid) };
-        struct enter_failure why;
-        (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-spare");
-        long r = sys_call1(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC);
-        if (r < 0 || enter_ids(&ids, &why) < 0 || enter_network(&why) < 0)
-                sys_exit(1);
-        (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (sys_getppid() != s->spawner)
-                sys_exit(1);
-        atomic_store_explicit(&s->is_ready, true, memory_order_release);
-        for (;;)
-                (void)sys_sigtimedwait(0, NULL);
+        *p = (struct spare){ .socket = -1, .mounts = -1 };
 }
 
-static NO_ASAN void spare_entry(void *arg)
+/* ---- kinds ---- */
+
+/* Who is in a sandbox that takes an init of ours, and no more than that of cgroups: limits are set before anybody is in. */
+static bool kind_of(const struct spawn_order *order, const struct image *image, struct spare_kind *ret)
 {
-        spare_run(arg);
+        *ret = (struct spare_kind){ .head = image_head(image), .wants_cgroup = order->wants_cgroup };
+        return image->backend == BACKEND_NAMESPACES && image_has_init(image) && image->needs_user &&
+               order->tree.memory_bytes == 0 && order->tree.processes == 0 && !order->in_memfd;
 }
 
-/* ---- the spawner ---- */
-
-void spare_want(struct spare *s)
+static bool is_same_kind(const struct spare_kind *a, const struct spare_kind *b)
 {
-        if (s->pid > 0)
+        return a->wants_cgroup == b->wants_cgroup && image_is_alike(&a->head, &b->head);
+}
+
+bool spare_note(struct state *s, const struct spawn_order *order, const struct image *image)
+{
+        struct spare_kind kind;
+        if (s->is_forking || !kind_of(order, image, &kind))
+                return false;
+        s->spare.next = kind;
+        s->spare.used_ms = clock_mono_ms();
+        return true;
+}
+
+/* ---- making ---- */
+
+/* Forgets what has changed until now. */
+static bool mounts_watch(struct spare *p)
+{
+        if (p->mounts < 0)
+                p->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+        struct pollfd fd = { .fd = p->mounts, .events = POLLPRI };
+        return p->mounts >= 0 && poll(&fd, 1, 0) >= 0;
+}
+
+static int make(struct state *s, struct slot *slot)
+{
+        struct spare *p = &s->spare;
+        struct keeper *k = &slot->keeper;
+        int r = leaf_make(s, k, &(struct spawn_order){ .wants_cgroup = p->kind.wants_cgroup });
+        if (r < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, k->init_ends) < 0)
+                return r < 0 ? r : -errno;
+        k->order.image = &p->kind.head;
+        k->net_fd = slot->net ? net_open(slot->net) : -1;
+        atomic_store_explicit(&k->waits, KEEPER_WAITS, memory_order_relaxed);
+        int ends[2] = { k->init_ends[0], k->init_ends[1] };
+        r = slot->pid = keeper_start(s, slot);
+        fd_close(ends[1]);
+        fd_close(k->net_fd);
+        if (r < 0)
+                fd_close(ends[0]);
+        else
+                p->socket = ends[0];
+        return r;
+}
+
+void spare_want(struct state *s)
+{
+        struct spare *p = &s->spare;
+        if (p->slot && !p->is_dropped)
                 return;
-        if (!s->stack) {
-                void *p = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-                if (p == MAP_FAILED)
-                        return;
-                s->stack = p;
+        p->is_wanted = true;
+        if (p->slot || s->is_closing || s->is_forking || !mounts_watch(p))
+                return;
+        bool needs_net = !p->next.head.has_network;
+        struct net *net = needs_net ? nets_take(&s->nets) : NULL;
+        struct slot *slot = needs_net && !net ? NULL : start_slot(s);
+        if (!slot) {
+                spare_recover(s, net);
+                return;
         }
-        s->spawner = sys_getpid();
-        s->since_ms = clock_mono_ms();
-        s->is_taken = s->is_dropped = false;
-        atomic_store_explicit(&s->is_ready, false, memory_order_relaxed);
-        long pid = sys_clone_onto(CLONE_VM | SIGCHLD, s->stack + STACK_BYTES, NULL, spare_entry, s);
-        s->pid = pid > 0 ? (pid_t)pid : 0;
+        slot->net = net;
+        p->is_wanted = p->is_dropped = false;
+        p->kind = p->next;
+        int r = make(s, slot);
+        fd_close(slot->keeper.leaf_fd); /* the keeper has its own */
+        if (r >= 0) {
+                p->slot = slot;
+                return;
+        }
+        leaf_drop(s, slot->keeper.leaf);
+        spare_recover(s, TAKE(slot->net));
+        slot_free(&s->slots, slot);
 }
 
-int spare_take(struct spare *s)
+/* ---- using ---- */
+
+/* Somebody may have killed it, and it is not reaped yet. */
+static bool is_alive(const struct slot *slot)
 {
-        if (s->pid <= 0 || s->is_taken || s->is_dropped ||
-            !atomic_load_explicit(&s->is_ready, memory_order_acquire))
-                return -1;
-        int fd = sys_pidfd_open(s->pid); /* nobody but us reaps it: it is still what it was */
-        s->is_taken = fd >= 0;
-        return fd < 0 ? -1 : fd;
+        siginfo_t info = { 0 };
+        return waitid(P_PID, (id_t)slot->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
 }
 
-void spare_drop(struct spare *s)
+static bool give(struct spare *p, const struct spawn_order *order, const char *strings, const int fds[])
 {
-        s->is_dropped = true;
-        if (s->pid > 0)
-                (void)sys_kill(s->pid, SIGKILL);
+        return spawn_packet_send(p->socket, order, slice_from(strings, order->bytes), fds, 4) == 0;
 }
 
-int spare_wait_ms(const struct spare *s)
+bool spare_start(struct state *s, const struct spawn_order *order, struct image *image, int fds[])
 {
-        if (s->pid <= 0 || s->is_taken || s->is_dropped)
-                return -1;
-        uint64_t age_ms = clock_mono_ms() - s->since_ms;
+        struct spare *p = &s->spare;
+        struct spare_kind kind;
+        if (!p->slot || p->is_dropped || !kind_of(order, image, &kind) || !is_alive(p->slot))
+                return false;
+        image->stubs_due = image->stub_count > 0;
+        if (!is_same_kind(&p->kind, &kind) || !give(p, order, s->next->bytes, fds)) {
+                spare_drop(s);
+                return false;
+        }
+        struct slot *slot = p->slot;
+        struct keeper *k = &slot->keeper;
+        k->number = order->number;
+        k->order.image = slot->image = image;
+        k->order.stdio[0] = k->order.stdio[1] = k->order.stdio[2] = -1; /* the init has them */
+        k->tells = spare_note(s, order, image);
+        uint32_t waits = KEEPER_WAITS;
+        if (!atomic_compare_exchange_strong(&k->waits, &waits, KEEPER_ORDERED)) {
+                k->order.image = slot->image = NULL;
+                return false; /* it has given up: its init was killed. It will be reaped */
+        }
+        (void)sys_kill(slot->pid, KEEPER_LOOK);
+        p->slot = NULL;
+        p->socket = fd_close(p->socket);
+        start_handed_over(s, slot, fds);
+        (void)sched_yield(); /* whatever else there is to do here can wait for who is waiting for us */
+        return true;
+}
+
+/* ---- ending ---- */
+
+void spare_drop(struct state *s)
+{
+        struct spare *p = &s->spare;
+        if (!p->slot)
+                return;
+        p->is_dropped = true;
+        (void)sys_kill(p->slot->pid, KEEPER_KILL);
+        (void)sys_kill(p->slot->pid, SIGCONT); /* in case somebody stopped it */
+}
+
+static int left_ms(const struct spare *p)
+{
+        uint64_t age_ms = clock_mono_ms() - p->used_ms;
         return age_ms >= SPARE_IDLE_MS ? 0 : (int)(SPARE_IDLE_MS - age_ms);
 }
 
-bool spare_reaped(struct spare *s, pid_t pid)
+int spare_wait_ms(const struct state *s)
 {
-        if (pid != s->pid)
-                return false;
-        s->pid = 0;
-        if (s->is_taken && !s->is_dropped)
+        bool waits = s->spare.slot && !s->spare.is_dropped;
+        return waits || nets_are_free(&s->nets) ? left_ms(&s->spare) : -1;
+}
+
+void spare_tick(struct state *s)
+{
+        if (spare_wait_ms(s) != 0)
+                return;
+        spare_drop(s);
+        nets_drop(&s->nets);
+}
+
+void spare_recover(struct state *s, struct net *net)
+{
+        nets_give_back(&s->nets, net, !s->is_closing && left_ms(&s->spare) > 0);
+}
+
+bool spare_is(const struct spare *p, pid_t pid)
+{
+        return p->slot && p->slot->pid == pid;
+}
+
+void spare_reaped(struct state *s)
+{
+        struct spare *p = &s->spare;
+        struct slot *slot = TAKE(p->slot);
+        p->socket = fd_close(p->socket);
+        leaf_drop(s, slot->keeper.leaf);
+        spare_recover(s, TAKE(slot->net));
+        slot_free(&s->slots, slot);
+        if (p->is_wanted)
                 spare_want(s);
-        return true;
 }

@@ -220,8 +220,8 @@ bool spawn_wants_write(const struct spawner *s)
 /* ---- sending ---- */
 
 /* 0, -EAGAIN for later, or another -errno: the spawner has gone, which the receiving side will notice. */
-static int packet_send(int socket, const struct spawn_order *order, struct slice strings, const int fds[],
-                       size_t fd_count)
+int spawn_packet_send(int socket, const struct spawn_order *order, struct slice strings, const int fds[],
+                      size_t fd_count)
 {
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(SPAWN_FDS_MAX * sizeof(int))] = { 0 };
         struct iovec parts[] = {
@@ -260,8 +260,8 @@ static void queue_send(struct spawner *s)
 {
         struct packet *p;
         while ((p = list_first(&s->queue, struct packet, link))) {
-                if (packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), p->fds, p->fd_count) ==
-                    -EAGAIN)
+                if (spawn_packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), p->fds,
+                                      p->fd_count) == -EAGAIN)
                         return;
                 packet_free(p);
         }
@@ -295,7 +295,8 @@ static int packet_put(struct spawner *s, const struct spawn_order *order, struct
 {
         if (s->is_lost)
                 return 0;
-        if (list_is_empty(&s->queue) && packet_send(s->socket, order, strings, fds, fd_count) != -EAGAIN)
+        if (list_is_empty(&s->queue) &&
+            spawn_packet_send(s->socket, order, strings, fds, fd_count) != -EAGAIN)
                 return 0;
         return packet_queue(s, order, strings, fds, fd_count);
 }
@@ -305,7 +306,7 @@ int spawn_start_filer(int spawner_socket, int socket, int image_fd)
         const struct spawn_order order = { .kind = SPAWN_FILER };
         const int fds[] = { socket, image_fd };
         for (int i = 0; i < FILER_TRIES; i++) {
-                int r = packet_send(spawner_socket, &order, S(""), fds, ARRAY_LEN(fds));
+                int r = spawn_packet_send(spawner_socket, &order, S(""), fds, ARRAY_LEN(fds));
                 if (r != -EAGAIN)
                         return r;
                 struct pollfd room = { .fd = spawner_socket, .events = POLLOUT };

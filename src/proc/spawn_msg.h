@@ -38,6 +38,10 @@ struct spawn_order {
         uint32_t scope;
 };
 
+/* 0, -EAGAIN for later, or another -errno: nobody reads it any more. */
+NODISCARD int spawn_packet_send(int socket, const struct spawn_order *order, struct slice strings,
+                                const int fds[], size_t fd_count);
+
 enum spawn_report_kind {
         SPAWN_STARTED = 1, /* these four from the keeper */
         SPAWN_FAILED,

@@ -10,19 +10,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/list.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "proc/cgroup.h"
-#include "proc/keeper.h"
-#include "proc/slot.h"
-#include "proc/spare.h"
 #include "proc/spawn.h"
-#include "proc/spawn_msg.h"
+#include "proc/spawner_internal.h"
 #include "proc/title.h"
 #include "proc/tree.h"
-#include "sandbox/enter.h"
-#include "sandbox/image.h"
 #include "sandbox/stub.h"
 
 #include <errno.h>
@@ -45,234 +38,9 @@
 #define SANITIZED 0
 #endif
 
-#define RETRY_FIRST_MS 1 /* between two looks at something that does not want to die */
-#define RETRY_LAST_MS 100
 #define KEEPERS_END_MS 2000 /* after the server has gone: then keepers are killed … */
 #define ALL_END_MS \
         10000 /* … and when nobody has ended for so long, we go: the rest had its SIGKILL long ago */
-
-/* A process that is neither keeper nor left by one. */
-struct filer {
-        struct list link; /* state::filers */
-        pid_t pid;
-};
-
-struct state {
-        struct spawner_setup setup;
-        struct list filers;
-        struct rlimit nofile_now;
-        int signals; /* signalfd: SIGCHLD; SIGTERM when the server dies */
-        bool is_forking;
-        bool is_closing;
-        bool is_sweeping;   /* there may be children that are not keepers */
-        bool is_cancelling; /* a killed keeper may hang in execve */
-        bool is_tidying;    /* a cgroup could not be removed yet */
-        int retry_ms;
-        uint64_t closing_since_ms;
-        uint64_t last_end_ms; /* of a child, once the server has gone */
-        struct slots slots;
-        struct request *next; /* the one to receive into */
-        bool has_looked;      /* whether there are cgroups */
-        struct cgroup cgroup;
-        struct spare spare;
-};
-
-/* ---- reports ---- */
-
-/* May sleep while the server is stopped; when the server dies it gets EPIPE. */
-static void report(const struct state *s, const struct spawn_report *what)
-{
-        while (send(s->setup.socket, what, sizeof(*what), MSG_NOSIGNAL) < 0) {
-                if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
-                        return;
-                (void)poll(NULL, 0, RETRY_FIRST_MS);
-        }
-}
-
-static void report_gone(const struct state *s, uint32_t number)
-{
-        report(s, &(struct spawn_report){ .kind = SPAWN_GONE, .number = number });
-}
-
-static void report_failed(const struct state *s, uint32_t number, enum spawn_step step, int os_errno)
-{
-        report(s, &(struct spawn_report){
-                          .kind = SPAWN_FAILED, .number = number, .step = step, .os_errno = os_errno });
-        report_gone(s, number);
-}
-
-/* ---- starting ---- */
-
-/* For those who need it or ask for it. Who only asks does without when there is none to be had; then we look once, not each
- * time. */
-static int leaf_make(struct state *s, struct keeper *k, const struct spawn_order *order)
-{
-        k->order.needs_leaf = order->tree.memory_bytes > 0 || order->tree.processes > 0;
-        if (!k->order.needs_leaf && !order->wants_cgroup)
-                return 0;
-
-        int r = s->cgroup.home < 0 ? -ENOTSUP : 0;
-        if (r < 0 && (!s->has_looked || k->order.needs_leaf))
-                r = cgroup_open(&s->cgroup);
-        s->has_looked = true;
-        if (r == 0)
-                r = cgroup_leaf_add(&s->cgroup, &order->tree, &k->leaf, &k->leaf_fd);
-        k->cgroup = &s->cgroup;
-        return k->order.needs_leaf ? r : 0;
-}
-
-/* Before the keeper exists, or when nobody is left in it. */
-static void leaf_drop(struct state *s, uint64_t leaf)
-{
-        if (leaf == 0)
-                return;
-        cgroup_leaf_remove(&s->cgroup, leaf);
-        if (list_is_empty(&s->cgroup.busy))
-                return;
-        s->is_tidying = true;
-        s->retry_ms = RETRY_FIRST_MS;
-}
-
-static pid_t keeper_start(struct state *s, struct slot *slot)
-{
-        struct keeper *k = &slot->keeper;
-        if (!s->is_forking) {
-                long pid = sys_clone_onto(CLONE_VM | SIGCHLD, slot, NULL, keeper_run, k);
-                if (pid != -EPERM && pid != -EINVAL && pid != -ENOSYS)
-                        return (pid_t)pid;
-                s->is_forking = true;
-        }
-        k->is_fork = true;
-        /* Not fork(): what libraries have it do in the child (libuv makes itself new pipes) would take the numbers of the
-         * command's descriptors. */
-        long pid = sys_fork();
-        if (pid == 0)
-                keeper_run(k);
-        return (pid_t)pid;
-}
-
-static int slot_fill(struct state *s, struct slot *slot, const struct spawn_order *order, const int fds[])
-{
-        struct keeper *k = &slot->keeper;
-        k->number = order->number;
-        k->spawner = sys_getpid();
-        k->socket = s->setup.socket;
-        k->order.is_tty = order->is_tty;
-        k->order.limits = order->limits;
-        k->order.nofile = s->setup.nofile;
-        k->order.set_nofile = s->nofile_now.rlim_cur != s->setup.nofile.rlim_cur ||
-                              s->nofile_now.rlim_max != s->setup.nofile.rlim_max;
-        for (int i = 0; i < 3; i++)
-                k->order.stdio[i] = fds[i];
-
-        if (order->has_image) {
-                slot->image = image_map(fds[order->in_memfd ? 4 : 3]);
-                if (!slot->image)
-                        return -ENOMEM;
-                k->order.image = slot->image;
-        }
-        if (order->in_memfd)
-                return slot_take_memfd(slot, order, fds[3]);
-        return slot_take_request(slot, order, TAKE(s->next));
-}
-
-/* Who needs what a spare is, and nothing else of its kind. */
-static bool is_sparing(const struct image *i)
-{
-        return i && image_has_init(i) && i->needs_user && !i->has_network;
-}
-
-/* 0 or -errno; then the slot has been given back, and *ret_step says where it failed. */
-static int slot_start(struct state *s, const struct spawn_order *order, int fds[], enum spawn_step *ret_step)
-{
-        *ret_step = SPAWN_STEP_FORK;
-        struct slot *slot = slot_new(&s->slots);
-        if (!slot)
-                return -ENOMEM;
-        struct keeper *k = &slot->keeper;
-        int r = slot_fill(s, slot, order, fds);
-        for (int i = 3; i < SPAWN_FDS_MAX; i++)
-                fds[i] = fd_close(fds[i]); /* or the keeper would hold it */
-        if (r == 0) {
-                r = leaf_make(s, k, order);
-                if (r < 0)
-                        *ret_step = SPAWN_STEP_LIMITS;
-        }
-        bool can_spare = r == 0 && !s->is_forking && is_sparing(slot->image);
-        if (can_spare)
-                k->spare_fd = spare_take(&s->spare);
-        int leaf_fd = k->leaf_fd, spare_fd = k->spare_fd;
-        if (r == 0)
-                r = slot->pid = keeper_start(s, slot);
-        fd_close(leaf_fd);
-        fd_close(spare_fd);
-        if (r < 0) {
-                if (spare_fd >= 0)
-                        spare_drop(&s->spare);
-                leaf_drop(s, k->leaf);
-                image_unmap(TAKE(slot->image));
-                slot_free(&s->slots, slot);
-                return r;
-        }
-        if (s->is_forking)
-                slot_drop_strings(slot);
-        slot_enter(&s->slots, slot);
-        for (int i = 0; i < 3; i++)
-                fds[i] = fd_close(fds[i]);
-        atomic_store_explicit(&slot->keeper.is_handed_over, true, memory_order_release);
-        if (can_spare)
-                spare_want(&s->spare);
-        return 0;
-}
-
-static void order_start(struct state *s, const struct spawn_order *order, int fds[], size_t fd_count)
-{
-        /* Descriptors that did not fit into our table are left out by the kernel. */
-        if (fd_count != 3u + order->in_memfd + order->has_image) {
-                report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
-                return;
-        }
-        enum spawn_step step;
-        int r = slot_start(s, order, fds, &step);
-        if (r < 0)
-                report_failed(s, order->number, step, -r);
-}
-
-/* ---- filers ---- */
-
-static struct filer *filer_find(const struct state *s, pid_t pid)
-{
-        struct filer *f;
-        list_each (f, &s->filers, link)
-                if (f->pid == pid)
-                        return f;
-        return NULL;
-}
-
-static void filer_forget(struct filer *f)
-{
-        list_remove(&f->link);
-        free(f);
-}
-
-/* A copy of ourselves, not of a keeper: it has a heap. It is the first process of its namespaces. */
-static void order_filer(struct state *s, const int fds[], size_t fd_count)
-{
-        if (fd_count != 2 || !s->setup.filer)
-                return; /* its socket closes */
-        struct image *image = image_map(fds[1]);
-        long pid = image ? sys6(SYS_clone, (long)enter_flags(image) | SIGCHLD, 0, 0, 0, 0, 0) : -ENOMEM;
-        if (pid == 0)
-                s->setup.filer->run(fds[0], image);
-        image_unmap(image);
-        if (pid < 0) {
-                s->setup.filer->failed(fds[0], (int)-pid);
-                return;
-        }
-        struct filer *f = mem_new(struct filer);
-        f->pid = (pid_t)pid;
-        list_append(&s->filers, &f->link);
-}
 
 /* ---- ending ---- */
 
@@ -321,6 +89,7 @@ static void slot_end(struct state *s, struct slot *slot)
         if (slot->image && slot->is_orphaned)
                 stubs_remove(slot->image, false);
         image_unmap(TAKE(slot->image));
+        spare_recover(s, TAKE(slot->net));
         slot_free(&s->slots, slot);
         report_gone(s, number);
 }
@@ -333,7 +102,8 @@ struct sweep {
 static void sweep_child(void *arg, pid_t pid)
 {
         struct sweep *w = arg;
-        if (slots_find_pid(&w->s->slots, pid) || pid == w->s->spare.pid || filer_find(w->s, pid))
+        if (slots_find_pid(&w->s->slots, pid) || spare_is(&w->s->spare, pid) || nets_have(&w->s->nets, pid) ||
+            filers_have(w->s, pid))
                 return;
         w->found++;
         /* An unreaped child of ours: neither number can mean anybody else. */
@@ -365,20 +135,17 @@ static bool reap(struct state *s)
                         return pid == 0 || errno != ECHILD;
                 if (s->is_closing)
                         s->last_end_ms = clock_mono_ms();
-                struct filer *filer = filer_find(s, pid);
-                if (filer) {
-                        filer_forget(filer);
+                if (filers_forget(s, pid) || nets_forget(&s->nets, pid))
                         continue;
-                }
-                if (spare_reaped(&s->spare, pid))
-                        continue;
-                struct slot *slot = slots_find_pid(&s->slots, pid);
-                if (slot && slot->keeper.spare_fd >= 0)
-                        spare_drop(&s->spare); /* the keeper did not come to that */
-                if (slot && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+                bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+                bool was_spare = spare_is(&s->spare, pid);
+                if (was_spare)
+                        spare_reaped(s);
+                struct slot *slot = was_spare ? NULL : slots_find_pid(&s->slots, pid);
+                if (slot && is_well)
                         slot_end(s, slot);
+                if ((slot || was_spare) && is_well)
                         continue;
-                }
                 if (slot) {
                         slot_forget_pid(&s->slots, slot);
                         slot->is_orphaned = true;
@@ -397,13 +164,12 @@ static void close_down(struct state *s)
         s->is_closing = true;
         s->closing_since_ms = s->last_end_ms = clock_mono_ms();
         s->retry_ms = RETRY_FIRST_MS;
-        spare_drop(&s->spare);
+        spare_drop(s);
         struct slot *slot;
         list_each (slot, &s->slots.live, link)
                 slot_kill(s, slot);
-        const struct filer *filer;
-        list_each (filer, &s->filers, link)
-                (void)sys_kill(filer->pid, SIGKILL);
+        filers_kill(s);
+        nets_drop(&s->nets);
 }
 
 /* Called again and again once the server has gone. */
@@ -461,12 +227,12 @@ static int order_act(struct state *s, const struct spawn_order *order, int fds[]
         case SPAWN_START:
                 if (slot)
                         return -EBADMSG;
-                order_start(s, order, fds, fd_count);
+                start_take(s, order, fds, fd_count);
                 return 0;
         case SPAWN_SIGNAL:
                 return order_signal(slot, order);
         case SPAWN_FILER:
-                order_filer(s, fds, fd_count);
+                filers_start(s, fds, fd_count);
                 return 0;
         case SPAWN_KILL:
                 if (slot)
@@ -556,7 +322,7 @@ static int wait_ms(const struct state *s)
 {
         if (s->is_sweeping || s->is_cancelling || s->is_closing || s->is_tidying)
                 return s->retry_ms;
-        return spare_wait_ms(&s->spare);
+        return spare_wait_ms(s);
 }
 
 static NORETURN void serve(struct state *s)
@@ -565,6 +331,8 @@ static NORETURN void serve(struct state *s)
                 struct pollfd fds[] = {
                         { .fd = s->is_closing ? -1 : s->setup.socket, .events = POLLIN },
                         { .fd = s->signals, .events = POLLIN },
+                        /* Behind the orders: what was mounted before one was sent is seen when it is taken. */
+                        { .fd = s->spare.slot ? s->spare.mounts : -1, .events = POLLPRI },
                 };
                 int n = poll(fds, ARRAY_LEN(fds), wait_ms(s));
                 if (n == 0)
@@ -576,15 +344,19 @@ static NORETURN void serve(struct state *s)
                         ssize_t r = read(s->signals, &which, sizeof(which));
                         if (r == sizeof(which) && which.ssi_signo == SIGTERM && getppid() != s->setup.server)
                                 close_down(s);
+                        if (r == sizeof(which) && which.ssi_signo == SPAWNER_LOOK)
+                                spare_want(s);
                 }
+                if (fds[2].revents)
+                        spare_drop(s);
                 if (fds[1].revents || s->is_closing)
                         has_children = reap(s);
                 if (s->is_sweeping)
                         sweep(s);
                 if (s->is_cancelling)
                         cancel_again(s);
-                if (n == 0 && spare_wait_ms(&s->spare) == 0)
-                        spare_drop(&s->spare);
+                if (n == 0)
+                        spare_tick(s);
                 if (s->is_tidying && n == 0)
                         s->is_tidying = cgroup_tidy(&s->cgroup);
                 if (s->is_closing)
@@ -611,6 +383,7 @@ void spawner_run(const struct spawner_setup *setup)
         sigset_t watched;
         sigemptyset(&watched);
         sigaddset(&watched, SIGCHLD);
+        sigaddset(&watched, SPAWNER_LOOK);
         sigaddset(&watched, SIGTERM);
         s.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
         if (s.signals < 0)
@@ -621,6 +394,8 @@ void spawner_run(const struct spawner_setup *setup)
         s.setup.nofile.rlim_cur = MIN(s.setup.nofile.rlim_cur, s.setup.nofile.rlim_max);
         s.is_forking = keeper_must_fork();
         list_init(&s.filers);
+        spare_init(&s.spare);
+        nets_init(&s.nets);
         slots_init(&s.slots);
         serve(&s);
 }

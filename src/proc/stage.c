@@ -90,7 +90,9 @@ void stage_run(int socket)
         static struct keeper k;
         struct box_order in;
         struct enter_failure why;
-        struct child_start child = { .k = &k, .parent = sys_getpid(), .ruleset = -1, .socket = socket };
+        struct child_start child = {
+                .k = &k, .parent = sys_getpid(), .ruleset = -1, .children = -1, .socket = socket
+        };
         int fds[BOX_FDS];
 
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-init");

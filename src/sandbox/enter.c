@@ -112,9 +112,9 @@ int enter_network(struct enter_failure *ret)
 
 /* ---- privileges ---- */
 
-/* The bounding set, too: a program of uid 0 would get everything in it back with execve. Who may not change it, outside of a
+/* The bounding set: a program of uid 0 would get everything in it back with execve. Who may not change it, outside of a
  * user namespace of ours, gets nothing back for another reason: no new privileges. */
-static int drop_capabilities(const struct image *i)
+int enter_bounding(const struct image *i)
 {
         for (unsigned long c = 0; c < CAPABILITIES_MAX; c++) {
                 int r = sys_prctl(PR_CAPBSET_READ, c);
@@ -125,6 +125,14 @@ static int drop_capabilities(const struct image *i)
                 if (r < 0)
                         return r;
         }
+        return 0;
+}
+
+static int drop_capabilities(const struct image *i)
+{
+        int r = enter_bounding(i);
+        if (r < 0)
+                return r;
         (void)sys_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
         struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
         const struct __user_cap_data_struct none[2] = { { 0 } };

@@ -15,12 +15,6 @@
 
 #define ATTR_TREE (SYS_ATTR_NOSUID | SYS_ATTR_NODEV)
 
-struct view {
-        const struct image *image;
-        int tty;
-        int old, root, dev, lids, ruleset;
-};
-
 /* What lies on what is denied, or must not come into being. */
 enum lid { LID_NO_DIRECTORY, LID_NO_FILE, LID_EMPTY_DIRECTORY, LID_EMPTY_FILE };
 static const char *const lid_names[] = { "a", "b", "c", "d" };
@@ -77,7 +71,7 @@ static int attach(int tree, int dir, const char *path)
 
 /* ---- the root ---- */
 
-static bool needs_lids(const struct image *i)
+bool enter_needs_lids(const struct image *i)
 {
         const struct image_op *ops = image_at(i, i->ops);
         for (uint32_t n = 0; n < i->op_count; n++)
@@ -86,7 +80,7 @@ static bool needs_lids(const struct image *i)
         return false;
 }
 
-static int lids_make(struct view *v)
+static int lids_make(struct enter_view *v)
 {
         int fs = tmpfs_make("0700", "64k", "16", ATTR_TREE);
         if (fs < 0)
@@ -105,7 +99,7 @@ static int lids_make(struct view *v)
         return r == 0 ? sys_tree_attach(fs, v->old, "") : r;
 }
 
-static int root_make(struct view *v)
+static int root_make(struct enter_view *v)
 {
         if (v->image->root == PLAN_ROOT_EMPTY) {
                 v->root = tmpfs_make("0755", "16m", "65536", ATTR_TREE);
@@ -118,7 +112,7 @@ static int root_make(struct view *v)
         return sys_tree_set(v->root, attributes);
 }
 
-static int view_begin(struct view *v)
+static int view_begin(struct enter_view *v, bool has_lids)
 {
         int r = (int)sys6(SYS_mount, 0, SYS_ARG("/"), 0, SYS_MS_REC | SYS_MS_PRIVATE, 0, 0);
         if (r < 0)
@@ -127,13 +121,13 @@ static int view_begin(struct view *v)
         if (v->old < 0)
                 return v->old;
         r = root_make(v);
-        if (r == 0 && needs_lids(v->image))
+        if (r == 0 && has_lids)
                 r = lids_make(v);
         return r == 0 ? sys_tree_attach(v->root, v->old, "") : r;
 }
 
 /* An empty root shows less than the old one held: that goes. It is on top of the new one then, and is let go. */
-static int view_end_empty(struct view *v)
+static int view_end_empty(struct enter_view *v)
 {
         int r = sys_mount_seal(v->root);
         if (r == 0)
@@ -150,7 +144,7 @@ static int view_end_empty(struct view *v)
  * Who could take it off (CAP_SYS_ADMIN, which nobody in here has or gets) could as well take off the masks and the
  * read-only flags of the copy, and has nothing from the old one that he would not have without it. Letting go of it, on the
  * other hand, means to wait until every processor has noticed. */
-static int view_end(struct view *v)
+static int view_end(struct enter_view *v)
 {
         if (v->image->root == PLAN_ROOT_EMPTY)
                 return view_end_empty(v);
@@ -160,12 +154,12 @@ static int view_end(struct view *v)
 
 /* ---- /dev and /proc ---- */
 
-static int allow_writes(const struct view *v, int fd, bool is_directory)
+static int allow_writes(const struct enter_view *v, int fd, bool is_directory)
 {
         return v->ruleset < 0 ? 0 : landlock_allow(v->ruleset, v->image->landlock_abi, fd, is_directory);
 }
 
-static int dev_node(struct view *v, const char *from, const char *name)
+static int dev_node(struct enter_view *v, const char *from, const char *name)
 {
         int source = sys_open_beneath(v->old, from, O_PATH | O_NOFOLLOW);
         if (source == -ENOENT)
@@ -190,7 +184,7 @@ static int dev_node(struct view *v, const char *from, const char *name)
 }
 
 /* A file system of its own, which can be written; a negative tree passes through. */
-static int dev_directory(struct view *v, const char *name, int tree)
+static int dev_directory(struct enter_view *v, const char *name, int tree)
 {
         int r = tree < 0 ? tree : sys_mkdirat(v->dev, name, 0755);
         if (r == 0)
@@ -205,13 +199,13 @@ static int dev_directory(struct view *v, const char *name, int tree)
 
 /* The command's terminal is of the machine's pts, which is not here: this is the name that ttyname finds. Where the
  * machine has no name for it, neither have we. */
-static int dev_console(struct view *v)
+static int dev_console(struct enter_view *v, int tty_fd)
 {
         char path[PATH_MAX], self[] = "proc/self/fd/0000000000";
         size_t n = sizeof("proc/self/fd/") - 1;
         char digits[10];
         size_t count = 0;
-        for (unsigned left = (unsigned)v->tty; count == 0 || left > 0; left /= 10)
+        for (unsigned left = (unsigned)tty_fd; count == 0 || left > 0; left /= 10)
                 digits[count++] = (char)('0' + left % 10);
         while (count > 0)
                 self[n++] = digits[--count];
@@ -222,14 +216,14 @@ static int dev_console(struct view *v)
         path[bytes] = 0;
         struct stat named, tty;
         int fd = sys_open_beneath(v->old, path + 1, O_PATH | O_NOFOLLOW);
-        bool is_it = fd >= 0 && sys_fstat(fd, &named) == 0 && sys_fstat(v->tty, &tty) == 0 &&
+        bool is_it = fd >= 0 && sys_fstat(fd, &named) == 0 && sys_fstat(tty_fd, &tty) == 0 &&
                      named.st_dev == tty.st_dev && named.st_ino == tty.st_ino;
         if (fd >= 0)
                 sys_close(fd);
         return is_it ? dev_node(v, path + 1, "console") : 0;
 }
 
-static int dev_links(struct view *v)
+static int dev_links(struct enter_view *v)
 {
         static const char *const links[][2] = {
                 { "/proc/self/fd", "fd" },       { "/proc/self/fd/0", "stdin" },
@@ -242,7 +236,7 @@ static int dev_links(struct view *v)
         return r;
 }
 
-static int dev_make(struct view *v)
+static int dev_make(struct enter_view *v)
 {
         static const char *const nodes[][2] = {
                 { "dev/null", "null" },     { "dev/zero", "zero" },       { "dev/full", "full" },
@@ -265,13 +259,11 @@ static int dev_make(struct view *v)
         if (r == 0)
                 r = dev_directory(v, "pts",
                                   fs_make("devpts", "ptmxmode", "0666", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC));
-        if (r == 0 && v->tty >= 0)
-                r = dev_console(v);
         return r;
 }
 
 /* Its own, of its own processes. The knobs of the machine in it belong to uid 0, and ask for no capability. */
-static int proc_make(struct view *v)
+static int proc_make(struct enter_view *v)
 {
         static const char *const knobs[] = { "sys",  "irq",  "bus",    "fs",   "sysrq-trigger",
                                              "acpi", "scsi", "driver", "mtrr", "timer_list" };
@@ -295,6 +287,8 @@ static int proc_make(struct view *v)
         }
         if (r == 0)
                 r = allow_writes(v, proc, true);
+        if (r == 0)
+                v->children = sys_openat(proc, "1/task/1/children", O_RDONLY);
         if (proc >= 0)
                 sys_close(proc);
         return r;
@@ -317,14 +311,14 @@ static bool is_same(int fd, const struct image_op *op)
 
 /* A device is written through a read-only mount as through any other. Only Landlock, where all devices but ours are
  * missing, makes one readable and no more. */
-static bool may_hold_devices(const struct view *v, const struct image_op *op, const char *path)
+static bool may_hold_devices(const struct enter_view *v, const struct image_op *op, const char *path)
 {
         bool is_in_dev = path[0] == 'd' && path[1] == 'e' && path[2] == 'v' && path[3] == '/';
         return is_in_dev &&
                (op->kind == PLAN_WRITE || (v->ruleset >= 0 && v->image->root != PLAN_ROOT_WRITE));
 }
 
-static int op_bind(struct view *v, const struct image_op *op)
+static int op_bind(struct enter_view *v, const struct image_op *op)
 {
         const char *path = image_at(v->image, op->path);
         int source = sys_open_beneath(v->old, path, O_PATH | O_NOFOLLOW);
@@ -347,7 +341,7 @@ static int op_bind(struct view *v, const struct image_op *op)
         return r;
 }
 
-static int op_lid(struct view *v, const struct image_op *op)
+static int op_lid(struct enter_view *v, const struct image_op *op)
 {
         static const enum lid lids[2][2] = { { LID_NO_FILE, LID_NO_DIRECTORY },
                                              { LID_EMPTY_FILE, LID_EMPTY_DIRECTORY } };
@@ -366,7 +360,7 @@ static int op_lid(struct view *v, const struct image_op *op)
         return r;
 }
 
-static int op_open(struct view *v, const struct image_op *op)
+static int op_open(struct enter_view *v, const struct image_op *op)
 {
         int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (target < 0)
@@ -377,7 +371,7 @@ static int op_open(struct view *v, const struct image_op *op)
         return r;
 }
 
-static int op_seal(struct view *v, const struct image_op *op)
+static int op_seal(struct enter_view *v, const struct image_op *op)
 {
         int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (target < 0)
@@ -388,7 +382,7 @@ static int op_seal(struct view *v, const struct image_op *op)
 }
 
 /* A place to mount on. In a mask nobody shall list it, in the empty root everybody may. */
-static int op_place(struct view *v, const struct image_op *op)
+static int op_place(struct enter_view *v, const struct image_op *op)
 {
         const char *path = image_at(v->image, op->path);
         char above[PATH_MAX];
@@ -417,7 +411,7 @@ static int op_place(struct view *v, const struct image_op *op)
         return r == -EEXIST ? 0 : r;
 }
 
-static int op_run(struct view *v, const struct image_op *op)
+static int op_run(struct enter_view *v, const struct image_op *op)
 {
         switch (op->kind) {
         case PLAN_DIRECTORY:
@@ -447,45 +441,73 @@ static void stubs_await(const struct image *i)
                 (void)sys_call4(SYS_futex, &i->stubs_due, FUTEX_WAIT, 1, NULL);
 }
 
-int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
+/* In the order of the plan. Nothing lies on what lies on a stub, so those can wait. */
+static int ops_run(struct enter_view *v, bool are_on_stubs, struct enter_failure *ret)
 {
-        struct view v = {
-                .image = i, .tty = tty, .old = -1, .root = -1, .dev = -1, .lids = -1, .ruleset = -1
-        };
-        if (i->landlock_abi > 0) {
-                v.ruleset = landlock_begin(i->landlock_abi);
-                if (v.ruleset < 0)
-                        return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, v.ruleset);
-        }
-        /* Its terminal is of the machine's: /dev/stdout leads there. */
-        int r = v.ruleset >= 0 && tty >= 0 ? landlock_allow(v.ruleset, i->landlock_abi, tty, false) : 0;
-        if (r < 0)
-                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
-        r = view_begin(&v);
-        if (r < 0)
-                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
-        r = dev_make(&v);
-        if (r < 0)
-                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = proc_make(&v);
-        if (r < 0)
-                return fail(ret, ENTER_PROC, ENTER_NO_OP, r);
-        stubs_await(i);
+        const struct image *i = v->image;
         const struct image_op *ops = image_at(i, i->ops);
         for (uint32_t n = 0; n < i->op_count; n++) {
-                r = op_run(&v, &ops[n]);
+                int r = ops[n].is_on_stub == are_on_stubs ? op_run(v, &ops[n]) : 0;
                 if (r < 0)
                         return fail(ret, ENTER_MOUNT, n, r);
         }
-        r = sys_mount_seal(v.dev);
-        if (r < 0)
-                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = i->root == PLAN_ROOT_WRITE ? allow_writes(&v, v.root, true) : 0;
-        if (r < 0)
-                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
-        r = view_end(&v);
+        return 0;
+}
+
+int enter_view_begin(struct enter_view *v, const struct image *i, bool has_lids, struct enter_failure *ret)
+{
+        *v = (struct enter_view){
+                .image = i, .old = -1, .root = -1, .dev = -1, .lids = -1, .ruleset = -1, .children = -1
+        };
+        if (i->landlock_abi > 0) {
+                v->ruleset = landlock_begin(i->landlock_abi);
+                if (v->ruleset < 0)
+                        return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, v->ruleset);
+        }
+        int r = view_begin(v, has_lids);
         if (r < 0)
                 return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
-        *ret_ruleset = v.ruleset;
-        return 0;
+        r = dev_make(v);
+        if (r < 0)
+                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+        r = proc_make(v);
+        return r < 0 ? fail(ret, ENTER_PROC, ENTER_NO_OP, r) : 0;
+}
+
+int enter_view_end(struct enter_view *v, const struct image *i, int tty, struct enter_failure *ret)
+{
+        v->image = i;
+        /* Its terminal is of the machine's: /dev/stdout leads there. */
+        int r = tty >= 0 ? allow_writes(v, tty, false) : 0;
+        if (r < 0)
+                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = tty >= 0 ? dev_console(v, tty) : 0;
+        if (r < 0)
+                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+        r = ops_run(v, false, ret);
+        if (r < 0)
+                return r;
+        stubs_await(i);
+        r = ops_run(v, true, ret);
+        if (r < 0)
+                return r;
+        r = sys_mount_seal(v->dev);
+        if (r < 0)
+                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+        r = i->root == PLAN_ROOT_WRITE ? allow_writes(v, v->root, true) : 0;
+        if (r < 0)
+                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = view_end(v);
+        return r < 0 ? fail(ret, ENTER_MOUNT, ENTER_NO_OP, r) : 0;
+}
+
+int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
+{
+        struct enter_view v;
+        int r = enter_view_begin(&v, i, enter_needs_lids(i), ret);
+        if (r == 0)
+                r = enter_view_end(&v, i, tty, ret);
+        if (r == 0)
+                *ret_ruleset = v.ruleset;
+        return r;
 }

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,6 +92,8 @@ static void lay_stubs(struct layout *l, const struct plan *p, const struct bwrap
                         .parent_ino = from->ino,
                 };
                 stub.name = stub.path + (uint32_t)name;
+                if (l->block)
+                        ((struct image_op *)(void *)(l->block + image->ops))[stub.op].is_on_stub = true;
                 if (arguments)
                         stub.lid = arguments->stubs[i];
                 if (l->block)
@@ -161,11 +164,11 @@ int image_make(const struct plan *p, const struct image_extra *extra)
 
 struct image *image_map(int fd)
 {
-        struct image head;
-        if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+        uint32_t bytes;
+        if (sys_call4(SYS_pread64, fd, &bytes, sizeof(bytes), offsetof(struct image, bytes)) != sizeof(bytes))
                 return NULL;
-        void *p = mmap(NULL, head.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        return p == MAP_FAILED ? NULL : p;
+        long at = sys6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        return at < 0 && at > -4096 ? NULL : (struct image *)at;
 }
 
 void image_unmap(struct image *i)

@@ -20,6 +20,7 @@ struct image_op {
         uint16_t kind; /* enum plan_kind */
         uint8_t is_directory, may_miss;
         uint8_t is_guarded;  /* see guard.h */
+        uint8_t is_on_stub;  /* there is nothing to do it on before the stubs are made */
         uint32_t path, text; /* a path is without its leading slash */
         uint64_t dev, ino;
         uint64_t born; /* of what the operation was done on, as image_born gives it; written by who does it */
@@ -74,7 +75,7 @@ struct image_extra {
 /* A memfd whose size cannot change, or -errno. */
 NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
 
-/* Shared and writable; NULL when it cannot be. NULL is fine for unmap. */
+/* Shared and writable; NULL when it cannot be. NULL is fine for unmap. Raw, as the init needs it. */
 NODISCARD struct image *image_map(int fd);
 void image_unmap(struct image *i);
 
@@ -82,6 +83,27 @@ void image_unmap(struct image *i);
 static inline bool image_has_init(const struct image *i)
 {
         return i->backend == BACKEND_BUBBLEWRAP || (i->has_view && i->backend == BACKEND_NAMESPACES);
+}
+
+/* What a sandbox is before the first of its operations: the same for many commands. */
+static inline struct image image_head(const struct image *i)
+{
+        return (struct image){ .bytes = sizeof(*i),
+                               .backend = i->backend,
+                               .has_view = i->has_view,
+                               .has_network = i->has_network,
+                               .root = i->root,
+                               .needs_user = i->needs_user,
+                               .uid = i->uid,
+                               .gid = i->gid,
+                               .landlock_abi = i->landlock_abi };
+}
+
+static inline bool image_is_alike(const struct image *a, const struct image *b)
+{
+        return a->backend == b->backend && a->has_view == b->has_view && a->has_network == b->has_network &&
+               a->root == b->root && a->needs_user == b->needs_user && a->uid == b->uid && a->gid == b->gid &&
+               a->landlock_abi == b->landlock_abi;
 }
 
 /* In nanoseconds; 0: the file system does not say. */
