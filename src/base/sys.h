@@ -9,6 +9,7 @@
 #include "base/compat.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -57,17 +58,17 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
         return ret;
 }
 
-/* The new process pops fn and arg off its own stack; it never returns from here. `tid`: where CLONE_PARENT_SETTID writes, and
- * CLONE_CHILD_CLEARTID clears. */
-static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *tid, void (*fn)(void *),
-                                  void *arg)
+/* The new process pops fn and arg off its own stack; it never returns from here. The two numbers are
+ * for CLONE_PARENT_SETTID and CLONE_CHILD_CLEARTID. */
+static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, pid_t *child_tid,
+                                  void (*fn)(void *), void *arg)
 {
         void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
         *--sp = arg;
         *--sp = (void *)(uintptr_t)fn;
 
         long ret;
-        register long r10 __asm__("r10") = (long)tid;
+        register long r10 __asm__("r10") = (long)child_tid;
         register long r8 __asm__("r8") = 0;
         __asm__ volatile("syscall\n\t"
                          "test %%rax, %%rax\n\t"
@@ -79,7 +80,7 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *t
                          "hlt\n"
                          "1:"
                          : "=a"(ret)
-                         : "a"((long)SYS_clone), "D"(flags), "S"(sp), "d"(tid), "r"(r10), "r"(r8)
+                         : "a"((long)SYS_clone), "D"(flags), "S"(sp), "d"(parent_tid), "r"(r10), "r"(r8)
                          : "rcx", "r11", "memory");
         return ret;
 }
@@ -122,8 +123,8 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 }
 
 /* The new process loads fn and arg off its own stack; it never returns from here. */
-static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *tid, void (*fn)(void *),
-                                  void *arg)
+static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, pid_t *child_tid,
+                                  void (*fn)(void *), void *arg)
 {
         void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
         *--sp = arg;
@@ -132,9 +133,9 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *t
         register long x8 __asm__("x8") = SYS_clone;
         register long x0 __asm__("x0") = (long)flags;
         register long x1 __asm__("x1") = (long)sp;
-        register long x2 __asm__("x2") = (long)tid;
+        register long x2 __asm__("x2") = (long)parent_tid;
         register long x3 __asm__("x3") = 0;
-        register long x4 __asm__("x4") = (long)tid;
+        register long x4 __asm__("x4") = (long)child_tid;
         __asm__ volatile("svc #0\n\t"
                          "cbnz x0, 1f\n\t"
                          "mov x29, xzr\n\t"
@@ -231,6 +232,16 @@ static inline long sys_fork_into(int cgroup)
                 .cgroup = (uint64_t)cgroup,
         };
         return sys_call2(SYS_clone3, &args, sizeof(args));
+}
+
+/* For who shares its memory with a new process that was told to clear `entering` (CLONE_CHILD_CLEARTID): until that has got its own
+ * by execve, or died. Not CLONE_VFORK: who sleeps in it wakes up behind the new program, on its processor, and gets that when
+ * it exits. */
+static inline void sys_exec_await(const pid_t *entering)
+{
+        pid_t now;
+        while ((now = __atomic_load_n(entering, __ATOMIC_ACQUIRE)) != 0)
+                (void)sys_call4(SYS_futex, entering, FUTEX_WAIT, now, NULL);
 }
 
 static inline int sys_kill(pid_t pid, int signo)

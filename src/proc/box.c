@@ -112,7 +112,8 @@ long box_process(struct keeper *k, uint64_t flags, void (*fn)(void *), void *arg
                         return r;
                 *ret_enters_leaf = true;
         }
-        return sys_clone_onto((unsigned long)flags | SIGCHLD, k->child_stack, (pid_t *)&k->root, fn, arg);
+        return sys_clone_onto((unsigned long)flags | SIGCHLD, k->child_stack, (pid_t *)&k->root, NULL, fn,
+                              arg);
 }
 
 static long clone_into(struct keeper *k, struct init_start *start)
@@ -140,7 +141,7 @@ static long clone_ushered(struct keeper *k, struct init_start *start)
 {
         _Alignas(16) char stack[USHER_STACK_BYTES];
         start->has_net = true;
-        long usher = sys_clone_onto(CLONE_VM | SIGCHLD, stack + sizeof(stack), NULL, usher_run, start);
+        long usher = sys_clone_onto(CLONE_VM | SIGCHLD, stack + sizeof(stack), NULL, NULL, usher_run, start);
         if (usher < 0)
                 return usher;
         while (sys_wait4((pid_t)usher, NULL, __WALL, NULL) == -EINTR)

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -115,14 +114,6 @@ static NORETURN NO_ASAN void fail_at(struct keeper *k, int socket, enum spawn_st
         box_init_end(k, socket);
 }
 
-/* The kernel clears it, and wakes us, when execve has taken its memory away from the command, or when it has died. */
-static void exec_await(const pid_t *entering)
-{
-        pid_t pid;
-        while ((pid = __atomic_load_n(entering, __ATOMIC_ACQUIRE)) != 0)
-                (void)sys_call4(SYS_futex, entering, FUTEX_WAIT, pid, NULL);
-}
-
 NO_ASAN void box_init_run(struct keeper *k, const struct image *image, struct child_start *child)
 {
         struct enter_failure why;
@@ -133,16 +124,15 @@ NO_ASAN void box_init_run(struct keeper *k, const struct image *image, struct ch
                 child_note(k, &why);
                 box_init_end(k, child->socket);
         }
-        /* Not CLONE_VFORK: who sleeps in it wakes up behind the command, on its processor, and gets that when it exits. */
-        pid_t entering = 0;
-        long command = sys_clone_onto(CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD,
-                                      stack + COMMAND_STACK_BYTES, &entering, command_entry, child);
+        pid_t entering = 1;
+        long command = sys_clone_onto(CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, stack + COMMAND_STACK_BYTES,
+                                      NULL, &entering, command_entry, child);
         if (command < 0)
                 fail_at(k, child->socket, SPAWN_STEP_FORK, command);
         int children = child->children;
         if (close_all_but(child->socket, &children) < 0)
                 fail_at(k, child->socket, SPAWN_STEP_STDIO, -EMFILE);
-        exec_await(&entering);
+        sys_exec_await(&entering);
         send_over(k, 0);
         reap(0, children, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
 }

@@ -50,12 +50,13 @@ static bool is_worth_entering(long r)
 }
 
 /* Shared memory, and we sleep until it has exec'd or died. The pid is in place before the child runs. */
-static long start_vfork(struct keeper *k, struct child_start *start)
+static long clone_shared(struct keeper *k, struct child_start *start, pid_t *entering)
 {
         if (k->leaf_fd >= 0) {
                 struct sys_clone_args args = {
-                        .flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | CLONE_INTO_CGROUP,
+                        .flags = CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_INTO_CGROUP,
                         .parent_tid = (uintptr_t)&k->root,
+                        .child_tid = (uintptr_t)entering,
                         .exit_signal = SIGCHLD,
                         .cgroup = (uint64_t)k->leaf_fd,
                 };
@@ -64,8 +65,17 @@ static long start_vfork(struct keeper *k, struct child_start *start)
                         return r;
                 start->enters_leaf = true;
         }
-        return sys_clone_onto(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD, k->child_stack,
-                              (pid_t *)&k->root, child_entry, start);
+        return sys_clone_onto(CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, k->child_stack,
+                              (pid_t *)&k->root, entering, child_entry, start);
+}
+
+static long start_shared(struct keeper *k, struct child_start *start)
+{
+        pid_t entering = 1;
+        long pid = clone_shared(k, start, &entering);
+        if (pid >= 0)
+                sys_exec_await(&entering);
+        return pid;
 }
 
 static long fork_into_leaf(const struct keeper *k, struct child_start *start)
@@ -289,7 +299,7 @@ static void start(struct keeping *s)
         else if (k->order.image)
                 pid = box_start(k, &s->box);
         else
-                pid = (k->is_fork ? start_fork : start_vfork)(k, &child);
+                pid = (k->is_fork ? start_fork : start_shared)(k, &child);
         if (atomic_load_explicit(&k->waits, memory_order_relaxed) == KEEPER_GAVE_UP)
                 return;
 

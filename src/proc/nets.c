@@ -116,7 +116,7 @@ static void net_make(struct nets *t)
         n->stack = stack;
         n->spawner = sys_getpid();
         list_append(&t->all, &n->link);
-        long pid = sys_clone_onto(CLONE_VM | SIGCHLD, n->stack + STACK_BYTES, NULL, net_entry, n);
+        long pid = sys_clone_onto(CLONE_VM | SIGCHLD, n->stack + STACK_BYTES, NULL, NULL, net_entry, n);
         if (pid > 0)
                 n->pid = (pid_t)pid;
         else

@@ -71,7 +71,7 @@ pid_t keeper_start(struct state *s, struct slot *slot)
 {
         struct keeper *k = &slot->keeper;
         if (!s->is_forking) {
-                long pid = sys_clone_onto(CLONE_VM | SIGCHLD, slot, NULL, keeper_run, k);
+                long pid = sys_clone_onto(CLONE_VM | SIGCHLD, slot, NULL, NULL, keeper_run, k);
                 if (pid != -EPERM && pid != -EINVAL && pid != -ENOSYS)
                         return (pid_t)pid;
                 s->is_forking = true;

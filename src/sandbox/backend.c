@@ -82,7 +82,7 @@ static int attempt_clone(struct attempt *a, char *stack)
         unsigned long flags = (unsigned long)enter_flags(a->image) | CLONE_PIDFD;
         sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        long pid = sys_clone_onto(flags, stack + STACK_BYTES, &pidfd, attempt_run, a);
+        long pid = sys_clone_onto(flags, stack + STACK_BYTES, &pidfd, NULL, attempt_run, a);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (pid < 0)
                 return (int)pid;

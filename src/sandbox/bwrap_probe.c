@@ -82,7 +82,7 @@ static int run_clone(struct run *run, char *stack, int *ret_pidfd)
         sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);
         long pid = sys_clone_onto(CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, stack + STACK_BYTES,
-                                  ret_pidfd, run_child, run);
+                                  ret_pidfd, NULL, run_child, run);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         return (int)MIN(pid, 0L);
 }
