@@ -310,6 +310,13 @@ static inline long sys_send(int fd, const void *p, size_t n, int flags)
         return sys6(SYS_sendto, fd, SYS_ARG(p), SYS_ARG(n), flags, 0, 0);
 }
 
+/* NULL when it cannot be. */
+static inline void *sys_map(size_t n, int protection, int flags, int fd)
+{
+        long at = sys6(SYS_mmap, 0, (long)n, protection, flags, fd, 0);
+        return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
 static inline void sys_discard(void *p, size_t n, int advice)
 {
         (void)sys_call3(SYS_madvise, p, n, advice);

@@ -63,8 +63,10 @@ static NO_ASAN void init_run(void *arg)
         if (enter_ids(image, &why) < 0 || (needs_net && enter_network(&why) < 0) ||
             enter_view_begin(&view, image, has_lids(start), &why) < 0)
                 init_fail(k, &why);
-        if (start->is_ahead)
+        if (start->is_ahead) {
+                sys_close(k->init_ends[0]); /* or we would never hear that nobody else has it any more */
                 box_ahead_run(k, &view, &child);
+        }
         if (enter_view_end(&view, image, k->order.is_tty ? k->order.stdio[0] : -1, &why) < 0)
                 init_fail(k, &why);
         child.ruleset = view.ruleset;
@@ -244,7 +246,11 @@ static int box_clone(struct keeper *k, struct init_start *start)
 static int box_clone_ahead(struct keeper *k, struct init_start *start)
 {
         start->is_ahead = true;
-        long pid = k->net_fd >= 0 ? clone_ushered(k, start) : clone_into(k, start);
+        long pid = k->net_fd >= 0 ? clone_ushered(k, start) : -ESRCH;
+        if (pid < 0) {
+                start->has_net = false;
+                pid = clone_into(k, start);
+        }
         sys_close(start->socket);
         if (pid > 0)
                 k->root = (pid_t)pid;

@@ -1,7 +1,7 @@
 /* box_ahead: a sandbox that is there before the command is known. See spare.h.
  *
- * Its init is a process of its own memory, a copy of the spawner's from before. So the order comes over the socket, as the
- * server sent it, and what goes wrong is told over it; `k` is where the keeper reads.
+ * Its init has memory of its own, a copy of the spawner's from before; only `k` is shared, and the spawner writes to it when
+ * there is an order. So the order comes over the socket, as the server sent it, and what goes wrong is told over it.
  */
 #include "proc/box_internal.h"
 
@@ -17,37 +17,20 @@ enum { AHEAD_FD_STDIN, AHEAD_FD_STDOUT, AHEAD_FD_STDERR, AHEAD_FD_IMAGE, AHEAD_F
 
 /* ---- the init ---- */
 
-static NO_ASAN int packet_receive(int socket, struct spawn_order *ret, char *bytes, size_t room,
-                                  int fds[static AHEAD_FDS])
+static NO_ASAN int order_receive(int socket, struct keeper_order *ret)
 {
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(AHEAD_FDS * sizeof(int))];
-        struct iovec parts[] = { { ret, sizeof(*ret) }, { bytes, room } };
-        struct msghdr msg = { .msg_iov = parts,
-                              .msg_iovlen = ARRAY_LEN(parts),
-                              .msg_control = control,
-                              .msg_controllen = sizeof(control) };
-        long n;
-        do
-                n = sys_call3(SYS_recvmsg, socket, &msg, MSG_CMSG_CLOEXEC);
-        while (n == -EINTR);
+        struct request *room =
+                sys_map(sizeof(*room), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!room)
+                return -ENOMEM;
+        struct spawn_order order;
+        struct iovec parts[] = { { &order, sizeof(order) }, { room->bytes, sizeof(room->bytes) } };
+        int fds[AHEAD_FDS];
+        long n = box_receive(socket, parts, ARRAY_LEN(parts), fds, AHEAD_FDS);
         if (n < 0)
                 return (int)n;
-        if ((size_t)n < sizeof(*ret) || (size_t)n != sizeof(*ret) + ret->bytes)
+        if ((size_t)n < sizeof(order) || (size_t)n != sizeof(order) + order.bytes)
                 return -EBADMSG;
-        const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(AHEAD_FDS * sizeof(int)))
-                return -EMFILE; /* what did not fit into our table is left out by the kernel */
-        memcpy(fds, CMSG_DATA(c), AHEAD_FDS * sizeof(int));
-        return 0;
-}
-
-static NO_ASAN int order_receive(int socket, struct request *room, struct keeper_order *ret)
-{
-        struct spawn_order order;
-        int fds[AHEAD_FDS];
-        int r = packet_receive(socket, &order, room->bytes, sizeof(room->bytes), fds);
-        if (r < 0)
-                return r;
         memcpy(ret->stdio, fds, sizeof(ret->stdio)); /* above 2, which are open */
         ret->is_tty = order.is_tty;
         ret->limits = order.limits;
@@ -58,13 +41,13 @@ static NO_ASAN int order_receive(int socket, struct request *room, struct keeper
 
 NO_ASAN void box_ahead_run(const struct keeper *k, struct enter_view *view, struct child_start *child)
 {
-        struct keeper own = { .leaf_fd = -1, .order = k->order };
+        struct keeper own = {
+                .leaf_fd = -1,
+                .order = { .nofile = k->order.nofile, .set_nofile = k->order.set_nofile },
+        };
         struct enter_failure why;
-        long room = sys6(SYS_mmap, 0, sizeof(struct request), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        (void)enter_bounding(own.order.image); /* enter_confine tells what went wrong */
-        int r = room < 0 && room > -4096 ? (int)room
-                                         : order_receive(child->socket, (struct request *)room, &own.order);
+        (void)enter_bounding(view->image); /* enter_confine tells what went wrong */
+        int r = order_receive(child->socket, &own.order);
         if (r < 0) {
                 box_fail_at(&own, SPAWN_STEP_FORK, r);
                 box_init_end(&own, child->socket);
@@ -111,6 +94,8 @@ bool box_ahead_await(struct keeper *k, bool has_init)
                                 init_end(k);
                         return false;
                 } else {
+                        if (signo == KEEPER_KILL)
+                                atomic_store_explicit(&k->kill_wanted, true, memory_order_relaxed);
                         return has_init; /* it was given at that moment: what became of the init will be heard */
                 }
         }

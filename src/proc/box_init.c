@@ -13,14 +13,25 @@
 
 #define COMMAND_STACK_BYTES (32 * 1024)
 
-static void *map(size_t n, int protection, int flags, int fd)
+NO_ASAN long box_receive(int socket, struct iovec *parts, size_t part_count, int fds[], size_t fd_count)
 {
-        return (void *)sys6(SYS_mmap, 0, (long)n, protection, flags, fd, 0);
-}
-
-static bool is_mapped(const void *p)
-{
-        return (uintptr_t)p < (uintptr_t)-4095L;
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(BOX_FDS * sizeof(int))];
+        struct msghdr msg = { .msg_iov = parts,
+                              .msg_iovlen = part_count,
+                              .msg_control = control,
+                              .msg_controllen = sizeof(control) };
+        long n;
+        do
+                n = sys_call3(SYS_recvmsg, socket, &msg, MSG_CMSG_CLOEXEC);
+        while (n == -EINTR);
+        if (n < 0)
+                return n;
+        const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(fd_count * sizeof(int)))
+                return n == 0 ? -EPIPE
+                              : -EMFILE; /* what did not fit into our table is left out by the kernel */
+        memcpy(fds, CMSG_DATA(c), fd_count * sizeof(int));
+        return n;
 }
 
 static NO_ASAN void command_entry(void *start)
@@ -117,9 +128,9 @@ static NORETURN NO_ASAN void fail_at(struct keeper *k, int socket, enum spawn_st
 NO_ASAN void box_init_run(struct keeper *k, const struct image *image, struct child_start *child)
 {
         struct enter_failure why;
-        char *stack = map(COMMAND_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        if (!is_mapped(stack))
-                fail_at(k, child->socket, SPAWN_STEP_FORK, (long)stack);
+        char *stack = sys_map(COMMAND_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!stack)
+                fail_at(k, child->socket, SPAWN_STEP_FORK, -ENOMEM);
         if (enter_confine(image, &why) < 0) {
                 child_note(k, &why);
                 box_init_end(k, child->socket);

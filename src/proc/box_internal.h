@@ -5,6 +5,8 @@
 #include "proc/child.h"
 #include "sandbox/verify.h"
 
+#include <sys/uio.h>
+
 enum { BOX_OVER = 1, BOX_EXITED, BOX_ALONE, BOX_OTHERS };
 
 /* From the init. */
@@ -37,6 +39,8 @@ NORETURN void box_init_run(struct keeper *k, const struct image *image, struct c
 NORETURN void box_ahead_run(const struct keeper *k, struct enter_view *view, struct child_start *child);
 /* Its keeper: until there is an order, or there will be none; then the init is gone. */
 NODISCARD bool box_ahead_await(struct keeper *k, bool has_init);
+/* One packet with all of these descriptors, at most BOX_FDS: its bytes, or -errno. */
+NODISCARD long box_receive(int socket, struct iovec *parts, size_t part_count, int fds[], size_t fd_count);
 /* What `k` says of a failure, to the keeper; and ends. */
 NORETURN void box_init_end(const struct keeper *k, int socket);
 

@@ -340,7 +340,8 @@ void keeper_run(void *keeper)
 
         start(&s);
         keep(&s);
-        if (s.k->order.image)
+        bool was_used = atomic_load_explicit(&s.k->waits, memory_order_relaxed) == KEEPER_ORDERED;
+        if (was_used && s.k->order.image)
                 stubs_remove(s.k->order.image, true);
         if (s.k->leaf_fd >= 0 && sys_getppid() != s.k->spawner)
                 cgroup_leaf_abandon(s.k->cgroup, s.k->leaf);

@@ -4,7 +4,8 @@
  * system calls only. Where that cannot be (sanitizers, valgrind, a kernel that refuses) it is a fork; the struct below
  * lies in shared memory in both cases, so that the two can talk through it.
  *
- * All signals are blocked in it. It sleeps in one place, sigtimedwait on the three that wake it, so nothing is missed.
+ * All signals are blocked in it. Once its command runs it sleeps in one place, sigtimedwait on those that wake it, so nothing
+ * is missed.
  */
 #pragma once
 

@@ -21,7 +21,9 @@ struct net {
         struct list link; /* nets::all */
         pid_t pid;        /* 0: reaped while somebody had it */
         pid_t spawner;
-        bool is_taken, was_taken, is_dropped;
+        bool is_taken, is_dropped;
+        bool is_used; /* a command was in it … */
+        uint64_t whose;
         atomic_bool is_ready; /* written by the process, whose memory is ours */
         char *stack;
         size_t counted; /* bytes of … */
@@ -57,10 +59,26 @@ static NO_ASAN void net_entry(void *arg)
 
 /* ---- what has happened in it ---- */
 
-/* Bytes, or -errno. A file that is not there (no IPv6) counts nothing. */
+/* What the kernel tells of it, and of what can be left in it without a packet: labels of flows that nobody has any more. The last
+ * counts sockets, in its first line; the others count those of the whole machine. */
+static const char *const files[] = { "dev", "snmp", "snmp6", "ip6_flowlabel", "sockstat" };
+#define FILE_OF_LINE 4
+
+/* Bytes that were added, or -errno. */
+static ssize_t file_read(int fd, char *ret, size_t room)
+{
+        size_t n = 0;
+        ssize_t got;
+        do {
+                got = read(fd, ret + n, room - n);
+                n += (size_t)MAX(got, 0);
+        } while (got > 0);
+        return got < 0 ? -errno : (ssize_t)n;
+}
+
+/* Bytes, or -errno. A file that is not there (no IPv6) counts nothing; the first always is. */
 static ssize_t counters_read(pid_t pid, char ret[static COUNTERS_MAX])
 {
-        static const char *const files[] = { "dev", "snmp", "snmp6" };
         size_t n = 0;
         for (size_t i = 0; i < ARRAY_LEN(files); i++) {
                 char path[64];
@@ -68,28 +86,41 @@ static ssize_t counters_read(pid_t pid, char ret[static COUNTERS_MAX])
                 _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
                 if (fd < 0 && errno == ENOENT && i > 0)
                         continue;
-                ssize_t got;
-                do {
-                        got = fd < 0 ? -1 : read(fd, ret + n, COUNTERS_MAX - n);
-                        n += (size_t)MAX(got, 0);
-                } while (got > 0);
+                ssize_t got = fd < 0 ? -errno : file_read(fd, ret + n, COUNTERS_MAX - n);
                 if (got < 0)
-                        return -errno;
+                        return got;
+                const char *end = i == FILE_OF_LINE ? memchr(ret + n, '\n', (size_t)got) : NULL;
+                n += end ? (size_t)(end - (ret + n)) : (size_t)got;
         }
         return n < COUNTERS_MAX ? (ssize_t)n : -E2BIG;
 }
 
-/* Or it is, and this is the first time that it is asked. What cannot be counted is used once. */
-static bool is_as_new(struct net *n)
+/* Or /proc is of other processes than ours: then its numbers mean somebody else. */
+static bool proc_is_ours(void)
+{
+        char text[32];
+        ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+        text[MAX(n, 0)] = 0;
+        return strtol(text, NULL, 10) == getpid();
+}
+
+/* What cannot be counted is used once. */
+static bool is_as_new(const struct net *n)
 {
         _free_ char *now = mem_alloc(COUNTERS_MAX);
-        ssize_t got = counters_read(n->pid, now);
-        if (!n->was_taken) {
-                n->counted = (size_t)MAX(got, 0);
-                n->counters = TAKE(now);
-                return true;
-        }
-        return got > 0 && (size_t)got == n->counted && memcmp(now, n->counters, n->counted) == 0;
+        return n->counters && counters_read(n->pid, now) == (ssize_t)n->counted &&
+               memcmp(now, n->counters, n->counted) == 0;
+}
+
+/* Before anybody is in it. */
+static void counters_keep(struct net *n)
+{
+        _free_ char *now = mem_alloc(COUNTERS_MAX);
+        ssize_t got = n->counters || !proc_is_ours() ? -1 : counters_read(n->pid, now);
+        if (got <= 0)
+                return;
+        n->counted = (size_t)got;
+        n->counters = TAKE(now);
 }
 
 /* ---- the spawner ---- */
@@ -129,33 +160,6 @@ static void net_drop(struct net *n)
         (void)sys_kill(n->pid, SIGKILL);
 }
 
-struct net *nets_take(struct nets *t)
-{
-        bool is_coming = false;
-        struct net *n;
-        list_each (n, &t->all, link) {
-                if (n->is_taken || n->is_dropped)
-                        continue;
-                if (!atomic_load_explicit(&n->is_ready, memory_order_acquire)) {
-                        is_coming = true;
-                } else if (is_as_new(n)) {
-                        n->is_taken = n->was_taken = true;
-                        return n;
-                } else {
-                        net_drop(n);
-                }
-        }
-        if (!is_coming)
-                net_make(t);
-        return NULL;
-}
-
-int net_open(const struct net *n)
-{
-        return n->pid > 0 ? sys_pidfd_open(n->pid)
-                          : -ESRCH; /* nobody but us reaps it: it is still what it was */
-}
-
 static size_t free_count(const struct nets *t)
 {
         size_t idle = 0;
@@ -163,6 +167,56 @@ static size_t free_count(const struct nets *t)
         list_each (n, &t->all, link)
                 idle += !n->is_taken && !n->is_dropped;
         return idle;
+}
+
+bool net_is_for(const struct net *net, uint64_t whose)
+{
+        return !net->is_used || net->whose == whose;
+}
+
+void net_use(struct net *net, uint64_t whose)
+{
+        net->is_used = true;
+        net->whose = whose;
+}
+
+/* Room for one more: those of others go first. */
+static void make_room(struct nets *t, uint64_t whose)
+{
+        struct net *n;
+        list_each (n, &t->all, link)
+                if (free_count(t) >= NETS_FREE_MAX && !n->is_taken && !n->is_dropped && !net_is_for(n, whose))
+                        net_drop(n);
+}
+
+struct net *nets_take(struct nets *t, uint64_t whose)
+{
+        bool is_coming = false;
+        struct net *n;
+        list_each (n, &t->all, link) {
+                if (n->is_taken || n->is_dropped || !net_is_for(n, whose))
+                        continue;
+                if (!atomic_load_explicit(&n->is_ready, memory_order_acquire)) {
+                        is_coming = true;
+                } else if (!n->is_used || is_as_new(n)) {
+                        counters_keep(n);
+                        n->is_taken = true;
+                        return n;
+                } else {
+                        net_drop(n);
+                }
+        }
+        if (!is_coming) {
+                make_room(t, whose);
+                net_make(t);
+        }
+        return NULL;
+}
+
+int net_open(const struct net *n)
+{
+        return n->pid > 0 ? sys_pidfd_open(n->pid)
+                          : -ESRCH; /* nobody but us reaps it: it is still what it was */
 }
 
 bool nets_are_free(const struct nets *t)

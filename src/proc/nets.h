@@ -2,8 +2,9 @@
  *
  * Making one and taking it down takes the kernel three times as long as all other parts of a sandbox together. A command
  * without network has one with nothing in it but `lo`, may change nothing of it, and mostly sends no packet. When it and all
- * that it left running are gone, and every counter of the kernel's is what it was in the beginning, then there was no
- * packet and no connection, no socket can be left: it is as new. Any other is not used again.
+ * that it left running are gone, and the kernel's counters are what they were in the beginning, then there was no packet
+ * and no connection, and no socket can be left: it is as new. So much for what is known; in case that something can be left
+ * that no counter tells of, one that a command was in is used again for the same session only. Any other goes.
  *
  * A process (`fh-net`) waits in each, in a user namespace that is its own; who wants to use it enters both (box.c), and makes
  * its own user namespace there. The spawner's: not for keepers.
@@ -24,8 +25,12 @@ struct nets {
 };
 
 void nets_init(struct nets *t);
-/* One that is ready and nobody else's, or NULL; then one is being made, and tells by SPAWNER_LOOK when it is there. */
-NODISCARD struct net *nets_take(struct nets *t);
+/* One that is ready, and new or as new; NULL: then one is being made, and tells by SPAWNER_LOOK when it is there. */
+NODISCARD struct net *nets_take(struct nets *t, uint64_t whose);
+/* One that nobody was in is for everybody. */
+NODISCARD bool net_is_for(const struct net *net, uint64_t whose);
+/* Somebody is in it from here on. */
+void net_use(struct net *net, uint64_t whose);
 /* Nobody is in it any more. `is_wanted`: somebody else will be soon. NULL is fine. */
 void nets_give_back(struct nets *t, struct net *net, bool is_wanted);
 /* To enter it by (setns), or -errno. */

@@ -568,6 +568,7 @@ struct process *process_start(struct procs *ps, const struct process_request *re
                         .wants_cgroup = true,
                         .has_image = req->has_image,
                         .image_fd = req->image_fd,
+                        .whose = req->whose,
                         .helpers = req->helpers,
                 };
                 r = procs_add(ps, p, &start);

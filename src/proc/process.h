@@ -122,8 +122,9 @@ struct process_request {
         uint32_t settle_ms;
         struct spawn_limits limits;
         bool has_image;
-        int image_fd;     /* the sandbox, borrowed */
-        uint32_t helpers; /* as in spawn.h */
+        int image_fd;   /* the sandbox, borrowed */
+        uint64_t whose; /* as in spawn.h, these two */
+        uint32_t helpers;
 };
 
 /* Asks for a start; `started` or `failed` follows. NULL with err filled when nothing was begun. */

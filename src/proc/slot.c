@@ -118,7 +118,7 @@ void slot_free(struct slots *t, struct slot *slot)
 {
         slot_drop_strings(slot);
         slot_forget_pid(t, slot);
-        if (list_is_linked(&slot->link))
+        if (list_is_linked(&slot->link) && !slot->is_spare)
                 (void)map_remove(&t->by_number, key_number(&slot->keeper.number));
         list_remove(&slot->link);
         if (t->spares == SLOTS_SPARE) {
@@ -206,6 +206,13 @@ void slot_enter(struct slots *t, struct slot *slot)
         list_append(&t->live, &slot->link);
         map_put(&t->by_number, key_number(&slot->keeper.number), slot);
         map_put(&t->by_pid, key_pid(&slot->pid), slot);
+}
+
+void slot_enter_orphan(struct slots *t, struct slot *slot)
+{
+        slot->pid = -1;
+        slot->is_spare = slot->is_orphaned = true;
+        list_append(&t->live, &slot->link);
 }
 
 void slot_forget_pid(struct slots *t, struct slot *slot)

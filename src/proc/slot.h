@@ -32,6 +32,7 @@ struct slot {
         bool is_killed;          /* it was told to end */
         struct image *image;     /* of the sandbox, mapped; or NULL */
         struct net *net;         /* that the sandbox is in, of the spawner's; or NULL */
+        bool is_spare;           /* it never had a command, and so no number */
         bool is_orphaned;        /* the keeper was killed: `gone` waits until what it left is gone */
         struct keeper keeper;
 };
@@ -68,3 +69,5 @@ NODISCARD int slot_unpack(struct keeper_order *o, const struct spawn_order *orde
 /* Into the table, once number and pid are set; and out of the pids, when the keeper has been reaped. */
 void slot_enter(struct slots *t, struct slot *slot);
 void slot_forget_pid(struct slots *t, struct slot *slot);
+/* Of a spare whose keeper was killed. */
+void slot_enter_orphan(struct slots *t, struct slot *slot);

@@ -25,7 +25,9 @@ void spare_init(struct spare *p)
 /* Who is in a sandbox that takes an init of ours, and no more than that of cgroups: limits are set before anybody is in. */
 static bool kind_of(const struct spawn_order *order, const struct image *image, struct spare_kind *ret)
 {
-        *ret = (struct spare_kind){ .head = image_head(image), .wants_cgroup = order->wants_cgroup };
+        *ret = (struct spare_kind){ .head = image_head(image),
+                                    .wants_cgroup = order->wants_cgroup,
+                                    .whose = order->whose };
         return image->backend == BACKEND_NAMESPACES && image_has_init(image) && image->needs_user &&
                order->tree.memory_bytes == 0 && order->tree.processes == 0 && !order->in_memfd;
 }
@@ -83,10 +85,10 @@ void spare_want(struct state *s)
         if (p->slot && !p->is_dropped)
                 return;
         p->is_wanted = true;
-        if (p->slot || s->is_closing || s->is_forking || !mounts_watch(p))
+        if (p->slot || s->is_closing || s->is_forking || p->next.head.bytes == 0 || !mounts_watch(p))
                 return;
         bool needs_net = !p->next.head.has_network;
-        struct net *net = needs_net ? nets_take(&s->nets) : NULL;
+        struct net *net = needs_net ? nets_take(&s->nets, p->next.whose) : NULL;
         struct slot *slot = needs_net && !net ? NULL : start_slot(s);
         if (!slot) {
                 spare_recover(s, net);
@@ -120,19 +122,27 @@ static bool give(struct spare *p, const struct spawn_order *order, const char *s
         return spawn_packet_send(p->socket, order, slice_from(strings, order->bytes), fds, 4) == 0;
 }
 
-bool spare_start(struct state *s, const struct spawn_order *order, struct image *image, int fds[])
+static bool is_for(const struct spare *p, const struct spare_kind *kind)
+{
+        return is_same_kind(&p->kind, kind) && (!p->slot->net || net_is_for(p->slot->net, kind->whose)) &&
+               is_alive(p->slot);
+}
+
+int spare_start(struct state *s, const struct spawn_order *order, struct image *image, int fds[])
 {
         struct spare *p = &s->spare;
         struct spare_kind kind;
-        if (!p->slot || p->is_dropped || !kind_of(order, image, &kind) || !is_alive(p->slot))
-                return false;
+        if (!p->slot || p->is_dropped || !kind_of(order, image, &kind))
+                return -ENOENT;
         image->stubs_due = image->stub_count > 0;
-        if (!is_same_kind(&p->kind, &kind) || !give(p, order, s->next->bytes, fds)) {
+        if (!is_for(p, &kind) || !give(p, order, s->next->bytes, fds)) {
                 spare_drop(s);
-                return false;
+                return -ENOENT;
         }
         struct slot *slot = p->slot;
         struct keeper *k = &slot->keeper;
+        if (slot->net)
+                net_use(slot->net, order->whose);
         k->number = order->number;
         k->order.image = slot->image = image;
         k->order.stdio[0] = k->order.stdio[1] = k->order.stdio[2] = -1; /* the init has them */
@@ -140,14 +150,14 @@ bool spare_start(struct state *s, const struct spawn_order *order, struct image 
         uint32_t waits = KEEPER_WAITS;
         if (!atomic_compare_exchange_strong(&k->waits, &waits, KEEPER_ORDERED)) {
                 k->order.image = slot->image = NULL;
-                return false; /* it has given up: its init was killed. It will be reaped */
+                return -ECANCELED; /* it has given up: its init was killed, after or before it had the order */
         }
         (void)sys_kill(slot->pid, KEEPER_LOOK);
         p->slot = NULL;
         p->socket = fd_close(p->socket);
         start_handed_over(s, slot, fds);
         (void)sched_yield(); /* whatever else there is to do here can wait for who is waiting for us */
-        return true;
+        return 0;
 }
 
 /* ---- ending ---- */
@@ -192,11 +202,15 @@ bool spare_is(const struct spare *p, pid_t pid)
         return p->slot && p->slot->pid == pid;
 }
 
-void spare_reaped(struct state *s)
+void spare_reaped(struct state *s, bool is_well)
 {
         struct spare *p = &s->spare;
         struct slot *slot = TAKE(p->slot);
         p->socket = fd_close(p->socket);
+        if (!is_well) { /* somebody may still run on its stacks: as with any keeper that was killed, `sweep` tells */
+                slot_enter_orphan(&s->slots, slot);
+                return;
+        }
         leaf_drop(s, slot->keeper.leaf);
         spare_recover(s, TAKE(slot->net));
         slot_free(&s->slots, slot);

@@ -24,8 +24,9 @@ struct state;
 
 /* What commands must have in common to get each other's. */
 struct spare_kind {
-        struct image head;
+        struct image head; /* all zero: there was none */
         bool wants_cgroup;
+        uint64_t whose; /* matters where a network is used again */
 };
 
 struct spare {
@@ -44,8 +45,8 @@ void spare_init(struct spare *p);
 NODISCARD bool spare_note(struct state *s, const struct spawn_order *order, const struct image *image);
 /* A command has started. Failing is nothing to be told of: the next start tries for itself, and tells. */
 void spare_want(struct state *s);
-/* Starts the command in the spare: true; then the image is its. False: there is none for it. */
-NODISCARD bool spare_start(struct state *s, const struct spawn_order *order, struct image *image, int fds[]);
+/* Starts the command in the spare: 0; then the image is its. -ENOENT: there is none for it. Or another -errno: it may have run. */
+NODISCARD int spare_start(struct state *s, const struct spawn_order *order, struct image *image, int fds[]);
 /* Ends it, when there is one. */
 void spare_drop(struct state *s);
 /* For how long it may still be kept, or a network for it (nets.h); -1: there is neither. */
@@ -55,5 +56,5 @@ void spare_tick(struct state *s);
 /* A command has gone: what it leaves may be of use to the next. */
 void spare_recover(struct state *s, struct net *net);
 NODISCARD bool spare_is(const struct spare *p, pid_t pid);
-/* Its keeper was reaped. */
-void spare_reaped(struct state *s);
+/* Its keeper was reaped. `is_well`: it has ended by itself, and left nobody. */
+void spare_reaped(struct state *s, bool is_well);

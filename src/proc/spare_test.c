@@ -2,6 +2,8 @@
 #include "unit.h"
 
 #include "proc/box_rig.h"
+#include "proc/keeper.h"
+#include "proc/nets.h"
 
 #include <dirent.h>
 #include <sys/mount.h>
@@ -277,4 +279,47 @@ TEST(a_network_in_which_something_has_happened_is_not_used_again)
                 }
         }
         boxed_close(&b);
+}
+
+static struct net *net_wait(struct nets *t, uint64_t whose)
+{
+        const struct timespec patience = { .tv_sec = RIG_PATIENCE_MS / 1000 };
+        struct net *n;
+        sigset_t look;
+        sigemptyset(&look);
+        sigaddset(&look, SPAWNER_LOOK);
+        while (!(n = nets_take(t, whose)))
+                eq_int(sigtimedwait(&look, NULL, &patience), SPAWNER_LOOK);
+        return n;
+}
+
+TEST(a_network_that_a_command_was_in_is_for_its_session_only)
+{
+        spares_need();
+        sigset_t look, before;
+        sigemptyset(&look);
+        sigaddset(&look, SPAWNER_LOOK);
+        eq_int(sigprocmask(SIG_BLOCK, &look, &before), 0);
+        struct nets t;
+        nets_init(&t);
+
+        struct net *unused = net_wait(&t, 1);
+        nets_give_back(&t, unused, true);
+        ok(net_wait(&t, 2) == unused);
+        net_use(unused, 2);
+        ok(net_is_for(unused, 2) && !net_is_for(unused, 1));
+        nets_give_back(&t, unused, true);
+        struct net *other = net_wait(&t, 1);
+        ok(other != unused);
+        ok(net_wait(&t, 2) == unused);
+
+        nets_give_back(&t, unused, false);
+        nets_give_back(&t, other, false);
+        ok(!nets_are_free(&t));
+        for (int n = 0; n < 2; n++)
+                ok(nets_forget(&t, waitpid(-1, NULL, 0)));
+        ok(list_is_empty(&t.all));
+        while (sigtimedwait(&look, NULL, &(struct timespec){ 0 }) > 0)
+                continue;
+        eq_int(sigprocmask(SIG_SETMASK, &before, NULL), 0);
 }

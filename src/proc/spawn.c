@@ -377,6 +377,7 @@ int spawn_start(struct spawner *s, uint32_t number, const struct spawn_request *
                 .tree = spawn_limits_tree(&req->limits),
                 .wants_cgroup = req->wants_cgroup,
                 .has_image = req->has_image,
+                .whose = req->whose,
         };
         if (order.tree.processes > 0)
                 order.tree.processes += req->helpers;

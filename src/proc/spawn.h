@@ -83,6 +83,7 @@ struct spawn_request {
         bool wants_cgroup; /* also without limits: a leaf of its own where one can be made, for a certain end */
         bool has_image;
         int image_fd;     /* the sandbox (sandbox/image.h), borrowed */
+        uint64_t whose;   /* a network that a command was in is used again for the same one only (nets.h) */
         uint32_t helpers; /* processes of the sandbox itself: those do not count for limits.processes */
 };
 

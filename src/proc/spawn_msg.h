@@ -31,6 +31,7 @@ struct spawn_order {
         bool in_memfd;
         bool has_image;
         bool wants_cgroup;
+        uint64_t whose;
         uint64_t bytes; /* of the strings */
         struct spawn_limits limits;
         struct cgroup_limits tree; /* those of them that only a cgroup can give, or none may start */

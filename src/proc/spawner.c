@@ -90,8 +90,10 @@ static void slot_end(struct state *s, struct slot *slot)
                 stubs_remove(slot->image, false);
         image_unmap(TAKE(slot->image));
         spare_recover(s, TAKE(slot->net));
+        bool is_spare = slot->is_spare;
         slot_free(&s->slots, slot);
-        report_gone(s, number);
+        if (!is_spare)
+                report_gone(s, number);
 }
 
 struct sweep {
@@ -140,7 +142,7 @@ static bool reap(struct state *s)
                 bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
                 bool was_spare = spare_is(&s->spare, pid);
                 if (was_spare)
-                        spare_reaped(s);
+                        spare_reaped(s, is_well);
                 struct slot *slot = was_spare ? NULL : slots_find_pid(&s->slots, pid);
                 if (slot && is_well)
                         slot_end(s, slot);

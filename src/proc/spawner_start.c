@@ -170,10 +170,10 @@ void start_take(struct state *s, const struct spawn_order *order, int fds[], siz
                 report_failed(s, order->number, SPAWN_STEP_FORK, ENOMEM);
                 return;
         }
-        if (image && spare_start(s, order, image, fds))
-                return;
-        enum spawn_step step;
-        int r = slot_start(s, order, image, fds, &step);
+        enum spawn_step step = SPAWN_STEP_NAMESPACES;
+        int r = image ? spare_start(s, order, image, fds) : -ENOENT;
+        if (r == -ENOENT)
+                r = slot_start(s, order, image, fds, &step);
         if (r < 0) {
                 image_unmap(image);
                 report_failed(s, order->number, step, -r);

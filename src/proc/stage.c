@@ -15,30 +15,9 @@ static NORETURN void fail(struct keeper *k, int socket, long r)
 
 static int order_receive(int socket, struct box_order *ret, int fds[static BOX_FDS])
 {
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(BOX_FDS * sizeof(int))];
         struct iovec part = { ret, sizeof(*ret) };
-        struct msghdr msg = {
-                .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-        };
-        long n;
-        do
-                n = sys_call3(SYS_recvmsg, socket, &msg, MSG_CMSG_CLOEXEC);
-        while (n == -EINTR);
-        const struct cmsghdr *c = n == sizeof(*ret) ? CMSG_FIRSTHDR(&msg) : NULL;
-        if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(BOX_FDS * sizeof(int)))
-                return n < 0 ? (int)n : -EPROTO;
-        memcpy(fds, CMSG_DATA(c), BOX_FDS * sizeof(int));
-        return 0;
-}
-
-static void *map(size_t n, int flags, int fd)
-{
-        return (void *)sys6(SYS_mmap, 0, (long)n, PROT_READ | PROT_WRITE, MAP_PRIVATE | flags, fd, 0);
-}
-
-static bool is_mapped(const void *p)
-{
-        return (uintptr_t)p < (uintptr_t)-4095L;
+        long n = box_receive(socket, &part, 1, fds, BOX_FDS);
+        return n < 0 ? (int)n : n == sizeof(*ret) ? 0 : -EPROTO;
 }
 
 /* The next `count` strings of the block; they become a list with NULL behind it. */
@@ -56,9 +35,10 @@ static char **list_take(char ***room, uint32_t count, char **at)
 static int order_read(const struct box_order *in, int block, struct keeper_order *ret)
 {
         size_t pointers = (size_t)in->argc + in->envc + in->candidatec + 3;
-        char *bytes = map(in->bytes, 0, block);
-        char **room = map(pointers * sizeof(char *), MAP_ANONYMOUS, -1);
-        if (!is_mapped(bytes) || !is_mapped(room))
+        char *bytes = sys_map(in->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, block);
+        char **room =
+                sys_map(pointers * sizeof(char *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!bytes || !room)
                 return -ENOMEM;
         char *at = bytes + in->image_bytes;
         ret->image = (struct image *)(void *)bytes;

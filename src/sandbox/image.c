@@ -167,8 +167,7 @@ struct image *image_map(int fd)
         uint32_t bytes;
         if (sys_call4(SYS_pread64, fd, &bytes, sizeof(bytes), offsetof(struct image, bytes)) != sizeof(bytes))
                 return NULL;
-        long at = sys6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        return at < 0 && at > -4096 ? NULL : (struct image *)at;
+        return sys_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 }
 
 void image_unmap(struct image *i)

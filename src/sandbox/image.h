@@ -44,7 +44,7 @@ struct image {
         uint32_t
                 is_over; /* the tree is gone, or never was: stubs are being removed. Written by the keeper or the spawner */
         uint32_t
-                stubs_due; /* somebody is making the stubs: who enters waits for them, at the first operation */
+                stubs_due; /* somebody is making the stubs: who enters waits for them, at the first operation on one */
         uint32_t backend; /* enum backend */
         uint32_t has_view, has_network;
         uint32_t root; /* enum plan_root */

@@ -52,6 +52,7 @@ struct server {
 
         struct list tasks;          /* task::server_link: of all sessions, in order of start */
         struct map sessions;        /* by id */
+        uint64_t last_session;      /* session::number */
         struct list ended_sessions; /* session::ended_link: their processes are being ended */
         struct list expired;        /* ids of sessions that ended, for a better answer; oldest first */
         size_t expired_count;

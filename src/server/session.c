@@ -69,6 +69,7 @@ struct session *session_new(struct server *s, struct slice client_name, uint64_t
 {
         struct session *session = mem_new(struct session);
         session->server = s;
+        session->number = ++s->last_session;
         random_uuid(session->id);
         memcpy(session->id, s->id, 8); /* tells which life of which server it belongs to */
         session->client_name =

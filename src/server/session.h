@@ -14,6 +14,7 @@
 struct session {
         struct server *server;
         char id[UUID_TEXT_BYTES];
+        uint64_t number; /* no other of this server has had it */
         char *client_name;
         struct conn *conn; /* NULL while detached */
         struct map tasks;  /* task::id -> task: those that a client can name */

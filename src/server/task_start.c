@@ -153,6 +153,7 @@ static int begin(struct task *t, struct req *req, const struct process_start *in
                 .limits = kernel_limits(&in->limits),
                 .has_image = t->box.image_fd >= 0,
                 .image_fd = t->box.image_fd,
+                .whose = t->session->number,
                 .helpers = t->box.image ? image_helpers(t->box.image) : 0,
         };
         t->process = process_start(&req->server->procs, &start, &task_process_events, t, err);
