@@ -28,8 +28,9 @@ static bool kind_of(const struct spawn_order *order, const struct image *image, 
         *ret = (struct spare_kind){ .head = image_head(image),
                                     .wants_cgroup = order->wants_cgroup,
                                     .whose = order->whose };
-        return image->backend == BACKEND_NAMESPACES && image_has_init(image) && image->needs_user &&
-               order->tree.memory_bytes == 0 && order->tree.processes == 0 && !order->in_memfd;
+        return order->whose != 0 && image->backend == BACKEND_NAMESPACES && image_has_init(image) &&
+               image->needs_user && order->tree.memory_bytes == 0 && order->tree.processes == 0 &&
+               !order->in_memfd;
 }
 
 static bool is_same_kind(const struct spare_kind *a, const struct spare_kind *b)

@@ -82,8 +82,10 @@ struct spawn_request {
         struct spawn_limits limits;
         bool wants_cgroup; /* also without limits: a leaf of its own where one can be made, for a certain end */
         bool has_image;
-        int image_fd;     /* the sandbox (sandbox/image.h), borrowed */
-        uint64_t whose;   /* a network that a command was in is used again for the same one only (nets.h) */
+        int image_fd; /* the sandbox (sandbox/image.h), borrowed */
+        /* A network that a command was in is used again for the same one only (nets.h). 0: there will be no other command, so
+         * nothing is made ahead. */
+        uint64_t whose;
         uint32_t helpers; /* processes of the sandbox itself: those do not count for limits.processes */
 };
 

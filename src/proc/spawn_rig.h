@@ -222,6 +222,7 @@ static inline int rig_start_argv(struct rig *rig, uint32_t number, const char *c
                 .wants_cgroup = rig->wants_cgroup,
                 .has_image = rig->has_image,
                 .image_fd = rig->image_fd,
+                .whose = 1,
         };
         return spawn_start(rig->s, number, &req);
 }
