@@ -251,6 +251,7 @@ def test_10000_short_commands_lose_no_byte_and_leave_nothing():
     config = "exited_process_retention_ms = 100\nmax_processes_per_session = 100000\n"
     batch = many(5000 if IS_SOAK else 1000)
     with Server(config=config) as server, Flow(server) as flow:
+        flow.call("environment/info", {})  # answered when the server has tried its sandboxes
         run_short_commands(flow, range(-40, 0))
         wait_until(lambda: children(spawner_of(server)) == [], what="end of the first keepers")
         before = holdings(server)
@@ -434,6 +435,7 @@ def test_5000_idle_connections_and_500_processes():
     raise_file_limit(connections + 1000)
     with Server() as server, contextlib.ExitStack() as stack:
         flow = stack.enter_context(Flow(server))
+        flow.call("environment/info", {})  # answered when the server has tried its sandboxes
         run_short_commands(flow, range(20))
         wait_until(lambda: children(spawner_of(server)) == [], what="end of the first keepers")
         before, before_kib = holdings(server), idle_memory(server)
