@@ -61,8 +61,8 @@ static NO_ASAN void net_entry(void *arg)
 
 /* What the kernel tells of it, and of what can be left in it without a packet: labels of flows that nobody has any more. The last
  * counts sockets, in its first line; the others count those of the whole machine. */
-static const char *const files[] = { "dev", "snmp", "snmp6", "ip6_flowlabel", "sockstat" };
 #define FILE_OF_LINE 4
+static const char *const files[] = { "dev", "snmp", "snmp6", "ip6_flowlabel", [FILE_OF_LINE] = "sockstat" };
 
 /* Bytes that were added, or -errno. */
 static ssize_t file_read(int fd, char *ret, size_t room)
@@ -156,6 +156,7 @@ static void net_make(struct nets *t)
 
 static void net_drop(struct net *n)
 {
+        must(n->pid > 0); /* 0 would mean ourselves, and all that is with us */
         n->is_dropped = true;
         (void)sys_kill(n->pid, SIGKILL);
 }
