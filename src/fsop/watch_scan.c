@@ -115,10 +115,9 @@ static void on_name(struct watch_scan *s, uint32_t index, int dir_fd, const stru
         dir->reports = reports;
 }
 
-static int list(struct watch_scan *s, uint32_t index, const char *path, bool follows)
+static int list(struct watch_scan *s, uint32_t index, const char *path)
 {
-        int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW);
-        _close_ int fd = open(path, flags);
+        _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
         DIR *d = fdopendir(fd);
@@ -144,44 +143,49 @@ static int where_is(int fd, char ret[PATH_MAX])
         return 0;
 }
 
-/* By descriptor: it is where it is said to be, and may be listed, or it is not looked at. */
-static int scan_dir_by_law(struct watch_scan *s, uint32_t index, const char *path)
+/* It is where it is said to be, and may be listed. */
+static int check_law(const struct watch_scan *s, int fd, const char *path)
 {
-        char link[32], real[PATH_MAX];
-        _close_ int fd = fsop_open(path, O_PATH | O_DIRECTORY, 0, false);
-        int r = fd < 0 ? fd : where_is(fd, real);
+        char real[PATH_MAX];
+        int r = where_is(fd, real);
         if (r == 0 && strcmp(real, path) != 0)
                 r = -ENOENT;
         if (r == 0 && !s->is_file)
                 r = law_judge_read(s->law, slice_from_str(path));
+        return r;
+}
+
+static int open_dir(const struct watch_scan *s, const char *path, bool follows)
+{
+        int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+        if (!s->law) {
+                int fd = open(path, flags | (follows ? 0 : O_NOFOLLOW));
+                return fd < 0 ? -errno : fd;
+        }
+        int fd = fsop_open(path, flags, 0, false);
+        int r = fd < 0 ? fd : check_law(s, fd, path);
+        if (r < 0 && fd >= 0)
+                fd_close(fd);
+        return r < 0 ? r : fd;
+}
+
+/* Watches, then lists: by descriptor, so that both are done to the same one. */
+static int scan_dir(struct watch_scan *s, uint32_t index)
+{
+        char link[32], room[PATH_MAX];
+        const char *path;
+        int r = dir_path(s, index, room, &path);
         if (r < 0)
                 return r;
+        _close_ int fd = open_dir(s, path, s->dirs[index].follows);
+        if (fd < 0)
+                return fd;
         (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
         int wd = inotify_add_watch(s->inotify_fd, link, WATCH_SCAN_MASK | IN_MASK_ADD | IN_ONLYDIR);
         if (wd < 0)
                 return -errno;
         s->dirs[index].wd = wd;
-        return s->is_recursive || s->dirs[index].reports ? list(s, index, link, true) : 0;
-}
-
-/* Watches, then lists. */
-static int scan_dir(struct watch_scan *s, uint32_t index)
-{
-        char room[PATH_MAX];
-        const char *path;
-        int r = dir_path(s, index, room, &path);
-        if (r < 0)
-                return r;
-        if (s->law)
-                return scan_dir_by_law(s, index, path);
-        uint32_t mask = WATCH_SCAN_MASK | IN_MASK_ADD | IN_ONLYDIR;
-        if (!s->dirs[index].follows)
-                mask |= IN_DONT_FOLLOW;
-        int wd = inotify_add_watch(s->inotify_fd, path, mask);
-        if (wd < 0)
-                return -errno;
-        s->dirs[index].wd = wd;
-        return s->is_recursive || s->dirs[index].reports ? list(s, index, path, s->dirs[index].follows) : 0;
+        return s->is_recursive || s->dirs[index].reports ? list(s, index, link) : 0;
 }
 
 void watch_scan_run(struct watch_scan *s)

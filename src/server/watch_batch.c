@@ -148,10 +148,21 @@ static struct watch_change *find_half(const struct watch_batch *b, uint32_t cook
         return NULL;
 }
 
+/* Something of that name was told since: the other half comes too late to be told as one. */
+static bool has_come_back(const struct watch_batch *b, const struct watch_change *half)
+{
+        for (const struct list *l = half->link.next; l != &b->changes; l = l->next) {
+                const struct watch_change *c = list_entry(l, struct watch_change, link);
+                if (slice_eq(change_path(c), change_path(half)))
+                        return true;
+        }
+        return false;
+}
+
 void watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie)
 {
         struct watch_change *half = find_half(b, cookie);
-        if (!half) {
+        if (!half || has_come_back(b, half)) {
                 watch_batch_add(b, WATCH_CREATED, path);
                 return;
         }

@@ -73,6 +73,15 @@ TEST(halves_of_a_rename_find_each_other)
         eq_str(show(&b), "/y</b /x</a +/a ");
 }
 
+TEST(a_half_that_comes_late_takes_nothing_of_a_new_file_along)
+{
+        BATCH;
+        watch_batch_moved_from(&b, S("/a"), 1, 0);
+        watch_batch_add(&b, WATCH_CREATED, S("/a"));
+        watch_batch_moved_to(&b, S("/x"), 1);
+        eq_str(show(&b), "-/a +/a +/x ");
+}
+
 TEST(a_half_alone_is_removed_or_created)
 {
         BATCH;

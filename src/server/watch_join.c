@@ -37,12 +37,29 @@ void watch_join_input(struct watch_join *j, struct watch_node *n)
         if (j->input_count == j->slot_count)
                 make_slots(j, MAX(2 * j->slot_count, (size_t)16));
         put_slot(j, j->input_count++, n);
+        n->is_doubtful = false;
 }
 
 void watch_join_forget(struct watch_node *n)
 {
         if (n->slot)
                 n->tree->join->slots[n->slot - 1] = NULL;
+        n->slot = 0;
+}
+
+void watch_join_doubt(struct watch_join *j, const struct watch_node *renamed)
+{
+        for (size_t i = 0; i < j->input_count; i++)
+                if (j->slots[i] && watch_node_is_below(j->slots[i], renamed))
+                        j->slots[i]->is_doubtful = true;
+}
+
+void watch_join_doubt_found(struct watch_join *j, size_t i)
+{
+        while (i >= j->input_count)
+                i = j->scan->dirs[i].parent;
+        if (j->slots[i])
+                j->slots[i]->is_doubtful = true;
 }
 
 void watch_join_end(struct watch_join *j)
@@ -54,9 +71,9 @@ void watch_join_end(struct watch_join *j)
         j->tree->join = NULL;
 }
 
-void watch_join_discard(struct watcher *w, const struct watch_scan *scan, size_t from)
+void watch_join_discard(struct watcher *w, const struct watch_scan *scan)
 {
-        for (size_t i = from; i < scan->dir_count; i++)
+        for (size_t i = 0; i < scan->dir_count; i++)
                 watcher_give_back(w, scan->dirs[i].wd);
 }
 
@@ -91,6 +108,8 @@ static int join_dir(struct watch_join *j, struct watch_node *n, const struct wat
                 return 0;
         if (n == t->root)
                 watch_tree_root_gone(t);
+        else if (r == -ENOENT && !t->law && n->tries++ < WATCH_TRIES_MAX)
+                watch_node_look(n, dir->reports); /* its end will be told, or it was only renamed */
         else
                 watch_node_free(n);
         return r == -ENOSPC || r == -ENOMEM ? -ENOSPC : 0;
@@ -103,7 +122,7 @@ static int join_next(struct watch_join *j)
         int r = i >= j->input_count ? find_node(j, i) : 0;
         struct watch_node *n = j->slots[i];
         if (!n)
-                watcher_give_back(j->tree->watcher, dir->wd);
+                j->has_orphans = true;
         else if (!dir->is_done)
                 watch_node_look(n, dir->reports);
         else
@@ -126,5 +145,7 @@ int watch_join_some(struct watch_join *j, size_t count)
                 if (n)
                         watch_node_add_change(n, WATCH_CREATED, slice_from_str(scan->entries[i].name));
         }
+        if (j->has_orphans) /* not before: another one may have joined the same */
+                watch_join_discard(j->tree->watcher, scan);
         return r;
 }

@@ -100,6 +100,24 @@ void watch_node_move(struct watch_node *n, struct watch_node *parent, struct sli
         map_put(&n->tree->children, node_key(n), n);
 }
 
+bool watch_node_is_below(const struct watch_node *n, const struct watch_node *top)
+{
+        for (; n; n = n->parent)
+                if (n == top)
+                        return true;
+        return false;
+}
+
+struct watch_node *watch_node_moving(struct watch_node *n)
+{
+        if (list_is_empty(&n->tree->moving))
+                return NULL;
+        for (; n; n = n->parent)
+                if (list_is_linked(&n->moving_link))
+                        return n;
+        return NULL;
+}
+
 void watch_node_look(struct watch_node *n, bool reports)
 {
         n->reports |= reports;

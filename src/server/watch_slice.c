@@ -18,7 +18,6 @@ struct watch_slice {
         struct watch_scan scan;
         struct watch_join join;
         struct watch_law *law;
-        uint64_t renames; /* of the tree, when it began */
 };
 
 static void run(struct watch_work *work)
@@ -27,43 +26,46 @@ static void run(struct watch_work *work)
         watch_scan_run(&s->scan);
 }
 
-/* Directories were renamed while we looked: at which ones, nobody knows. */
-static bool must_repeat(const struct watch_slice *s)
+/* A directory was renamed in one that we have just begun to watch: what we looked at below it, nobody knows. */
+static void on_rename(int wd, void *arg)
 {
-        const struct watch_tree *t = s->tree;
-        if (t->renames == s->renames)
-                return false;
-        for (size_t i = 0; i < s->join.input_count; i++)
-                if (s->join.slots[i] && s->join.slots[i]->tries++ >= WATCH_TRIES_MAX)
-                        return false;
-        return true;
+        struct watch_slice *s = arg;
+        for (size_t i = 0; i < MIN(s->scan.dir_count, (size_t)SLICE_DIRS); i++)
+                if (s->scan.dirs[i].wd == wd)
+                        watch_join_doubt_found(&s->join, i);
 }
 
-static void repeat(struct watch_slice *s)
+/* Where directories were renamed while we looked we look again; the rest is joined. Not for ever: what is renamed all
+ * the time is joined as it was found in the end, and false is returned. */
+static bool repeat_doubtful(struct watch_slice *s)
 {
-        for (size_t i = 0; i < s->join.input_count; i++)
-                if (s->join.slots[i])
-                        watch_node_look(s->join.slots[i], s->scan.dirs[i].reports);
+        struct watch_join *j = &s->join;
+        bool is_certain = true;
+        watcher_pass_renames(s->tree->watcher, &s->pass, on_rename, s);
+        for (size_t i = 0; i < j->input_count; i++) {
+                struct watch_node *n = j->slots[i];
+                if (!n || !n->is_doubtful)
+                        continue;
+                if (n->tries++ < WATCH_TRIES_MAX) {
+                        watch_node_look(n, s->scan.dirs[i].reports);
+                        watch_join_forget(n);
+                } else {
+                        is_certain = false;
+                }
+        }
+        return is_certain;
 }
 
 static void finish(struct watch_slice *s)
 {
         struct watch_tree *t = s->tree;
-        struct watcher *w = t->watcher;
-        struct watch_join *j = &s->join;
-        bool must_look_again = false;
-        if (must_repeat(s)) {
-                watch_join_discard(w, &s->scan, 0);
-                repeat(s);
-        } else {
-                must_look_again = t->renames != s->renames;
-                if (watch_join_some(j, SIZE_MAX) < 0)
-                        watch_tree_overflow(t);
-        }
-        watch_join_end(j);
-        must_look_again |= !watcher_pass_end(w, &s->pass);
+        bool is_whole = repeat_doubtful(s);
+        if (watch_join_some(&s->join, SIZE_MAX) < 0)
+                watch_tree_overflow(t);
+        watch_join_end(&s->join);
+        is_whole &= watcher_pass_end(t->watcher, &s->pass);
         t->slice = NULL;
-        if (must_look_again)
+        if (!is_whole)
                 watch_tree_lost(t);
         watch_tree_changed(t);
         watch_slice_pump(t);
@@ -77,7 +79,7 @@ static void done(struct watch_work *work)
         if (s->tree) {
                 finish(s);
         } else {
-                watch_join_discard(w, &s->scan, 0);
+                watch_join_discard(w, &s->scan);
                 (void)watcher_pass_end(w, &s->pass); /* nobody has joined */
         }
         watch_scan_release(&s->scan);
@@ -104,14 +106,34 @@ static void add_input(struct watch_slice *s, struct watch_node *n)
         watch_join_input(&s->join, n);
 }
 
+static bool has_input(const struct watch_tree *t)
+{
+        struct watch_node *n;
+        list_each (n, &t->pending, pending_link) {
+                if (!watch_node_moving(n))
+                        return true;
+        }
+        return false;
+}
+
+static void add_inputs(struct watch_slice *s)
+{
+        struct watch_node *n;
+        list_each (n, &s->tree->pending, pending_link) {
+                if (s->scan.dir_count == SLICE_DIRS)
+                        return;
+                if (!watch_node_moving(n))
+                        add_input(s, n);
+        }
+}
+
 void watch_slice_pump(struct watch_tree *t)
 {
-        if (t->slice || !t->is_live || list_is_empty(&t->pending))
+        if (t->slice || !t->is_live || !has_input(t))
                 return;
         struct watch_slice *s = mem_new(struct watch_slice);
         t->slice = s;
         s->tree = t;
-        s->renames = t->renames;
         watch_scan_init(&s->scan, watcher_fd(t->watcher));
         s->scan.is_recursive = t->is_recursive;
         s->scan.is_file = t->file_name != NULL;
@@ -121,10 +143,7 @@ void watch_slice_pump(struct watch_tree *t)
         s->scan.max_queue = LIMIT_WATCH_DIRECTORIES;
         s->scan.max_entries = LIMIT_WATCH_EVENTS;
         watch_join_begin(&s->join, t, &s->scan, &s->pass);
-        struct watch_node *n;
-        while (s->scan.dir_count < SLICE_DIRS &&
-               (n = list_first(&t->pending, struct watch_node, pending_link)))
-                add_input(s, n);
+        add_inputs(s);
         s->work.run = run;
         s->work.done = done;
         s->work.owner = t->conn;

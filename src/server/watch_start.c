@@ -24,7 +24,7 @@ struct watch_first *watch_first_free(struct watch_first *f)
 {
         if (!f)
                 return NULL;
-        watch_join_discard(f->watcher, &f->scan, f->join.next);
+        watch_join_discard(f->watcher, &f->scan);
         if (f->join.tree)
                 watch_join_end(&f->join);
         if (list_is_linked(&f->pass.link))
@@ -41,7 +41,9 @@ static void go(struct watch_tree *t)
         struct watch_first *f = TAKE(t->first);
         watch_join_end(&f->join);
         f->join.tree = NULL;
+        uint64_t renames = t->renames;
         bool is_whole = watcher_pass_end(t->watcher, &f->pass);
+        is_whole &= t->renames == renames; /* else some were looked at under a name of others */
         watch_first_free(f);
         t->is_live = true;
         if (!is_whole)

@@ -99,14 +99,6 @@ static void on_file(struct watch_node *n, const struct watch_event *ev)
                 watch_batch_add(&t->batch, WATCH_MODIFIED, path);
 }
 
-static bool is_below(const struct watch_node *n, const struct watch_node *top)
-{
-        for (; n; n = n->parent)
-                if (n == top)
-                        return true;
-        return false;
-}
-
 static struct watch_node *find_moving(const struct watch_tree *t, uint32_t cookie)
 {
         struct watch_node *n;
@@ -133,6 +125,8 @@ static void dir_moved_from(struct watch_node *parent, const struct watch_event *
         t->renames++;
         if (!n)
                 return;
+        if (t->join)
+                watch_join_doubt(t->join, n);
         watch_node_unmap(n);
         n->cookie = ev->cookie;
         list_remove(&n->moving_link);
@@ -148,7 +142,7 @@ static void dir_moved_to(struct watch_node *parent, const struct watch_event *ev
                 watch_node_free(there); /* an empty directory that was replaced */
         struct watch_node *n = find_moving(t, ev->cookie);
         t->renames++;
-        if (n && is_below(parent, n)) {
+        if (n && watch_node_is_below(parent, n)) {
                 watch_node_free(n); /* cannot be; and parent with it */
                 watch_tree_lost(t);
                 return;
@@ -174,6 +168,15 @@ static void on_dir(struct watch_node *parent, const struct watch_event *ev)
                 add_dir(parent, ev->name);
 }
 
+/* We do not know what is in it: it will be told. What we told of another one of that name is over. */
+static void add_unknown_dir(struct watch_node *parent, struct slice name, struct slice path)
+{
+        struct watch_batch *b = &parent->tree->batch;
+        if (watch_node_find(parent->tree, parent, name))
+                watch_batch_add(b, WATCH_REMOVED, path);
+        watch_batch_add(b, WATCH_CREATED, path);
+}
+
 static void on_name(struct watch_node *n, const struct watch_event *ev)
 {
         _buf_ struct buf path = BUF_INIT(SIZE_MAX / 4);
@@ -190,7 +193,7 @@ static void on_name(struct watch_node *n, const struct watch_event *ev)
         else if (ev->mask & IN_MOVED_FROM)
                 watch_batch_moved_from(b, p, ev->cookie, clock_mono_ms());
         else if ((ev->mask & IN_MOVED_TO) && is_dir && !find_moving(n->tree, ev->cookie))
-                watch_batch_add(b, WATCH_CREATED, p); /* we did not know what was in it: it will be told */
+                add_unknown_dir(n, ev->name, p);
         else if (ev->mask & IN_MOVED_TO)
                 watch_batch_moved_to(b, p, ev->cookie);
         else if (ev->mask & (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB))
@@ -203,7 +206,10 @@ void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev)
 {
         struct watch_node *n = container_of(l, struct watch_node, listener);
         struct watch_tree *t = n->tree;
-        if (ev->name.n == 0)
+        struct watch_node *moving = watch_node_moving(n);
+        if (moving)
+                watch_node_free(moving); /* if it comes back it is looked at anew */
+        else if (ev->name.n == 0)
                 on_self(n, ev->mask);
         else if (t->file_name)
                 on_file(n, ev);

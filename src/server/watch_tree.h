@@ -2,8 +2,9 @@
  *
  * Every watched directory is a node; nodes form the tree that the kernel's events draw, so that a renamed directory takes
  * its watches along. A new directory becomes a node at once and is watched and listed by a pass on a thread; what the
- * pass finds is news. The tree is judged by the events read before a pass is joined: when directories were renamed
- * meanwhile the pass may have looked at the wrong ones, and is repeated.
+ * pass finds is news. The tree is judged by the events read before a pass is joined: where directories were renamed
+ * meanwhile the pass may have looked at the wrong ones, and looks again. A directory of which half a rename is known is
+ * nowhere: it is not looked at, and when something happens in it before the other half comes, it has gone.
  *
  * What is lost (the kernel's queue, our bounds) is told as overflow, and the whole tree is looked through again.
  */
@@ -28,6 +29,7 @@ struct watch_join {
         size_t slot_count;
         size_t input_count; /* those that the pass was asked to look at */
         size_t next;        /* to be joined */
+        bool has_orphans;   /* directories that no node was found for */
 };
 
 struct watch_tree {

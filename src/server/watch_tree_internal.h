@@ -17,10 +17,11 @@ struct watch_node {
         struct list pending_link;  /* watch_tree::pending */
         struct list moving_link;   /* watch_tree::moving */
         uint64_t id;
-        uint32_t cookie; /* of the rename that it is in the middle of */
-        uint32_t slot;   /* 1 + its slot in the join under way; 0: it has none */
-        bool reports;    /* what is found in it is news */
-        bool is_gone;    /* the kernel says so */
+        uint32_t cookie;  /* of the rename that it is in the middle of */
+        uint32_t slot;    /* 1 + its slot in the join under way; 0: it has none */
+        bool reports;     /* what is found in it is news */
+        bool is_gone;     /* the kernel says so */
+        bool is_doubtful; /* it or one above it was renamed while a pass looked at it */
         unsigned tries;
         size_t name_n;
         char *key; /* id of the parent (8 bytes), name, NUL */
@@ -32,8 +33,13 @@ NODISCARD struct watch_node *watch_node_find(const struct watch_tree *t, const s
                                              struct slice name);
 void watch_node_free(struct watch_node *top); /* with all that is below it */
 /* It cannot be found under its name any more, but keeps it, and what is below it. */
+NODISCARD bool watch_node_is_below(const struct watch_node *n,
+                                   const struct watch_node *top); /* or it is that one */
 void watch_node_unmap(struct watch_node *n);
 void watch_node_move(struct watch_node *n, struct watch_node *parent, struct slice name);
+/* The half renamed directory that it is, or is in: nobody knows where that is, so nothing can be told of it, and it is
+ * not looked at. NULL: none. */
+NODISCARD struct watch_node *watch_node_moving(struct watch_node *n);
 /* Puts it on the list of those to be watched and listed. */
 void watch_node_look(struct watch_node *n, bool reports);
 /* Appends the path of a node, or of a name in it; `root_path` is that of the root. */
@@ -58,6 +64,10 @@ void watch_join_input(struct watch_join *j, struct watch_node *n);
 /* So many more of the directories. 1 when there are more, -ENOSPC when not all could be joined, else 0. */
 NODISCARD int watch_join_some(struct watch_join *j, size_t count);
 void watch_join_end(struct watch_join *j);
-void watch_join_forget(struct watch_node *n); /* it is being freed */
-/* Gives back the wds of a scan that nobody waits for any more, but the first ones. */
-void watch_join_discard(struct watcher *w, const struct watch_scan *scan, size_t from);
+void watch_join_forget(struct watch_node *n); /* it is not joined: it is being freed, or looked at again */
+/* A directory is renamed: those below it that the pass was asked to look at are in doubt. */
+void watch_join_doubt(struct watch_join *j, const struct watch_node *renamed);
+/* The same for the one that this one of the scan was found in. */
+void watch_join_doubt_found(struct watch_join *j, size_t i);
+/* Gives back the wds of a scan that nobody has joined. */
+void watch_join_discard(struct watcher *w, const struct watch_scan *scan);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/server.h"
+#include "server/watch_kept.h"
 #include "wire/rpc.h"
 
 #include <errno.h>
@@ -27,18 +28,9 @@
 
 struct watch_wd {
         int wd;
-        struct list listeners; /* watch_listener::link */
-        struct list idle_link; /* watcher::idle: nobody listens any more */
-};
-
-/* An event kept while a pass is under way. */
-struct kept {
-        struct list link; /* watcher::kept, oldest first */
-        uint64_t seq;
-        int wd;
-        uint32_t mask, cookie;
-        size_t name_n;
-        char name[];
+        struct list listeners;  /* watch_listener::link */
+        struct list idle_link;  /* watcher::idle: nobody listens any more, */
+        uint64_t idle_since_ms; /* since then */
 };
 
 struct watcher {
@@ -51,10 +43,8 @@ struct watcher {
         size_t listener_count;
         struct watch_listener *next; /* the one that hears the event after the present one */
 
-        uint64_t seq;      /* of the last event */
-        uint64_t lost_seq; /* of the last one that was dropped though a pass was under way */
-        struct list kept;  /* kept::link */
-        size_t kept_bytes;
+        uint64_t seq; /* of the last event */
+        struct watch_kept kept;
         struct list passes; /* watch_pass::link */
 
         struct list sinks; /* watch_sink::link */
@@ -64,7 +54,6 @@ struct watcher {
         struct list idle; /* watch_wd::idle_link */
         struct timer *idle_timer;
         bool is_idle_timer_on;
-        uint64_t idle_since_ms; /* when no pass was under way, the last time we looked */
 
         struct list waiting, running; /* watch_work::link */
 };
@@ -95,15 +84,15 @@ static void on_idle_timer(void *arg)
 {
         struct watcher *w = arg;
         struct watch_wd *entry;
+        uint64_t now = clock_mono_ms();
         w->is_idle_timer_on = false;
-        if (list_is_empty(&w->passes))
-                w->idle_since_ms = clock_mono_ms();
-        if (clock_mono_ms() - w->idle_since_ms < IDLE_GRACE_MS && !list_is_empty(&w->passes)) {
-                start_idle_timer(w, IDLE_RETRY_MS);
-                return;
-        }
-        for (int i = 0; i < IDLE_AT_ONCE && (entry = list_first(&w->idle, struct watch_wd, idle_link)); i++)
+        for (int i = 0; i < IDLE_AT_ONCE && (entry = list_first(&w->idle, struct watch_wd, idle_link)); i++) {
+                if (!list_is_empty(&w->passes) && now - entry->idle_since_ms < IDLE_GRACE_MS) {
+                        start_idle_timer(w, IDLE_RETRY_MS);
+                        return;
+                }
                 drop_wd(w, entry);
+        }
         if (!list_is_empty(&w->idle))
                 start_idle_timer(w, 1);
 }
@@ -153,6 +142,7 @@ void watcher_leave(struct watcher *w, struct watch_listener *l)
         w->listener_count--;
         if (!list_is_empty(&entry->listeners))
                 return;
+        entry->idle_since_ms = clock_mono_ms();
         list_append(&w->idle, &entry->idle_link);
         if (!w->is_idle_timer_on)
                 start_idle_timer(w, 0);
@@ -195,38 +185,12 @@ static void tell(struct watcher *w, int wd, const struct watch_event *ev, const 
         }
 }
 
-/* --- what is kept ------------------------------------------------------------------------------------------------- */
-
-static void drop_kept(struct watcher *w, struct kept *k)
-{
-        list_remove(&k->link);
-        w->kept_bytes -= sizeof(*k) + k->name_n;
-        free(k);
-}
-
-static void keep(struct watcher *w, int wd, const struct watch_event *ev)
-{
-        struct kept *k = mem_alloc(sizeof(*k) + ev->name.n);
-        *k = (struct kept){
-                .seq = w->seq, .wd = wd, .mask = ev->mask, .cookie = ev->cookie, .name_n = ev->name.n
-        };
-        if (ev->name.n > 0)
-                memcpy(k->name, ev->name.p, ev->name.n);
-        list_append(&w->kept, &k->link);
-        w->kept_bytes += sizeof(*k) + k->name_n;
-        while (w->kept_bytes > LIMIT_WATCH_KEPT_BYTES) {
-                struct kept *oldest = list_first(&w->kept, struct kept, link);
-                w->lost_seq = oldest->seq;
-                drop_kept(w, oldest);
-        }
-}
-
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static void on_lost(struct watcher *w)
 {
         log_debug("inotify queue overflowed", "wds=%zu", map_count(&w->wds));
-        w->lost_seq = w->seq;
+        w->kept.lost_seq = w->seq;
         struct watch_sink *sink;
         list_each (sink, &w->sinks, link) {
                 sink->on_lost(sink);
@@ -245,7 +209,7 @@ static void on_event(struct watcher *w, const struct inotify_event *raw)
                                   .name = slice_from(raw->name,
                                                      raw->len ? strnlen(raw->name, raw->len) : 0) };
         if (!list_is_empty(&w->passes))
-                keep(w, raw->wd, &ev);
+                watch_kept_add(&w->kept, w->seq, raw->wd, &ev);
         tell(w, raw->wd, &ev, NULL);
         struct watch_wd *entry = raw->mask & IN_IGNORED ? map_find(&w->wds, wd_key(&raw->wd)) : NULL;
         if (entry && list_is_empty(&entry->listeners))
@@ -290,11 +254,21 @@ void watcher_catch_up(struct watcher *w)
         read_queued(w);
 }
 
+void watcher_pass_renames(const struct watcher *w, const struct watch_pass *pass,
+                          void (*on_rename)(int wd, void *arg), void *arg)
+{
+        const struct watch_kept_event *k;
+        list_each (k, &w->kept.events, link) {
+                if (k->seq > pass->since && (k->mask & IN_ISDIR) && (k->mask & (IN_MOVED_FROM | IN_MOVED_TO)))
+                        on_rename(k->wd, arg);
+        }
+}
+
 bool watcher_pass_end(struct watcher *w, struct watch_pass *pass)
 {
         uint64_t since = pass->since;
-        struct kept *k;
-        list_each (k, &w->kept, link) {
+        const struct watch_kept_event *k;
+        list_each (k, &w->kept.events, link) {
                 struct watch_event ev = { .mask = k->mask,
                                           .cookie = k->cookie,
                                           .name = { k->name, k->name_n } };
@@ -308,12 +282,8 @@ bool watcher_pass_end(struct watcher *w, struct watch_pass *pass)
         }
         list_remove(&pass->link);
         struct watch_pass *oldest = list_first(&w->passes, struct watch_pass, link);
-        list_each (k, &w->kept, link) {
-                if (oldest && k->seq > oldest->since)
-                        break;
-                drop_kept(w, k);
-        }
-        return w->lost_seq <= since;
+        watch_kept_forget(&w->kept, oldest ? oldest->since : UINT64_MAX);
+        return w->kept.lost_seq <= since;
 }
 
 static void work_run(struct work *work)
@@ -432,7 +402,7 @@ struct watcher *watcher_get(struct server *s, struct err *err)
         w->fd = fd;
         w->room = mem_alloc(READ_BYTES);
         map_init(&w->wds);
-        list_init(&w->kept);
+        watch_kept_init(&w->kept);
         list_init(&w->passes);
         list_init(&w->sinks);
         list_init(&w->dirty);
@@ -457,10 +427,7 @@ struct watcher *watcher_free(struct watcher *w)
                 list_remove(&ww->link);
                 ww->done(ww);
         }
-        struct kept *k;
-        list_each (k, &w->kept, link) {
-                drop_kept(w, k);
-        }
+        watch_kept_release(&w->kept);
         struct watch_wd *entry;
         while ((entry = list_first(&w->idle, struct watch_wd, idle_link)))
                 drop_wd(w, entry);
