@@ -106,30 +106,26 @@ static void add_input(struct watch_slice *s, struct watch_node *n)
         watch_join_input(&s->join, n);
 }
 
-static bool has_input(const struct watch_tree *t)
+/* The next one to look at. Half renamed ones go to the end of the list; there may be many of them, so only `left` are
+ * passed over: what comes after them has its turn when the renames have ended. */
+static struct watch_node *next_input(struct watch_tree *t, size_t *left)
 {
         struct watch_node *n;
-        list_each (n, &t->pending, pending_link) {
+        while (*left > 0 && (n = list_first(&t->pending, struct watch_node, pending_link))) {
                 if (!watch_node_moving(n))
-                        return true;
+                        return n;
+                (*left)--;
+                list_remove(&n->pending_link);
+                list_append(&t->pending, &n->pending_link);
         }
-        return false;
-}
-
-static void add_inputs(struct watch_slice *s)
-{
-        struct watch_node *n;
-        list_each (n, &s->tree->pending, pending_link) {
-                if (s->scan.dir_count == SLICE_DIRS)
-                        return;
-                if (!watch_node_moving(n))
-                        add_input(s, n);
-        }
+        return NULL;
 }
 
 void watch_slice_pump(struct watch_tree *t)
 {
-        if (t->slice || !t->is_live || !has_input(t))
+        size_t left = SLICE_DIRS;
+        struct watch_node *n = t->slice || !t->is_live ? NULL : next_input(t, &left);
+        if (!n)
                 return;
         struct watch_slice *s = mem_new(struct watch_slice);
         t->slice = s;
@@ -143,7 +139,8 @@ void watch_slice_pump(struct watch_tree *t)
         s->scan.max_queue = LIMIT_WATCH_DIRECTORIES;
         s->scan.max_entries = LIMIT_WATCH_EVENTS;
         watch_join_begin(&s->join, t, &s->scan, &s->pass);
-        add_inputs(s);
+        for (; n && s->scan.dir_count < SLICE_DIRS; n = next_input(t, &left))
+                add_input(s, n);
         s->work.run = run;
         s->work.done = done;
         s->work.owner = t->conn;

@@ -235,6 +235,7 @@ static bool on_flush(struct watch_sink *sink)
         if (watch_batch_has_young_half(&t->batch, clock_mono_ms(), HALF_MS))
                 return false;
         end_moves(t);
+        watch_slice_pump(t);
         /* A client that does not read is told when it does: watch_tree_on_room. Until then the batch is its bound. */
         if (t->is_live && conn_wants_output(t->conn))
                 watch_batch_send(&t->batch, t->conn, t->id);
