@@ -1,5 +1,5 @@
-/* process_internal: between the files of one process: its life (process.c), its output (streams.c), its stdin (stdin.c),
- * and the table of all with the spawner's events (procs.c). */
+/* process_internal: between the files of one process: how it is made (process_start.c), its life (process.c), its output
+ * (streams.c), its stdin (stdin.c), and the table of all with the spawner's events (procs.c). */
 #pragma once
 
 #include "proc/process.h"
