@@ -1,19 +1,15 @@
-/* spawn: see spawn.h. Sends at once when the socket takes it, else queues; remembers which numbers are alive, so that
- * events keep the promised order whatever crosses on the way. */
+/* spawn: see spawn.h. Remembers which numbers are alive, so that events keep the promised order whatever crosses on the
+ * way. */
 #include "proc/spawn.h"
 
 #include "base/fd.h"
-#include "base/list.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "proc/cgroup.h"
-#include "proc/spawn_msg.h"
+#include "proc/spawn_internal.h"
 #include "proc/spawner.h"
 #include "sandbox/enter.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,18 +17,6 @@
 #include <unistd.h>
 
 #define REPORTS_PER_TURN 64 /* then the loop's other work has its turn */
-#define FILER_TRIES 100
-#define FILER_WAIT_MS 20
-
-/* A packet that the socket did not take. */
-struct packet {
-        struct list link; /* spawner::queue */
-        struct spawn_order order;
-        int fds[SPAWN_FDS_MAX]; /* ours */
-        size_t fd_count;
-        size_t n; /* strings behind the order */
-        char bytes[];
-};
 
 /* A number between spawn_start and `gone`. */
 struct command {
@@ -46,19 +30,6 @@ struct held_signal {
         struct list link; /* command::held */
         int signo;
         enum spawn_scope scope;
-};
-
-struct spawner {
-        const struct spawn_events *events;
-        void *arg;
-        int socket;
-        pid_t pid;
-        bool is_lost;
-        bool has_leaves; /* there may be cgroups of its commands */
-        size_t inline_max;
-        struct map commands;
-        struct list queue;
-        char *room; /* SPAWN_INLINE_MAX: the strings of the order at hand */
 };
 
 static const char *step_name(uint32_t step)
@@ -155,22 +126,6 @@ struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct
         return s;
 }
 
-static struct packet *packet_free(struct packet *p)
-{
-        list_remove(&p->link);
-        for (size_t i = 0; i < p->fd_count; i++)
-                fd_close(p->fds[i]);
-        free(p);
-        return NULL;
-}
-
-static void queue_clear(struct spawner *s)
-{
-        struct packet *p;
-        list_each (p, &s->queue, link)
-                packet_free(p);
-}
-
 static void command_free(struct spawner *s, struct command *c)
 {
         struct held_signal *h;
@@ -194,7 +149,7 @@ struct spawner *spawner_free(struct spawner *s)
         /* Should somebody have stopped it, it must not sleep through the end; others are not harmed by this one. */
         if (!s->is_lost)
                 (void)kill(s->pid, SIGCONT);
-        queue_clear(s);
+        packets_clear(s);
         commands_clear(s);
         map_release(&s->commands);
         free(s->room);
@@ -215,104 +170,6 @@ pid_t spawn_pid(const struct spawner *s)
 bool spawn_wants_write(const struct spawner *s)
 {
         return !list_is_empty(&s->queue);
-}
-
-/* ---- sending ---- */
-
-/* 0, -EAGAIN for later, or another -errno: the spawner has gone, which the receiving side will notice. */
-int spawn_packet_send(int socket, const struct spawn_order *order, struct slice strings, const int fds[],
-                      size_t fd_count)
-{
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(SPAWN_FDS_MAX * sizeof(int))] = { 0 };
-        struct iovec parts[] = {
-                { (void *)(uintptr_t)order, sizeof(*order) },
-                { (void *)(uintptr_t)strings.p, strings.n },
-        };
-        struct msghdr m = { .msg_iov = parts, .msg_iovlen = ARRAY_LEN(parts) };
-        if (fd_count > 0) {
-                m.msg_control = control;
-                m.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-                struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-                c->cmsg_level = SOL_SOCKET;
-                c->cmsg_type = SCM_RIGHTS;
-                c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-                memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
-        }
-
-        for (;;) {
-                if (sendmsg(socket, &m, MSG_NOSIGNAL) >= 0)
-                        return 0;
-                switch (errno) {
-                case EINTR:
-                        continue;
-                case EAGAIN:
-                case ENOBUFS:
-                case ENOMEM:
-                case ETOOMANYREFS: /* descriptors under way; the spawner is taking them */
-                        return -EAGAIN;
-                default:
-                        return -errno;
-                }
-        }
-}
-
-static void queue_send(struct spawner *s)
-{
-        struct packet *p;
-        while ((p = list_first(&s->queue, struct packet, link))) {
-                if (spawn_packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), p->fds,
-                                      p->fd_count) == -EAGAIN)
-                        return;
-                packet_free(p);
-        }
-}
-
-static int packet_queue(struct spawner *s, const struct spawn_order *order, struct slice strings,
-                        const int fds[], size_t fd_count)
-{
-        struct packet *p = mem_zalloc(sizeof(*p) + strings.n);
-        list_init(&p->link);
-        p->order = *order;
-        p->n = strings.n;
-        if (strings.n > 0)
-                memcpy(p->bytes, strings.p, strings.n);
-        for (size_t i = 0; i < fd_count; i++) {
-                int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
-                if (fd < 0) {
-                        int r = -errno;
-                        packet_free(p);
-                        return r;
-                }
-                p->fds[p->fd_count++] = fd;
-        }
-        list_append(&s->queue, &p->link);
-        return 0;
-}
-
-/* Fails only when a descriptor cannot be duplicated for the queue. */
-static int packet_put(struct spawner *s, const struct spawn_order *order, struct slice strings,
-                      const int fds[], size_t fd_count)
-{
-        if (s->is_lost)
-                return 0;
-        if (list_is_empty(&s->queue) &&
-            spawn_packet_send(s->socket, order, strings, fds, fd_count) != -EAGAIN)
-                return 0;
-        return packet_queue(s, order, strings, fds, fd_count);
-}
-
-int spawn_start_filer(int spawner_socket, int socket, int image_fd)
-{
-        const struct spawn_order order = { .kind = SPAWN_FILER };
-        const int fds[] = { socket, image_fd };
-        for (int i = 0; i < FILER_TRIES; i++) {
-                int r = spawn_packet_send(spawner_socket, &order, S(""), fds, ARRAY_LEN(fds));
-                if (r != -EAGAIN)
-                        return r;
-                struct pollfd room = { .fd = spawner_socket, .events = POLLOUT };
-                (void)poll(&room, 1, FILER_WAIT_MS);
-        }
-        return -EAGAIN;
 }
 
 /* ---- requests ---- */
@@ -514,7 +371,7 @@ void spawn_on_ready(struct spawner *s)
 {
         if (s->is_lost)
                 return;
-        queue_send(s);
+        packets_send(s);
         for (int i = 0; i < REPORTS_PER_TURN; i++) {
                 struct spawn_report what;
                 ssize_t n = recv(s->socket, &what, sizeof(what), MSG_DONTWAIT);
@@ -530,7 +387,7 @@ void spawn_on_ready(struct spawner *s)
 
                 /* The end, or something that no keeper of ours sends. */
                 s->is_lost = true;
-                queue_clear(s);
+                packets_clear(s);
                 commands_clear(s);
                 if (s->has_leaves)
                         cgroup_reclaim(s->pid);

@@ -221,7 +221,7 @@ static size_t fds_take(struct msghdr *m, int ret_fds[SPAWN_FDS_MAX])
         return n;
 }
 
-/* -EBADMSG for what spawn.c does not send. */
+/* -EBADMSG for what the server does not send. */
 static int order_act(struct state *s, const struct spawn_order *order, int fds[], size_t fd_count)
 {
         struct slot *slot = slots_find(&s->slots, order->number);
