@@ -135,26 +135,26 @@ static int judge_directory(const struct law *law, struct slice path)
         return v.kind == LAW_HIDE ? -EACCES : -EROFS;
 }
 
-int law_judge_make(const struct law *law, struct slice path)
+/* Names that come and names that go are judged alike, but for what is said of a point. */
+static int judge_name(const struct law *law, struct slice path, int at_point)
 {
         int r = judge_directory(law, path);
         if (r < 0)
                 return r;
         struct verdict v = verdict_on(law, path);
         if (v.is_point)
-                return -EEXIST;
+                return at_point;
         return v.kind == LAW_HIDE ? -EACCES : 0;
+}
+
+int law_judge_make(const struct law *law, struct slice path)
+{
+        return judge_name(law, path, -EEXIST);
 }
 
 int law_judge_unmake(const struct law *law, struct slice path)
 {
-        int r = judge_directory(law, path);
-        if (r < 0)
-                return r;
-        struct verdict v = verdict_on(law, path);
-        if (v.is_point)
-                return -EBUSY;
-        return v.kind == LAW_HIDE ? -EACCES : 0;
+        return judge_name(law, path, -EBUSY);
 }
 
 int law_judge_directory(const struct law *law, struct slice path)
