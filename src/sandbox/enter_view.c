@@ -4,16 +4,13 @@
  * the old root, targets from the new one, neither through a link. The old root is let go last, or stays beneath where
  * nobody comes. All mounts are private: what the machine mounts later does not appear, writable, in here.
  */
-#include "sandbox/enter.h"
+#include "sandbox/enter_view_internal.h"
 #include "sandbox/landlock.h"
-#include "sandbox/sys_mount.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/sysmacros.h>
-
-#define ATTR_TREE (SYS_ATTR_NOSUID | SYS_ATTR_NODEV)
 
 /* What lies on what is denied, or must not come into being. */
 enum lid { LID_NO_DIRECTORY, LID_NO_FILE, LID_EMPTY_DIRECTORY, LID_EMPTY_FILE };
@@ -25,9 +22,9 @@ static int fail(struct enter_failure *ret, enum enter_step step, uint32_t op, lo
         return (int)r;
 }
 
-/* ---- small file systems ---- */
+/* ---- pieces ---- */
 
-static int tmpfs_make(const char *mode, const char *bytes, const char *inodes, unsigned attributes)
+int view_tmpfs_make(const char *mode, const char *bytes, const char *inodes, unsigned attributes)
 {
         int fs = sys_fsopen("tmpfs");
         if (fs < 0)
@@ -45,28 +42,18 @@ static int tmpfs_make(const char *mode, const char *bytes, const char *inodes, u
         return r;
 }
 
-static int fs_make(const char *type, const char *key, const char *value, unsigned attributes)
-{
-        int fs = sys_fsopen(type);
-        if (fs < 0)
-                return fs;
-        int r = key ? sys_fsconfig_text(fs, key, value) : 0;
-        if (r == 0)
-                r = sys_fsconfig_create(fs);
-        if (r == 0)
-                r = sys_fsmount(fs, attributes);
-        sys_close(fs);
-        return r;
-}
-
-/* Attaches and closes; a negative tree passes through. */
-static int attach(int tree, int dir, const char *path)
+int view_attach(int tree, int dir, const char *path)
 {
         if (tree < 0)
                 return tree;
         int r = sys_tree_attach(tree, dir, path);
         sys_close(tree);
         return r;
+}
+
+int view_allow_writes(const struct enter_view *v, int fd, bool is_directory)
+{
+        return v->ruleset < 0 ? 0 : landlock_allow(v->ruleset, v->image->landlock_abi, fd, is_directory);
 }
 
 /* ---- the root ---- */
@@ -82,7 +69,7 @@ bool enter_needs_lids(const struct image *i)
 
 static int lids_make(struct enter_view *v)
 {
-        int fs = tmpfs_make("0700", "64k", "16", ATTR_TREE);
+        int fs = view_tmpfs_make("0700", "64k", "16", ATTR_TREE);
         if (fs < 0)
                 return fs;
         v->lids = fs;
@@ -102,7 +89,7 @@ static int lids_make(struct enter_view *v)
 static int root_make(struct enter_view *v)
 {
         if (v->image->root == PLAN_ROOT_EMPTY) {
-                v->root = tmpfs_make("0755", "16m", "65536", ATTR_TREE);
+                v->root = view_tmpfs_make("0755", "16m", "65536", ATTR_TREE);
                 return v->root < 0 ? v->root : 0;
         }
         v->root = sys_tree_copy(v->old, "");
@@ -152,148 +139,6 @@ static int view_end(struct enter_view *v)
         return r == 0 ? (int)sys_call1(SYS_chroot, ".") : r;
 }
 
-/* ---- /dev and /proc ---- */
-
-static int allow_writes(const struct enter_view *v, int fd, bool is_directory)
-{
-        return v->ruleset < 0 ? 0 : landlock_allow(v->ruleset, v->image->landlock_abi, fd, is_directory);
-}
-
-static int dev_node(struct enter_view *v, const char *from, const char *name)
-{
-        int source = sys_open_beneath(v->old, from, O_PATH | O_NOFOLLOW);
-        if (source == -ENOENT)
-                return 0; /* the machine has none */
-        if (source < 0)
-                return source;
-        int tree = sys_tree_copy(source, "");
-        sys_close(source);
-        if (tree < 0)
-                return tree;
-        /* Devices can be written all the same. Their mode and times are the machine's, and belong to uid 0. */
-        int r = sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC | SYS_ATTR_RDONLY);
-        if (r == 0)
-                r = allow_writes(v, tree, false);
-        if (r == 0)
-                r = sys_touchat(v->dev, name, 0444);
-        if (r < 0) {
-                sys_close(tree);
-                return r;
-        }
-        return attach(tree, v->dev, name);
-}
-
-/* A file system of its own, which can be written; a negative tree passes through. */
-static int dev_directory(struct enter_view *v, const char *name, int tree)
-{
-        int r = tree < 0 ? tree : sys_mkdirat(v->dev, name, 0755);
-        if (r == 0)
-                r = allow_writes(v, tree, true);
-        if (r < 0) {
-                if (tree >= 0)
-                        sys_close(tree);
-                return r;
-        }
-        return attach(tree, v->dev, name);
-}
-
-/* The command's terminal is of the machine's pts, which is not here: this is the name that ttyname finds. Where the
- * machine has no name for it, neither have we. */
-static int dev_console(struct enter_view *v, int tty_fd)
-{
-        char path[PATH_MAX], self[] = "proc/self/fd/0000000000";
-        size_t n = sizeof("proc/self/fd/") - 1;
-        char digits[10];
-        size_t count = 0;
-        for (unsigned left = (unsigned)tty_fd; count == 0 || left > 0; left /= 10)
-                digits[count++] = (char)('0' + left % 10);
-        while (count > 0)
-                self[n++] = digits[--count];
-        self[n] = 0;
-        long bytes = sys_call4(SYS_readlinkat, v->old, self, path, sizeof(path) - 1);
-        if (bytes <= 1 || path[0] != '/')
-                return 0;
-        path[bytes] = 0;
-        struct stat named, tty;
-        int fd = sys_open_beneath(v->old, path + 1, O_PATH | O_NOFOLLOW);
-        bool is_it = fd >= 0 && sys_fstat(fd, &named) == 0 && sys_fstat(tty_fd, &tty) == 0 &&
-                     named.st_dev == tty.st_dev && named.st_ino == tty.st_ino;
-        if (fd >= 0)
-                sys_close(fd);
-        return is_it ? dev_node(v, path + 1, "console") : 0;
-}
-
-static int dev_links(struct enter_view *v)
-{
-        static const char *const links[][2] = {
-                { "/proc/self/fd", "fd" },       { "/proc/self/fd/0", "stdin" },
-                { "/proc/self/fd/1", "stdout" }, { "/proc/self/fd/2", "stderr" },
-                { "pts/ptmx", "ptmx" },
-        };
-        int r = 0;
-        for (size_t n = 0; r == 0 && n < ARRAY_LEN(links); n++)
-                r = sys_symlinkat(links[n][0], v->dev, links[n][1]);
-        return r;
-}
-
-static int dev_make(struct enter_view *v)
-{
-        static const char *const nodes[][2] = {
-                { "dev/null", "null" },     { "dev/zero", "zero" },       { "dev/full", "full" },
-                { "dev/random", "random" }, { "dev/urandom", "urandom" }, { "dev/tty", "tty" },
-        };
-        if (v->image->root == PLAN_ROOT_EMPTY) {
-                int made = sys_mkdirat(v->root, "dev", 0755);
-                if (made < 0 && made != -EEXIST)
-                        return made;
-        }
-        v->dev = tmpfs_make("0755", "1m", "256", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC);
-        int r = v->dev < 0 ? v->dev : sys_tree_attach(v->dev, v->root, "dev");
-        for (size_t n = 0; r == 0 && n < ARRAY_LEN(nodes); n++)
-                r = dev_node(v, nodes[n][0], nodes[n][1]);
-        if (r == 0)
-                r = dev_links(v);
-        if (r == 0)
-                r = dev_directory(v, "shm",
-                                  tmpfs_make("1777", "64m", "8192", SYS_ATTR_NOSUID | SYS_ATTR_NODEV));
-        if (r == 0)
-                r = dev_directory(v, "pts",
-                                  fs_make("devpts", "ptmxmode", "0666", SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC));
-        return r;
-}
-
-/* Its own, of its own processes. The knobs of the machine in it belong to uid 0, and ask for no capability. */
-static int proc_make(struct enter_view *v)
-{
-        static const char *const knobs[] = { "sys",  "irq",  "bus",    "fs",   "sysrq-trigger",
-                                             "acpi", "scsi", "driver", "mtrr", "timer_list" };
-        if (v->image->root == PLAN_ROOT_EMPTY) {
-                int made = sys_mkdirat(v->root, "proc", 0555);
-                if (made < 0 && made != -EEXIST)
-                        return made;
-        }
-        int proc = fs_make("proc", NULL, NULL, SYS_ATTR_NOSUID | SYS_ATTR_NODEV | SYS_ATTR_NOEXEC);
-        int r = proc < 0 ? proc : sys_tree_attach(proc, v->root, "proc");
-        for (size_t n = 0; r == 0 && n < ARRAY_LEN(knobs); n++) {
-                int tree = sys_tree_copy(proc, knobs[n]);
-                if (tree == -ENOENT)
-                        continue;
-                if (tree >= 0 &&
-                    (r = sys_tree_set(tree, ATTR_TREE | SYS_ATTR_RDONLY | SYS_ATTR_NOEXEC)) < 0) {
-                        sys_close(tree);
-                        break;
-                }
-                r = attach(tree, proc, knobs[n]);
-        }
-        if (r == 0)
-                r = allow_writes(v, proc, true);
-        if (r == 0)
-                v->children = sys_openat(proc, "1/task/1/children", O_RDONLY);
-        if (proc >= 0)
-                sys_close(proc);
-        return r;
-}
-
 /* ---- operations ---- */
 
 /* Is this what the plan saw? Then it is noted when it was made, for who guards it. */
@@ -334,7 +179,7 @@ static int op_bind(struct enter_view *v, const struct image_op *op)
         int target = r < 0 ? r : sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
         r = target < 0 ? target : sys_tree_attach(tree, target, "");
         if (r == 0 && op->kind == PLAN_WRITE)
-                r = allow_writes(v, tree, op->is_directory);
+                r = view_allow_writes(v, tree, op->is_directory);
         if (target >= 0)
                 sys_close(target);
         sys_close(tree);
@@ -354,7 +199,7 @@ static int op_lid(struct enter_view *v, const struct image_op *op)
         int r = -ESTALE;
         if (is_same(target, op)) {
                 int tree = sys_tree_copy(v->lids, lid_names[lid]);
-                r = attach(tree, target, "");
+                r = view_attach(tree, target, "");
         }
         sys_close(target);
         return r;
@@ -365,8 +210,9 @@ static int op_open(struct enter_view *v, const struct image_op *op)
         int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (target < 0)
                 return target;
-        int r = is_same(target, op) ? attach(tmpfs_make("0111", "1m", "65536", ATTR_TREE), target, "")
-                                    : -ESTALE;
+        int r = is_same(target, op)
+                        ? view_attach(view_tmpfs_make("0111", "1m", "65536", ATTR_TREE), target, "")
+                        : -ESTALE;
         sys_close(target);
         return r;
 }
@@ -467,10 +313,10 @@ int enter_view_begin(struct enter_view *v, const struct image *i, bool has_lids,
         int r = view_begin(v, has_lids);
         if (r < 0)
                 return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
-        r = dev_make(v);
+        r = view_dev_make(v);
         if (r < 0)
                 return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = proc_make(v);
+        r = view_proc_make(v);
         return r < 0 ? fail(ret, ENTER_PROC, ENTER_NO_OP, r) : 0;
 }
 
@@ -478,10 +324,10 @@ int enter_view_end(struct enter_view *v, const struct image *i, int tty, struct 
 {
         v->image = i;
         /* Its terminal is of the machine's: /dev/stdout leads there. */
-        int r = tty >= 0 ? allow_writes(v, tty, false) : 0;
+        int r = tty >= 0 ? view_allow_writes(v, tty, false) : 0;
         if (r < 0)
                 return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
-        r = tty >= 0 ? dev_console(v, tty) : 0;
+        r = tty >= 0 ? view_dev_console(v, tty) : 0;
         if (r < 0)
                 return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
         r = ops_run(v, false, ret);
@@ -494,7 +340,7 @@ int enter_view_end(struct enter_view *v, const struct image *i, int tty, struct 
         r = sys_mount_seal(v->dev);
         if (r < 0)
                 return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = i->root == PLAN_ROOT_WRITE ? allow_writes(v, v->root, true) : 0;
+        r = i->root == PLAN_ROOT_WRITE ? view_allow_writes(v, v->root, true) : 0;
         if (r < 0)
                 return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
         r = view_end(v);
