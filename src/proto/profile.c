@@ -3,12 +3,7 @@
  * One walk for both forms. Each level that is left puts its name in front of the complaint where the form wants that;
  * on the wire the complaint stands alone, as clients know it.
  */
-#include "proto/profile.h"
-
-#include "base/uri.h"
-#include "base/utf8.h"
-
-#include <errno.h>
+#include "proto/profile_internal.h"
 
 static const char *const kinds[] = {
         [PROFILE_MANAGED] = "managed", [PROFILE_DISABLED] = "disabled", [PROFILE_EXTERNAL] = "external"
@@ -17,52 +12,21 @@ static const char *const kinds[] = {
 static const char *const fs_types[] = { [false] = "restricted", [true] = "unrestricted" };
 static const char *const networks[] = { [false] = "restricted", [true] = "enabled" };
 
-static const char *const target_types[] = {
-        [TARGET_PATH] = "path", [TARGET_GLOB] = "glob_pattern", [TARGET_SPECIAL] = "special"
-};
-
-/* Names on input: `none` and `current_working_directory` are older ones and are not written. */
-static const char *const access_names[] = { "read", "write", "deny", "none" };
-static const enum access accesses[] = { ACCESS_READ, ACCESS_WRITE, ACCESS_DENY, ACCESS_DENY };
-
-static const char *const special_names[] = {
-        "root", "minimal", "current_working_directory", "project_roots", "tmpdir", "slash_tmp", "unknown",
-};
-static const enum special specials[] = {
-        SPECIAL_ROOT,   SPECIAL_MINIMAL,   SPECIAL_PROJECT_ROOTS, SPECIAL_PROJECT_ROOTS,
-        SPECIAL_TMPDIR, SPECIAL_SLASH_TMP, SPECIAL_UNKNOWN,
-};
-
-static size_t decode_one_of(struct decoder *d, const char *key, const char *const *names, size_t count)
+size_t profile_decode_one_of(struct decoder *d, const char *key, const char *const *names, size_t count)
 {
         size_t which = 0;
 
         decode_variant(d, key, names, count, &which);
         return which;
 }
-#define ONE_OF(d, key, names) decode_one_of((d), (key), (names), ARRAY_LEN(names))
 
 /* --- complaints --------------------------------------------------------------------------------------------------- */
 
-static void complain(struct decoder *d, const char *key, const char *text)
-{
-        if (d->names_members)
-                decode_fail(d, "%s: %s", key, text);
-        else
-                decode_fail(d, "%s", text);
-}
-
-/* `where` is the name of what is left. */
-static void leave(struct decoder *outer, const struct decoder *inner, const char *where)
+void profile_leave(struct decoder *outer, const struct decoder *inner, const char *where)
 {
         if (inner->has_failed && !outer->has_failed && outer->names_members && where)
                 (void)err_wrap(outer->err, "%s", where);
         decode_end_inside(outer, inner);
-}
-
-static const char *item_name(struct decoder *d, const char *list, size_t i)
-{
-        return arena_printf(d->arena, "%s[%zu]", list, i);
 }
 
 static bool is_among(struct slice key, const char *const *names, size_t count)
@@ -87,232 +51,6 @@ void profile_refuse_others(struct decoder *d, const char *const *names, size_t c
         }
 }
 
-/* --- paths -------------------------------------------------------------------------------------------------------- */
-
-static bool is_windows_path(struct slice s)
-{
-        bool has_drive = s.n >= 3 && ascii_lower(s.p[0]) >= 'a' && ascii_lower(s.p[0]) <= 'z' &&
-                         s.p[1] == ':' && (s.p[2] == '\\' || s.p[2] == '/');
-
-        return has_drive || slice_starts(s, S("\\\\"));
-}
-
-static void decode_stored_path(struct decoder *d, const struct json *value, struct slice *ret)
-{
-        struct slice text = { 0 };
-
-        if (value->type == JSON_STRING)
-                text = json_string(d->arena, d->doc, value);
-        if (is_windows_path(text) && !slice_has_nul(text))
-                *ret = text;
-        else if (value->type == JSON_STRING && (text.n == 0 || text.p[0] != '/'))
-                decode_fail(d, "path is not absolute: %.*s", SLICE(text));
-        else
-                decode_path_value(d, value, NULL, ret);
-}
-
-void profile_refuse_relative_uri(struct decoder *d, const struct json *value, const char *what)
-{
-        if (d->has_failed)
-                return;
-        struct slice text = json_string(d->arena, d->doc, value);
-        struct slice scheme = slice_split(&text, ':');
-        bool is_native = scheme.n > 0 && scheme.p[0] == '/';
-
-        if (!is_native && (text.n == 0 || text.p[0] != '/'))
-                decode_fail(d, "%s is not absolute", what);
-}
-
-static void decode_wire_path(struct decoder *d, const struct json *value, enum profile_form form,
-                             struct slice *ret)
-{
-        struct slice path, detail = { 0 };
-
-        if (value->type != JSON_STRING) {
-                decode_path_value(d, value, NULL, ret);
-                return;
-        }
-        struct slice text = json_string(d->arena, d->doc, value);
-        enum uri_result r = uri_to_path(d->arena, text, &path, &detail);
-        if (r == URI_OK) {
-                profile_refuse_relative_uri(d, value, "sandbox permission path");
-                *ret = path;
-                return;
-        }
-        int rpc = r == URI_FOREIGN && form == PROFILE_FORM_WIRE_FILES ? RPC_INVALID_REQUEST
-                                                                      : RPC_INVALID_PARAMS;
-        (void)path_refusal(d->err, rpc, (int)r, text, detail);
-        if (r == URI_FOREIGN)
-                (void)err_wrap(d->err, "invalid sandbox permission path URI");
-        d->has_failed = true;
-}
-
-void profile_decode_path(struct decoder *d, const struct json *value, enum profile_form form,
-                         struct slice *ret)
-{
-        if (d->has_failed)
-                return;
-        if (form == PROFILE_FORM_STORED)
-                decode_stored_path(d, value, ret);
-        else
-                decode_wire_path(d, value, form, ret);
-}
-
-/* --- entries ------------------------------------------------------------------------------------------------------ */
-
-/* A text that becomes part of a path. */
-static void refuse_nul(struct decoder *d, const char *key, struct slice text)
-{
-        if (slice_has_nul(text))
-                complain(d, key, "a path cannot hold a NUL");
-}
-
-static void decode_special(struct decoder *outer, const struct json *value, struct profile_entry *ret)
-{
-        struct decoder d;
-
-        decode_begin_inside(&d, outer, value, "ExecFileSystemSpecialPath");
-        ret->special = specials[ONE_OF(&d, "kind", special_names)];
-        if (ret->special == SPECIAL_UNKNOWN)
-                decode_string(&d, "path", &ret->text);
-        decode_optional_string_or_null(&d, "subpath", &ret->subpath);
-        refuse_nul(&d, "subpath", ret->subpath);
-        leave(outer, &d, "value");
-}
-
-static void decode_target(struct decoder *outer, const struct json *value, enum profile_form form,
-                          struct profile_entry *ret)
-{
-        const struct json *v;
-        struct decoder d;
-
-        decode_begin_inside(&d, outer, value, "FileSystemPath");
-        ret->kind = (enum target_kind)ONE_OF(&d, "type", target_types);
-        if (ret->kind == TARGET_GLOB) {
-                decode_string(&d, "pattern", &ret->text);
-                refuse_nul(&d, "pattern", ret->text);
-        } else if (ret->kind == TARGET_SPECIAL) {
-                if ((v = decode_required(&d, "value")))
-                        decode_special(&d, v, ret);
-        } else if ((v = decode_required(&d, "path"))) {
-                struct decoder path = d;
-                profile_decode_path(&path, v, form, &ret->text);
-                leave(&d, &path, "path");
-        }
-        leave(outer, &d, "path");
-}
-
-void profile_decode_entry(struct decoder *outer, const struct json *value, enum profile_form form,
-                          struct profile_entry *ret)
-{
-        static const char *const behaviors[] = { "skip" };
-        struct profile_entry e = { 0 };
-        struct decoder d;
-
-        decode_begin_inside(&d, outer, value, "ExecFileSystemSandboxEntry");
-        const struct json *path = decode_required(&d, "path");
-        if (path)
-                decode_target(&d, path, form, &e);
-        e.access = accesses[ONE_OF(&d, "access", access_names)];
-        if (decode_peek(&d, "missing_path_behavior")) {
-                (void)ONE_OF(&d, "missing_path_behavior", behaviors);
-                e.skips_missing = true;
-        }
-        decode_end_inside(outer, &d);
-        if (!d.has_failed)
-                *ret = e;
-}
-
-static size_t count_items(const struct json_doc *doc, const struct json *list)
-{
-        size_t n = 0;
-
-        json_each (it, doc, list)
-                n++;
-        return n;
-}
-
-/* Room for `more` entries behind those that are there; NULL when there would be too many. */
-static struct profile_entry *more_entries(struct decoder *d, struct profile_files *files, size_t more)
-{
-        if (d->has_failed)
-                return NULL;
-        if (more > PROFILE_ENTRIES_MAX - files->count) {
-                decode_fail(d, "a permission profile has at most %d entries", PROFILE_ENTRIES_MAX);
-                return NULL;
-        }
-        files->entries = arena_grow(d->arena, files->entries, files->count * sizeof(*files->entries),
-                                    (files->count + more + 1) * sizeof(*files->entries));
-        return files->entries + files->count;
-}
-
-static void decode_entries(struct decoder *d, enum profile_form form, struct profile_files *ret)
-{
-        const struct json *list = decode_array(d, "entries");
-        struct profile_entry *e = list ? more_entries(d, ret, count_items(d->doc, list)) : NULL;
-        uint64_t depth = 0;
-        bool has_depth = false;
-
-        if (!e)
-                return;
-        json_each (it, d->doc, list) {
-                struct decoder item = *d;
-                profile_decode_entry(&item, it, form, e++);
-                leave(d, &item, item.has_failed ? item_name(d, "entries", ret->count) : NULL);
-                if (d->has_failed)
-                        return;
-                ret->count++;
-        }
-        decode_optional_u64_or_null(d, "glob_scan_max_depth", &has_depth, &depth);
-        if (has_depth && depth == 0)
-                complain(d, "glob_scan_max_depth", "invalid value: integer `0`, expected a nonzero usize");
-        ret->glob_depth = depth;
-}
-
-static void decode_paths(struct decoder *d, const char *key, enum access access, enum profile_form form,
-                         struct profile_files *ret)
-{
-        const struct json *list = decode_peek(d, key) ? decode_array(d, key) : NULL;
-        struct profile_entry *e = list ? more_entries(d, ret, count_items(d->doc, list)) : NULL;
-        size_t i = 0;
-
-        if (!e)
-                return;
-        json_each (it, d->doc, list) {
-                struct decoder item = *d;
-                *e = (struct profile_entry){ .kind = TARGET_PATH, .access = access };
-                profile_decode_path(&item, it, form, &e->text);
-                leave(d, &item, item.has_failed ? item_name(d, key, i) : NULL);
-                if (d->has_failed)
-                        return;
-                e++;
-                i++;
-                ret->count++;
-        }
-}
-
-void profile_decode_files(struct decoder *outer, const struct json *value, enum profile_form form,
-                          struct profile_files *ret)
-{
-        static const char *const with_entries[] = { "entries", "glob_scan_max_depth" };
-        static const char *const with_lists[] = { "read", "write" };
-        struct profile_files files = { 0 };
-        struct decoder d;
-
-        decode_begin_inside(&d, outer, value, "FileSystemPermissions");
-        if (decode_peek(&d, "entries")) {
-                profile_refuse_others(&d, with_entries, ARRAY_LEN(with_entries));
-                decode_entries(&d, form, &files);
-        } else {
-                profile_refuse_others(&d, with_lists, ARRAY_LEN(with_lists));
-                decode_paths(&d, "read", ACCESS_READ, form, &files);
-                decode_paths(&d, "write", ACCESS_WRITE, form, &files);
-        }
-        leave(outer, &d, "file_system");
-        if (!d.has_failed)
-                *ret = files;
-}
-
 /* --- profiles ----------------------------------------------------------------------------------------------------- */
 
 static void set_files(struct profile *p, const struct profile_files *files)
@@ -329,12 +67,12 @@ static void decode_managed(struct decoder *outer, const struct json *value, enum
         struct decoder d;
 
         decode_begin_inside(&d, outer, value, "ManagedFileSystemPermissions");
-        ret->is_unrestricted = ONE_OF(&d, "type", fs_types);
+        ret->is_unrestricted = PROFILE_ONE_OF(&d, "type", fs_types);
         if (!ret->is_unrestricted)
-                decode_entries(&d, form, &files);
+                profile_decode_entries(&d, form, &files);
         else if (decode_peek(&d, "entries"))
                 decode_fail(&d, "an unrestricted file system has no entries");
-        leave(outer, &d, "file_system");
+        profile_leave(outer, &d, "file_system");
         set_files(ret, &files);
 }
 
@@ -342,7 +80,7 @@ static void decode_managed(struct decoder *outer, const struct json *value, enum
  * than was asked for is the one mistake that must not be made. */
 static void decode_tagged(struct decoder *d, enum profile_form form, struct profile *ret)
 {
-        ret->kind = (enum profile_kind)ONE_OF(d, "type", kinds);
+        ret->kind = (enum profile_kind)PROFILE_ONE_OF(d, "type", kinds);
         ret->has_network = true;
         if (ret->kind == PROFILE_MANAGED) {
                 const struct json *fs = decode_required(d, "file_system");
@@ -352,7 +90,7 @@ static void decode_tagged(struct decoder *d, enum profile_form form, struct prof
                 decode_fail(d, "only a managed profile has a file_system");
         }
         if (ret->kind != PROFILE_DISABLED || (form != PROFILE_FORM_STORED && decode_peek(d, "network")))
-                ret->has_network = ONE_OF(d, "network", networks);
+                ret->has_network = PROFILE_ONE_OF(d, "network", networks);
 }
 
 void profile_decode_network(struct decoder *outer, const struct json *value, bool *ret_has, bool *ret)
@@ -366,7 +104,7 @@ void profile_decode_network(struct decoder *outer, const struct json *value, boo
         bool has = decode_peek(&d, "enabled") != NULL;
         if (has)
                 decode_bool(&d, "enabled", &enabled);
-        leave(outer, &d, "network");
+        profile_leave(outer, &d, "network");
         if (d.has_failed)
                 return;
         *ret_has = has;
@@ -426,62 +164,6 @@ void profile_decode_wire(struct decoder *outer, const struct json *value, enum p
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
-
-void profile_encode_path(struct jsonw *w, struct slice path)
-{
-        _buf_ struct buf uri = BUF_INIT(path.n * 3 + 64);
-
-        if (!utf8_is_valid(path) && uri_from_path(&uri, path) >= 0)
-                jsonw_string(w, buf_slice(&uri));
-        else
-                jsonw_string(w, path);
-}
-
-static void encode_target(struct jsonw *w, const struct profile_entry *e)
-{
-        static const char *const names[] = {
-                [SPECIAL_ROOT] = "root",
-                [SPECIAL_MINIMAL] = "minimal",
-                [SPECIAL_PROJECT_ROOTS] = "project_roots",
-                [SPECIAL_TMPDIR] = "tmpdir",
-                [SPECIAL_SLASH_TMP] = "slash_tmp",
-                [SPECIAL_UNKNOWN] = "unknown",
-        };
-
-        jsonw_object(w);
-        jsonw_member_str(w, "type", target_types[e->kind]);
-        if (e->kind == TARGET_PATH) {
-                jsonw_key(w, "path");
-                profile_encode_path(w, e->text);
-        } else if (e->kind == TARGET_GLOB) {
-                jsonw_member_string(w, "pattern", e->text);
-        } else {
-                jsonw_key(w, "value");
-                jsonw_object(w);
-                jsonw_member_str(w, "kind", names[e->special]);
-                if (e->special == SPECIAL_UNKNOWN)
-                        jsonw_member_string(w, "path", e->text);
-                if (e->subpath.p)
-                        jsonw_member_string(w, "subpath", e->subpath);
-                jsonw_object_end(w);
-        }
-        jsonw_object_end(w);
-}
-
-void profile_encode_entry(struct jsonw *w, const struct profile_entry *e)
-{
-        static const char *const names[] = {
-                [ACCESS_DENY] = "deny", [ACCESS_READ] = "read", [ACCESS_WRITE] = "write"
-        };
-
-        jsonw_object(w);
-        jsonw_key(w, "path");
-        encode_target(w, e);
-        jsonw_member_str(w, "access", names[e->access]);
-        if (e->skips_missing)
-                jsonw_member_str(w, "missing_path_behavior", "skip");
-        jsonw_object_end(w);
-}
 
 static void encode_files(struct jsonw *w, const struct profile *p)
 {
