@@ -1,23 +1,22 @@
 /* seccomp: see seccomp.h.
  *
- * Everything is allowed but what is named here. libseccomp knows the numbers of each machine and makes the tree; it can
- * only say "this argument, masked, is that", so that a set of allowed values is written down by the bits that betray all
- * others. Where the kernel takes an argument for an int it drops the upper half of the register: a comparison of all 64
- * bits could be walked around, so none that allows something looks at them.
+ * A command has all calls but those that are named here; the filter of file requests is in seccomp_files.c. libseccomp
+ * knows the numbers of each machine and makes the tree; it can only say "this argument, masked, is that", so that a set of
+ * allowed values is written down by the bits that betray all others. Where the kernel takes an argument for an int it drops
+ * the upper half of the register: a comparison of all 64 bits could be walked around, so none that allows something looks
+ * at them.
  *
  * A system call of another machine (32-bit programs, int 0x80, x32) kills its process, with SIGSYS: it has other numbers,
  * and half of a table would be worse than none.
  */
-#include "sandbox/seccomp.h"
+#include "sandbox/seccomp_internal.h"
 
 #include "base/fd.h"
 #include "base/mem.h"
 
 #include <errno.h>
-#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -25,14 +24,6 @@
 #include <unistd.h>
 
 #define SECCOMP_API_KILL_PROCESS 3 /* the level of the library that knows SCMP_ACT_KILL_PROCESS: Linux 4.14 */
-
-/* Newer than the library; the number is the same on every machine. */
-#define NR_OPEN_TREE_ATTR 467
-#define NR_FCHMODAT2 452
-#define NR_SETXATTRAT 463
-#define NR_REMOVEXATTRAT 466
-#define NR_FILE_SETATTR 469
-#define NR_PROCESS_MRELEASE 448
 
 #define IOPRIO_WHO_PROCESS 1
 
@@ -153,12 +144,6 @@ static const int denied_alone[] = {
 
 #define SOCKET_TYPE_MASK 0xfU /* the rest of a type are flags */
 
-/* A filter under construction; the first error stays. */
-struct builder {
-        scmp_filter_ctx ctx;
-        int r;
-};
-
 /* The call answers `os_errno` when all comparisons hold. A call that this machine does not have has a negative number. */
 static void refuse(struct builder *b, int os_errno, int nr, unsigned count, const struct scmp_arg_cmp *all)
 {
@@ -174,16 +159,6 @@ static void deny(struct builder *b, int nr)
 static void deny_if(struct builder *b, int nr, struct scmp_arg_cmp one)
 {
         refuse(b, EPERM, nr, 1, &one);
-}
-
-static struct scmp_arg_cmp arg_has(unsigned arg, uint32_t mask, uint32_t value)
-{
-        return (struct scmp_arg_cmp){ arg, SCMP_CMP_MASKED_EQ, mask, value };
-}
-
-static struct scmp_arg_cmp arg_is(unsigned arg, uint32_t value)
-{
-        return arg_has(arg, UINT32_MAX, value);
 }
 
 /* Whatever has anything in the upper half is refused as well. */
@@ -329,106 +304,6 @@ static int export(scmp_filter_ctx ctx, struct seccomp_filter *ret)
         return 0;
 }
 
-/* What file requests take (fsop/, server/filer.c), what the allocator and libc do for them, and the end. */
-static const int file_calls[] = {
-        SCMP_SYS(read),
-        SCMP_SYS(write),
-        SCMP_SYS(pread64),
-        SCMP_SYS(pwrite64),
-        SCMP_SYS(readv),
-        SCMP_SYS(writev),
-        SCMP_SYS(lseek),
-        SCMP_SYS(open),
-        SCMP_SYS(openat),
-        SCMP_SYS(openat2),
-        SCMP_SYS(close),
-        SCMP_SYS(close_range),
-        SCMP_SYS(dup),
-        SCMP_SYS(fcntl),
-        SCMP_SYS(stat),
-        SCMP_SYS(lstat),
-        SCMP_SYS(fstat),
-        SCMP_SYS(newfstatat),
-        SCMP_SYS(statx),
-        SCMP_SYS(statfs),
-        SCMP_SYS(fstatfs),
-        SCMP_SYS(access),
-        SCMP_SYS(faccessat),
-        SCMP_SYS(readlink),
-        SCMP_SYS(readlinkat),
-        SCMP_SYS(getdents64),
-        SCMP_SYS(mkdirat),
-        SCMP_SYS(unlinkat),
-        SCMP_SYS(renameat),
-        SCMP_SYS(renameat2),
-        SCMP_SYS(rename),
-        SCMP_SYS(linkat),
-        SCMP_SYS(symlinkat),
-        SCMP_SYS(ftruncate),
-        SCMP_SYS(fallocate),
-        SCMP_SYS(fsync),
-        SCMP_SYS(fdatasync),
-        SCMP_SYS(copy_file_range),
-        SCMP_SYS(sendfile),
-        SCMP_SYS(chmod),
-        SCMP_SYS(fchmod),
-        SCMP_SYS(fchmodat),
-        SCMP_SYS(fchown),
-        SCMP_SYS(fchownat),
-        SCMP_SYS(utimensat),
-        SCMP_SYS(flistxattr),
-        SCMP_SYS(fgetxattr),
-        SCMP_SYS(fsetxattr),
-        SCMP_SYS(fremovexattr),
-        SCMP_SYS(flock),
-        SCMP_SYS(umask),
-        SCMP_SYS(sendmsg),
-        SCMP_SYS(recvmsg),
-        SCMP_SYS(sendto),
-        SCMP_SYS(recvfrom),
-        SCMP_SYS(poll),
-        SCMP_SYS(ppoll),
-        SCMP_SYS(brk),
-        SCMP_SYS(mmap),
-        SCMP_SYS(munmap),
-        SCMP_SYS(mremap),
-        SCMP_SYS(madvise),
-        SCMP_SYS(mprotect),
-        SCMP_SYS(futex),
-        SCMP_SYS(getrandom),
-        SCMP_SYS(clock_gettime),
-        SCMP_SYS(gettimeofday),
-        SCMP_SYS(nanosleep),
-        SCMP_SYS(clock_nanosleep),
-        SCMP_SYS(getpid),
-        SCMP_SYS(gettid),
-        SCMP_SYS(getuid),
-        SCMP_SYS(geteuid),
-        SCMP_SYS(getgid),
-        SCMP_SYS(getegid),
-        SCMP_SYS(rt_sigaction),
-        SCMP_SYS(rt_sigprocmask),
-        SCMP_SYS(rt_sigreturn),
-        SCMP_SYS(sigaltstack),
-        SCMP_SYS(sched_yield),
-        SCMP_SYS(restart_syscall),
-        SCMP_SYS(tgkill),
-        SCMP_SYS(exit),
-        SCMP_SYS(exit_group),
-        NR_FCHMODAT2,
-};
-
-static void add_file_rules(struct builder *b)
-{
-        for (size_t i = 0; i < ARRAY_LEN(file_calls); i++)
-                if (b->r == 0 && file_calls[i] >= 0)
-                        b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, file_calls[i], 0, NULL);
-        /* Copies that share blocks. */
-        if (b->r == 0)
-                b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                                              (struct scmp_arg_cmp[]){ arg_is(1, FICLONE) });
-}
-
 static int compile(scmp_filter_ctx ctx, enum seccomp_kind kind, struct seccomp_filter *ret)
 {
         struct builder b = { .ctx = ctx };
@@ -436,7 +311,7 @@ static int compile(scmp_filter_ctx ctx, enum seccomp_kind kind, struct seccomp_f
         if (b.r == 0)
                 b.r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
         if (kind == SECCOMP_FILES)
-                add_file_rules(&b);
+                seccomp_allow_file_calls(&b);
         else
                 add_rules(&b, kind);
         return b.r < 0 ? b.r : export(ctx, ret);
