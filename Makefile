@@ -30,7 +30,8 @@ soak:
 	@scripts/setup test
 	@scripts/build build
 	@FARHAND_BIN=build/farhand FARHAND_SLOW=1 /usr/bin/python3 -m pytest -q -rP -p no:cacheprovider \
-		tests/integration/test_load.py tests/integration/test_cuts.py tests/integration/test_kill9.py
+		tests/integration/test_load.py tests/integration/test_system_limits.py \
+		tests/integration/test_cuts.py tests/integration/test_kill9.py
 
 asan:
 	@scripts/setup test
