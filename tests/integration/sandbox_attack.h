@@ -1,4 +1,4 @@
-/* sandbox_attack: what a hostile command tries from inside a sandbox. Built and run by test_sandbox_escape.py.
+/* sandbox_attack: what a hostile command tries from inside a sandbox. Built and run by sandbox_arena.py.
  *
  * Every attempt runs in a child of its own and says one word of how it went; the test looks from outside as well.
  * An attempt never harms the machine when it gets through: it opens host settings and does not write them, signals

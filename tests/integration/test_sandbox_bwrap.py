@@ -15,10 +15,11 @@ import tempfile
 import pytest
 
 from farhand_client import BIN, pid_gone, wait_until
+from sandbox_arena import arena_of, program
 from sandbox_rig import (REFUSAL, USERS, at, differences, glob, narrow, read_only, rig_of, snapshot, unrestricted,
                          workspace_write)
 from test_sandbox_access import CASES, judge
-from test_sandbox_escape import (Arena, Host, program, test_descriptors_of_init, test_environment_of_the_server_is_invisible,
+from test_sandbox_escape import (test_descriptors_of_init, test_environment_of_the_server_is_invisible,
                                  test_host_setting, test_inherited_descriptors, test_ipc,
                                  test_masks_and_what_is_above_them_stay, test_memory_of_init, test_mount_flags,
                                  test_mount_flags_of_a_narrow_view, test_nested_namespaces, test_network,
@@ -51,15 +52,8 @@ def rig(request):
 
 @pytest.fixture(scope="module", params=USERS)
 def arena(request, program):
-    with rig_of(request.param, args=FORCED, env={"BOX_MARK": "of-the-server"}) as r:
-        folder = tempfile.mkdtemp(prefix="fh-", dir="/var/tmp")
-        os.chmod(folder, 0o755)
-        host = Host(folder)
-        try:
-            yield Arena(r, program, host)
-        finally:
-            host.close()
-            shutil.rmtree(folder)
+    with arena_of(request.param, program, args=FORCED) as a:
+        yield a
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,16 +5,16 @@ Left out is what needs a view of the command's own: hidden files, masks, devices
 is told in docs/SECURITY.md. The server has mounts of its own, so that nothing of the machine is at stake.
 """
 
+# pylint: disable=unused-import
 import os
-import shutil
-import tempfile
 
 import pytest
 
-from sandbox_rig import USERS, external, read_only, rig_of, unrestricted
+from sandbox_arena import CALLS, NET_ATTEMPTS, NETWORKS, Arena, arena_of, program
+from sandbox_rig import USERS, external, read_only, unrestricted
 from test_sandbox_backends import LANDLOCK, need_landlock
-from test_sandbox_escape import CALLS, NET_ATTEMPTS, NETWORKS, SETTINGS, Arena, Host
-from test_sandbox_escape import program as program  # a fixture
+from test_sandbox_escape import (test_file_handle, test_host_setting, test_ipc, test_system_call_by_x32_number,
+                                 test_the_filter_stays)
 
 
 class Alone(Arena):
@@ -27,16 +27,8 @@ class Alone(Arena):
 @pytest.fixture(scope="module", params=USERS)
 def arena(request, program):
     need_landlock()
-    with rig_of(request.param, env={"BOX_MARK": "of-the-server"}, args=LANDLOCK,
-                mount_namespace=os.geteuid() == 0) as rig:
-        folder = tempfile.mkdtemp(prefix="fh-", dir="/var/tmp")
-        os.chmod(folder, 0o755)
-        host = Host(folder)
-        try:
-            yield Alone(rig, program, host)
-        finally:
-            host.close()
-            shutil.rmtree(folder)
+    with arena_of(request.param, program, Alone, args=LANDLOCK, mount_namespace=os.geteuid() == 0) as a:
+        yield a
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -56,20 +48,6 @@ def test_nested_namespaces(arena, how, network):
 @pytest.mark.parametrize("call", ["unshare", "ptrace", "keyctl", "mount", "socket", "socketcall", "io-uring"])
 def test_system_call_of_32_bits(arena, call):
     arena.attack("i386", call)
-
-
-@pytest.mark.parametrize("call", ["unshare", "mount", "keyctl", "ptrace", "socket", "getpid"])
-def test_system_call_by_x32_number(arena, call):
-    arena.attack("x32", call)
-
-
-def test_the_filter_stays(arena):
-    arena.attack("seccomp-off")
-
-
-@pytest.mark.parametrize("path", SETTINGS)
-def test_host_setting(arena, path):
-    arena.attack("host-settings", path)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -96,10 +74,6 @@ def test_rights(arena):
     arena.attack("rights")
 
 
-def test_ipc(arena):
-    arena.attack("ipc", f"/{arena.host.name}")
-
-
 @pytest.mark.parametrize("profile", [read_only, unrestricted, external])
 @pytest.mark.parametrize("name", NET_ATTEMPTS)
 def test_network(arena, name, profile):
@@ -109,11 +83,6 @@ def test_network(arena, name, profile):
 @pytest.mark.parametrize("network", NETWORKS)
 def test_raw_sockets(arena, network):
     arena.attack("raw", profile=read_only(network=network))
-
-
-@pytest.mark.parametrize("path", ["p/secret", "p/ro", "to-o", ".."])
-def test_file_handle(arena, path):
-    arena.attack("handle", path)
 
 
 @pytest.mark.parametrize("how", ["rename", "rename-noreplace", "exchange", "replace", "remove"])

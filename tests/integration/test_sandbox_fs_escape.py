@@ -1,6 +1,6 @@
 """Hostile file requests in a sandbox, as root and as a user without rights: none of them gets out.
 
-The world is that of the hostile commands (test_sandbox_escape.py). After each attempt the test looks at the trees
+The world is that of the hostile commands (sandbox_arena.py). After each attempt the test looks at the trees
 around the sandbox (names, modes, contents, inodes, times) and at everything that the server has told.
 """
 
@@ -9,8 +9,8 @@ import os
 import pytest
 
 from fs_helpers import PATH_MEMBERS
+from sandbox_arena import ABOVE, MASKS, READ_ONLY, SECRET, World
 from sandbox_rig import USERS, Box, at, differences, is_error, rig_of, snapshot, workspace_write
-from test_sandbox_escape import ABOVE, MASKS, READ_ONLY, SECRET, World
 
 MARK = "MARK-of-the-server"
 NEW = "bmV3Cg=="

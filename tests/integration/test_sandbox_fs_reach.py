@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from farhand_client import Client
+from sandbox_arena import SECRET
 from sandbox_rig import Box, at, glob, is_error, narrow, read_only, restricted, snapshot, workspace_write
-from test_sandbox_escape import SECRET
 from test_sandbox_fs_escape import NEW, PROTECTED, Attempt, attempt, bare, rig  # noqa: F401: two are fixtures
 
 
