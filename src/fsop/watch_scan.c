@@ -150,8 +150,8 @@ static int check_law(const struct watch_scan *s, int fd, const char *path)
         int r = where_is(fd, real);
         if (r == 0 && strcmp(real, path) != 0)
                 r = -ENOENT;
-        if (r == 0 && !s->is_file)
-                r = law_judge_read(s->law, slice_from_str(path));
+        if (r == 0 && !s->is_file && law_judge_read(s->law, slice_from_str(path)) < 0)
+                r = -EACCES; /* whatever it says: it is there */
         return r;
 }
 

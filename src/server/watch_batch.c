@@ -148,29 +148,35 @@ static struct watch_change *find_half(const struct watch_batch *b, uint32_t cook
         return NULL;
 }
 
-/* Something of that name was told since: the other half comes too late to be told as one. */
-static bool has_come_back(const struct watch_batch *b, const struct watch_change *half)
+static bool is_at_or_below(struct slice path, struct slice top)
+{
+        return path.n >= top.n && memcmp(path.p, top.p, top.n) == 0 &&
+               (path.n == top.n || path.p[top.n] == '/' || (top.n > 0 && top.p[top.n - 1] == '/'));
+}
+
+/* Something was told since of that name or of a directory above it: the path does not mean the same any more. */
+static bool has_changed_meaning(const struct watch_batch *b, const struct watch_change *half)
 {
         for (const struct list *l = half->link.next; l != &b->changes; l = l->next) {
                 const struct watch_change *c = list_entry(l, struct watch_change, link);
-                if (slice_eq(change_path(c), change_path(half)))
+                if (is_at_or_below(change_path(half), change_path(c)) ||
+                    (c->from && is_at_or_below(change_path(half), slice_from_str(c->from))))
                         return true;
         }
         return false;
 }
 
-void watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie)
+bool watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie)
 {
         struct watch_change *half = find_half(b, cookie);
-        if (!half || has_come_back(b, half)) {
-                watch_batch_add(b, WATCH_CREATED, path);
-                return;
-        }
+        if (!half || has_changed_meaning(b, half))
+                return false;
         char *from = slice_dup(change_path(half));
         forget_latest(b, half);
         drop(b, half);
         (void)append(b, WATCH_RENAMED, path, from);
         keep_bounds(b);
+        return true;
 }
 
 bool watch_batch_has_young_half(const struct watch_batch *b, uint64_t now_ms, uint64_t ms)

@@ -39,8 +39,9 @@ bool watch_batch_is_empty(const struct watch_batch *b);
 void watch_batch_add(struct watch_batch *b, enum watch_kind kind, struct slice path);
 /* Something went away by a rename: removed, unless the other half comes. */
 void watch_batch_moved_from(struct watch_batch *b, struct slice path, uint32_t cookie, uint64_t now_ms);
-/* Something came by a rename: renamed, or created when the other half is not here. */
-void watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie);
+/* Something came by a rename. False when it cannot be told as one: the other half is not here, or what has been told since
+ * would make it mean something else. */
+NODISCARD bool watch_batch_moved_to(struct watch_batch *b, struct slice path, uint32_t cookie);
 /* What comes is not merged with what was: the paths of before mean something else. */
 void watch_batch_stop_merging(struct watch_batch *b);
 /* Something was lost. What is here and what comes is told all the same: after it, the client looks again. */

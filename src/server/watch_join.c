@@ -47,14 +47,7 @@ void watch_join_forget(struct watch_node *n)
         n->slot = 0;
 }
 
-void watch_join_doubt(struct watch_join *j, const struct watch_node *renamed)
-{
-        for (size_t i = 0; i < j->input_count; i++)
-                if (j->slots[i] && watch_node_is_below(j->slots[i], renamed))
-                        j->slots[i]->is_doubtful = true;
-}
-
-void watch_join_doubt_found(struct watch_join *j, size_t i)
+void watch_join_doubt(struct watch_join *j, size_t i)
 {
         while (i >= j->input_count)
                 i = j->scan->dirs[i].parent;
@@ -77,14 +70,15 @@ void watch_join_discard(struct watcher *w, const struct watch_scan *scan)
                 watcher_give_back(w, scan->dirs[i].wd);
 }
 
-/* Gives a directory that was found in another one its node; none when that other one has gone. 0, or -ENOSPC. */
+/* Gives a directory that was found in another one its node; none when that other one has gone, or could not be listed.
+ * 0, or -ENOSPC. */
 static int find_node(struct watch_join *j, size_t i)
 {
         struct watch_tree *t = j->tree;
         const struct watch_scan_dir *dir = &j->scan->dirs[i];
         struct watch_node *parent = j->slots[dir->parent];
         struct slice name = slice_from_str(dir->name);
-        if (!parent)
+        if (!parent || j->scan->dirs[dir->parent].error < 0)
                 return 0;
         struct watch_node *n = watch_node_find(t, parent, name);
         if (!n && t->node_count >= LIMIT_WATCH_DIRECTORIES)
@@ -96,23 +90,60 @@ static int find_node(struct watch_join *j, size_t i)
         return 0;
 }
 
-/* 0, or -ENOSPC. */
+/* The events will say what became of it, and perhaps it was only renamed; when they say nothing we have lost it. */
+static void dir_gone(struct watch_node *n, bool reports)
+{
+        struct watch_tree *t = n->tree;
+        if (n == t->root) {
+                watch_tree_root_gone(t);
+        } else if (n->tries++ < WATCH_TRIES_MAX) {
+                watch_node_look(n, reports);
+        } else {
+                watch_tree_overflow(t);
+                watch_node_look_later(n->parent, false);
+                watch_node_free(n);
+        }
+}
+
+/* It cannot be watched. Returns `r` when it is for want of room, else 0. */
+static int dir_failed(struct watch_node *n, const struct watch_scan_dir *dir, int r)
+{
+        bool is_refused = r == -EACCES || r == -EPERM, is_full = r == -ENOSPC || r == -ENOMEM;
+        if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
+                dir_gone(n, dir->reports);
+                return 0;
+        }
+        if (watch_listener_wd(&n->listener) >= 0 && is_refused)
+                return 0; /* what we have heard of until now is still heard of */
+        if (!n->has_failed && !is_refused)
+                watch_tree_overflow(n->tree);
+        if (n != n->tree->root && (is_refused || is_full || r == -ENAMETOOLONG)) {
+                watch_node_free(n); /* to look again would not help */
+        } else {
+                n->has_failed = true;
+                watch_node_look_later(n, dir->reports);
+        }
+        return is_full ? r : 0;
+}
+
+/* 0, or -errno when there is no room for it. */
 static int join_dir(struct watch_join *j, struct watch_node *n, const struct watch_scan_dir *dir)
 {
-        struct watch_tree *t = j->tree;
-        if (dir->wd >= 0 && watch_listener_wd(&n->listener) == dir->wd)
-                return 0;
-        watcher_leave(t->watcher, &n->listener);
-        int r = dir->wd < 0 ? dir->error : watcher_join(t->watcher, &n->listener, dir->wd, j->pass);
-        if (r == 0)
-                return 0;
-        if (n == t->root)
-                watch_tree_root_gone(t);
-        else if (r == -ENOENT && !t->law && n->tries++ < WATCH_TRIES_MAX)
-                watch_node_look(n, dir->reports); /* its end will be told, or it was only renamed */
-        else
-                watch_node_free(n);
-        return r == -ENOSPC || r == -ENOMEM ? -ENOSPC : 0;
+        struct watcher *w = j->tree->watcher;
+        int r = dir->error;
+        if (r == 0 && watch_listener_wd(&n->listener) != dir->wd) {
+                watcher_leave(w, &n->listener);
+                r = watcher_join(w, &n->listener, dir->wd, j->pass);
+        } else if (r < 0) {
+                watcher_give_back(w, dir->wd);
+        }
+        if (r < 0)
+                return dir_failed(n, dir, r);
+        if (n->has_failed)
+                j->tree->later_ms = 0;
+        n->tries = 0;
+        n->has_failed = false;
+        return 0;
 }
 
 static int join_next(struct watch_join *j)
@@ -122,7 +153,7 @@ static int join_next(struct watch_join *j)
         int r = i >= j->input_count ? find_node(j, i) : 0;
         struct watch_node *n = j->slots[i];
         if (!n)
-                j->has_orphans = true;
+                watcher_give_back(j->tree->watcher, dir->wd);
         else if (!dir->is_done)
                 watch_node_look(n, dir->reports);
         else
@@ -141,11 +172,10 @@ int watch_join_some(struct watch_join *j, size_t count)
         if (j->next < scan->dir_count)
                 return r < 0 ? r : 1;
         for (size_t i = 0; i < scan->entry_count; i++) {
-                struct watch_node *n = j->slots[scan->entries[i].dir];
+                const struct watch_scan_entry *e = &scan->entries[i];
+                struct watch_node *n = scan->dirs[e->dir].error == 0 ? j->slots[e->dir] : NULL;
                 if (n)
-                        watch_node_add_change(n, WATCH_CREATED, slice_from_str(scan->entries[i].name));
+                        watch_node_add_change(n, WATCH_CREATED, slice_from_str(e->name));
         }
-        if (j->has_orphans) /* not before: another one may have joined the same */
-                watch_join_discard(j->tree->watcher, scan);
         return r;
 }

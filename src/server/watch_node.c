@@ -40,6 +40,7 @@ struct watch_node *watch_node_new(struct watch_tree *t, struct watch_node *paren
         list_init(&n->sibling);
         list_init(&n->pending_link);
         list_init(&n->moving_link);
+        list_init(&n->later_link);
         if (parent)
                 list_append(&parent->children, &n->sibling);
         map_put(&t->children, node_key(n), n);
@@ -61,6 +62,7 @@ static void free_one(struct watch_node *n)
         list_remove(&n->sibling);
         list_remove(&n->pending_link);
         list_remove(&n->moving_link);
+        list_remove(&n->later_link);
         watch_join_forget(n);
         if (t->root == n)
                 t->root = NULL;
@@ -98,14 +100,6 @@ void watch_node_move(struct watch_node *n, struct watch_node *parent, struct sli
         n->parent = parent;
         list_append(&parent->children, &n->sibling);
         map_put(&n->tree->children, node_key(n), n);
-}
-
-bool watch_node_is_below(const struct watch_node *n, const struct watch_node *top)
-{
-        for (; n; n = n->parent)
-                if (n == top)
-                        return true;
-        return false;
 }
 
 struct watch_node *watch_node_moving(struct watch_node *n)

@@ -5,11 +5,15 @@
  */
 #include "base/limits.h"
 #include "base/mem.h"
+#include "server/conn.h"
 #include "server/watch_tree_internal.h"
 
 #include <errno.h>
 
 #define SLICE_DIRS 256
+/* What cannot be looked at is tried again, each time after twice as long. */
+#define LATER_FIRST_MS 1000
+#define LATER_MAX_MS 60000
 
 struct watch_slice {
         struct watch_work work;
@@ -18,6 +22,7 @@ struct watch_slice {
         struct watch_scan scan;
         struct watch_join join;
         struct watch_law *law;
+        uint64_t renames; /* of the tree, when it began */
 };
 
 static void run(struct watch_work *work)
@@ -32,38 +37,48 @@ static void on_rename(int wd, void *arg)
         struct watch_slice *s = arg;
         for (size_t i = 0; i < MIN(s->scan.dir_count, (size_t)SLICE_DIRS); i++)
                 if (s->scan.dirs[i].wd == wd)
-                        watch_join_doubt_found(&s->join, i);
+                        watch_join_doubt(&s->join, i);
 }
 
-/* Where directories were renamed while we looked we look again; the rest is joined. Not for ever: what is renamed all
- * the time is joined as it was found in the end, and false is returned. */
-static bool repeat_doubtful(struct watch_slice *s)
+static bool is_doubtful(const struct watch_slice *s, const struct watch_node *n)
+{
+        if (n->is_doubtful)
+                return true;
+        for (; n; n = n->parent)
+                if (n->renamed > s->renames)
+                        return true;
+        return false;
+}
+
+/* Where directories were renamed while we looked we look again; the rest is joined. When that goes on and on it waits for
+ * a better time. */
+static void repeat_doubtful(struct watch_slice *s)
 {
         struct watch_join *j = &s->join;
-        bool is_certain = true;
         watcher_pass_renames(s->tree->watcher, &s->pass, on_rename, s);
         for (size_t i = 0; i < j->input_count; i++) {
                 struct watch_node *n = j->slots[i];
-                if (!n || !n->is_doubtful)
+                if (!n || !is_doubtful(s, n))
                         continue;
+                watch_join_forget(n);
                 if (n->tries++ < WATCH_TRIES_MAX) {
                         watch_node_look(n, s->scan.dirs[i].reports);
-                        watch_join_forget(n);
                 } else {
-                        is_certain = false;
+                        n->tries = 0;
+                        watch_tree_overflow(s->tree);
+                        watch_node_look_later(n, s->scan.dirs[i].reports);
                 }
         }
-        return is_certain;
 }
 
 static void finish(struct watch_slice *s)
 {
         struct watch_tree *t = s->tree;
-        bool is_whole = repeat_doubtful(s);
+        repeat_doubtful(s);
         if (watch_join_some(&s->join, SIZE_MAX) < 0)
                 watch_tree_overflow(t);
         watch_join_end(&s->join);
-        is_whole &= watcher_pass_end(t->watcher, &s->pass);
+        bool is_whole = watcher_pass_end(t->watcher, &s->pass);
         t->slice = NULL;
         if (!is_whole)
                 watch_tree_lost(t);
@@ -130,6 +145,7 @@ void watch_slice_pump(struct watch_tree *t)
         struct watch_slice *s = mem_new(struct watch_slice);
         t->slice = s;
         s->tree = t;
+        s->renames = t->renames;
         watch_scan_init(&s->scan, watcher_fd(t->watcher));
         s->scan.is_recursive = t->is_recursive;
         s->scan.is_file = t->file_name != NULL;
@@ -146,4 +162,30 @@ void watch_slice_pump(struct watch_tree *t)
         s->work.owner = t->conn;
         watcher_pass_begin(t->watcher, &s->pass);
         watcher_submit(t->watcher, &s->work);
+}
+
+/* --- those that are looked at later ------------------------------------------------------------------------------- */
+
+static void on_later(void *arg)
+{
+        struct watch_tree *t = arg;
+        struct watch_node *n;
+        t->later_ms = MIN(2 * MAX(t->later_ms, (uint64_t)LATER_FIRST_MS), (uint64_t)LATER_MAX_MS);
+        while ((n = list_first(&t->later, struct watch_node, later_link))) {
+                list_remove(&n->later_link);
+                watch_node_look(n, false); /* what it reports was noted */
+        }
+        watch_slice_pump(t);
+}
+
+void watch_node_look_later(struct watch_node *n, bool reports)
+{
+        struct watch_tree *t = n->tree;
+        n->reports |= reports;
+        if (!t->later_timer)
+                t->later_timer = timer_new(&t->conn->server->loop, on_later, t);
+        if (list_is_empty(&t->later))
+                timer_start(t->later_timer, MAX(t->later_ms, (uint64_t)LATER_FIRST_MS));
+        list_remove(&n->later_link);
+        list_append(&t->later, &n->later_link);
 }

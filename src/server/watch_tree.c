@@ -13,6 +13,7 @@
 
 /* A half of a rename waits so long for the other. */
 #define HALF_MS 8
+#define HELD_MAX_MS (2 * HALF_MS)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
@@ -34,6 +35,7 @@ void watch_tree_lost(struct watch_tree *t)
 {
         struct watch_node *n;
         watch_batch_overflow(&t->batch);
+        watch_rename_end_all(t);
         for (size_t pos = 0; (n = map_next(&t->children, &pos));)
                 watch_node_look(n, false);
         watch_tree_changed(t);
@@ -80,8 +82,7 @@ static void on_self(struct watch_node *n, uint32_t mask)
                 return;
         }
         /* The watch was ended when a pass had got it and we had not joined it yet: it is asked for again. */
-        if (n->tries++ < WATCH_TRIES_MAX)
-                watch_node_look(n, false);
+        watch_node_look(n, false);
         watch_tree_overflow(t);
 }
 
@@ -99,16 +100,7 @@ static void on_file(struct watch_node *n, const struct watch_event *ev)
                 watch_batch_add(&t->batch, WATCH_MODIFIED, path);
 }
 
-static struct watch_node *find_moving(const struct watch_tree *t, uint32_t cookie)
-{
-        struct watch_node *n;
-        list_each (n, &t->moving, moving_link)
-                if (n->cookie == cookie)
-                        return n;
-        return NULL;
-}
-
-static void add_dir(struct watch_node *parent, struct slice name)
+void watch_node_add(struct watch_node *parent, struct slice name)
 {
         struct watch_tree *t = parent->tree;
         if (t->node_count < LIMIT_WATCH_DIRECTORIES)
@@ -117,89 +109,33 @@ static void add_dir(struct watch_node *parent, struct slice name)
                 watch_tree_overflow(t);
 }
 
-/* A directory that went away keeps its watches until it is clear that it does not come back under another name. */
-static void dir_moved_from(struct watch_node *parent, const struct watch_event *ev)
-{
-        struct watch_tree *t = parent->tree;
-        struct watch_node *n = watch_node_find(t, parent, ev->name);
-        t->renames++;
-        if (!n)
-                return;
-        if (t->join)
-                watch_join_doubt(t->join, n);
-        watch_node_unmap(n);
-        n->cookie = ev->cookie;
-        list_remove(&n->moving_link);
-        list_append(&t->moving, &n->moving_link);
-        watcher_mark_dirty(t->watcher, &t->sink);
-}
-
-static void dir_moved_to(struct watch_node *parent, const struct watch_event *ev)
-{
-        struct watch_tree *t = parent->tree;
-        struct watch_node *there = watch_node_find(t, parent, ev->name);
-        if (there)
-                watch_node_free(there); /* an empty directory that was replaced */
-        struct watch_node *n = find_moving(t, ev->cookie);
-        t->renames++;
-        if (n && watch_node_is_below(parent, n)) {
-                watch_node_free(n); /* cannot be; and parent with it */
-                watch_tree_lost(t);
-                return;
-        }
-        if (!n) {
-                add_dir(parent, ev->name);
-                return;
-        }
-        list_remove(&n->moving_link);
-        watch_node_move(n, parent, ev->name);
-}
-
-static void on_dir(struct watch_node *parent, const struct watch_event *ev)
-{
-        struct watch_node *n = watch_node_find(parent->tree, parent, ev->name);
-        if (ev->mask & IN_MOVED_FROM)
-                dir_moved_from(parent, ev);
-        else if (ev->mask & IN_MOVED_TO)
-                dir_moved_to(parent, ev);
-        else if ((ev->mask & IN_DELETE) && n)
-                watch_node_free(n);
-        else if ((ev->mask & IN_CREATE) && !n)
-                add_dir(parent, ev->name);
-}
-
-/* We do not know what is in it: it will be told. What we told of another one of that name is over. */
-static void add_unknown_dir(struct watch_node *parent, struct slice name, struct slice path)
-{
-        struct watch_batch *b = &parent->tree->batch;
-        if (watch_node_find(parent->tree, parent, name))
-                watch_batch_add(b, WATCH_REMOVED, path);
-        watch_batch_add(b, WATCH_CREATED, path);
-}
-
-static void on_name(struct watch_node *n, const struct watch_event *ev)
+static void on_name(struct watch_node *parent, const struct watch_event *ev)
 {
         _buf_ struct buf path = BUF_INIT(SIZE_MAX / 4);
-        struct watch_batch *b = &n->tree->batch;
-        watch_node_path(n, n->tree->path, ev->name, &path);
+        struct watch_tree *t = parent->tree;
+        struct watch_batch *b = &t->batch;
+        watch_node_path(parent, t->path, ev->name, &path);
         struct slice p = buf_slice(&path);
-        bool is_dir = (ev->mask & IN_ISDIR) && n->tree->is_recursive;
-        if (is_dir && (ev->mask & (IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)))
-                watch_batch_stop_merging(b); /* the paths below it may mean something else afterwards */
-        if (ev->mask & IN_CREATE)
+        bool is_dir = (ev->mask & IN_ISDIR) && t->is_recursive;
+        struct watch_node *n = is_dir ? watch_node_find(t, parent, ev->name) : NULL;
+        if (ev->mask & IN_CREATE) {
                 watch_batch_add(b, WATCH_CREATED, p);
-        else if (ev->mask & IN_DELETE)
+                if (is_dir && !n)
+                        watch_node_add(parent, ev->name);
+        } else if (ev->mask & IN_DELETE) {
+                if (is_dir)
+                        watch_batch_stop_merging(
+                                b); /* the paths below it may mean something else afterwards */
                 watch_batch_add(b, WATCH_REMOVED, p);
-        else if (ev->mask & IN_MOVED_FROM)
-                watch_batch_moved_from(b, p, ev->cookie, clock_mono_ms());
-        else if ((ev->mask & IN_MOVED_TO) && is_dir && !find_moving(n->tree, ev->cookie))
-                add_unknown_dir(n, ev->name, p);
-        else if (ev->mask & IN_MOVED_TO)
-                watch_batch_moved_to(b, p, ev->cookie);
-        else if (ev->mask & (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB))
+                if (n)
+                        watch_node_free(n);
+        } else if (ev->mask & IN_MOVED_FROM) {
+                watch_rename_from(parent, ev, p, is_dir);
+        } else if (ev->mask & IN_MOVED_TO) {
+                watch_rename_to(parent, ev, p, is_dir);
+        } else if (ev->mask & (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)) {
                 watch_batch_add(b, WATCH_MODIFIED, p);
-        if (is_dir)
-                on_dir(n, ev);
+        }
 }
 
 void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev)
@@ -221,20 +157,24 @@ void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev)
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
 
-/* What went away by a rename and did not come back has gone. */
-static void end_moves(struct watch_tree *t)
+/* A half of a rename waits a little for the other, but not again and again because others come. */
+static bool must_wait(struct watch_tree *t)
 {
-        struct watch_node *n;
-        while ((n = list_first(&t->moving, struct watch_node, moving_link)))
-                watch_node_free(n);
+        uint64_t now = clock_mono_ms();
+        if (!watch_batch_has_young_half(&t->batch, now, HALF_MS))
+                return false;
+        if (t->held_since_ms == 0)
+                t->held_since_ms = now;
+        return now - t->held_since_ms < HELD_MAX_MS;
 }
 
 static bool on_flush(struct watch_sink *sink)
 {
         struct watch_tree *t = container_of(sink, struct watch_tree, sink);
-        if (watch_batch_has_young_half(&t->batch, clock_mono_ms(), HALF_MS))
+        if (must_wait(t))
                 return false;
-        end_moves(t);
+        t->held_since_ms = 0;
+        watch_rename_end_all(t); /* what went away and did not come back has gone */
         watch_slice_pump(t);
         /* A client that does not read is told when it does: watch_tree_on_room. Until then the batch is its bound. */
         if (t->is_live && conn_wants_output(t->conn))
@@ -260,6 +200,7 @@ struct watch_tree *watch_tree_new(struct watcher *w, struct conn *c, struct slic
         list_init(&t->link);
         list_init(&t->pending);
         list_init(&t->moving);
+        list_init(&t->later);
         map_init(&t->children);
         watch_batch_init(&t->batch);
         watcher_add_sink(w, &t->sink);
@@ -272,10 +213,11 @@ struct watch_tree *watch_tree_free(struct watch_tree *t)
                 return NULL;
         if (t->slice)
                 watch_slice_abandon(t);
-        end_moves(t);
+        watch_rename_end_all(t);
         if (t->root)
                 watch_node_free(t->root);
         t->first = watch_first_free(t->first);
+        t->later_timer = timer_free(t->later_timer);
         list_remove(&t->link);
         watcher_remove_sink(t->watcher, &t->sink);
         watch_batch_release(&t->batch);

@@ -29,8 +29,15 @@ struct watch_join {
         size_t slot_count;
         size_t input_count; /* those that the pass was asked to look at */
         size_t next;        /* to be joined */
-        bool has_orphans;   /* directories that no node was found for */
 };
+
+/* A rename of late, to notice when two names were exchanged: names by their hashes. */
+struct watch_recent {
+        uint32_t cookie;
+        uint64_t from, to;
+        bool is_dir, replaces;
+};
+#define WATCH_RECENT_RENAMES 16
 
 struct watch_tree {
         struct list link; /* watches::trees */
@@ -52,7 +59,13 @@ struct watch_tree {
         struct list moving;      /* watch_node::moving_link: half renamed */
         uint64_t next_node_id;
         size_t node_count;
-        uint64_t renames;          /* of directories */
+        uint64_t renames; /* halves of them */
+        struct watch_recent recent[WATCH_RECENT_RENAMES];
+        size_t next_recent;
+        uint64_t held_since_ms; /* nothing is told, because a half waits for the other; 0: it is */
+        struct list later;      /* watch_node::later_link: could not be looked at, and are tried again */
+        struct timer *later_timer;
+        uint64_t later_ms;
         struct watch_slice *slice; /* a pass under way, or NULL */
         struct watch_first *first; /* the first pass, until all of it is joined */
         struct watch_join *join;   /* nodes that are in a pass, or NULL */

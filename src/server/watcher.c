@@ -97,6 +97,24 @@ static void on_idle_timer(void *arg)
                 start_idle_timer(w, 1);
 }
 
+static struct watch_wd *add_wd(struct watcher *w, int wd)
+{
+        struct watch_wd *entry = mem_new(struct watch_wd);
+        entry->wd = wd;
+        list_init(&entry->listeners);
+        list_init(&entry->idle_link);
+        map_put(&w->wds, wd_key(&entry->wd), entry);
+        return entry;
+}
+
+static void make_idle(struct watcher *w, struct watch_wd *entry)
+{
+        entry->idle_since_ms = clock_mono_ms();
+        list_append(&w->idle, &entry->idle_link);
+        if (!w->is_idle_timer_on)
+                start_idle_timer(w, 0);
+}
+
 int watcher_join(struct watcher *w, struct watch_listener *l, int wd, struct watch_pass *pass)
 {
         must(!l->wd);
@@ -110,13 +128,8 @@ int watcher_join(struct watcher *w, struct watch_listener *l, int wd, struct wat
                 watcher_give_back(w, wd);
                 return -ENOSPC;
         }
-        if (!entry) {
-                entry = mem_new(struct watch_wd);
-                entry->wd = wd;
-                list_init(&entry->listeners);
-                list_init(&entry->idle_link);
-                map_put(&w->wds, wd_key(&entry->wd), entry);
-        }
+        if (!entry)
+                entry = add_wd(w, wd);
         l->wd = entry;
         list_remove(&entry->idle_link);
         list_append(&entry->listeners, &l->link);
@@ -140,18 +153,14 @@ void watcher_leave(struct watcher *w, struct watch_listener *l)
         l->pass = NULL;
         l->wd = NULL;
         w->listener_count--;
-        if (!list_is_empty(&entry->listeners))
-                return;
-        entry->idle_since_ms = clock_mono_ms();
-        list_append(&w->idle, &entry->idle_link);
-        if (!w->is_idle_timer_on)
-                start_idle_timer(w, 0);
+        if (list_is_empty(&entry->listeners))
+                make_idle(w, entry);
 }
 
 void watcher_give_back(struct watcher *w, int wd)
 {
         if (wd >= 0 && !map_find(&w->wds, wd_key(&wd)))
-                (void)inotify_rm_watch(w->fd, wd);
+                make_idle(w, add_wd(w, wd));
 }
 
 bool watcher_has_room(const struct watcher *w, size_t count)
@@ -254,12 +263,22 @@ void watcher_catch_up(struct watcher *w)
         read_queued(w);
 }
 
-void watcher_pass_renames(const struct watcher *w, const struct watch_pass *pass,
+/* The first of those since the pass began. Other passes may keep many older ones. */
+static struct list *kept_since(struct watcher *w, const struct watch_pass *pass)
+{
+        struct list *l = &w->kept.events;
+        while (l->prev != &w->kept.events &&
+               list_entry(l->prev, struct watch_kept_event, link)->seq > pass->since)
+                l = l->prev;
+        return l;
+}
+
+void watcher_pass_renames(struct watcher *w, const struct watch_pass *pass,
                           void (*on_rename)(int wd, void *arg), void *arg)
 {
-        const struct watch_kept_event *k;
-        list_each (k, &w->kept.events, link) {
-                if (k->seq > pass->since && (k->mask & IN_ISDIR) && (k->mask & (IN_MOVED_FROM | IN_MOVED_TO)))
+        for (struct list *l = kept_since(w, pass); l != &w->kept.events; l = l->next) {
+                const struct watch_kept_event *k = list_entry(l, struct watch_kept_event, link);
+                if ((k->mask & IN_ISDIR) && (k->mask & (IN_MOVED_FROM | IN_MOVED_TO)))
                         on_rename(k->wd, arg);
         }
 }
@@ -267,13 +286,12 @@ void watcher_pass_renames(const struct watcher *w, const struct watch_pass *pass
 bool watcher_pass_end(struct watcher *w, struct watch_pass *pass)
 {
         uint64_t since = pass->since;
-        const struct watch_kept_event *k;
-        list_each (k, &w->kept.events, link) {
+        for (struct list *i = kept_since(w, pass); i != &w->kept.events; i = i->next) {
+                const struct watch_kept_event *k = list_entry(i, struct watch_kept_event, link);
                 struct watch_event ev = { .mask = k->mask,
                                           .cookie = k->cookie,
                                           .name = { k->name, k->name_n } };
-                if (k->seq > since)
-                        tell(w, k->wd, &ev, pass);
+                tell(w, k->wd, &ev, pass);
         }
         struct watch_listener *l;
         list_each (l, &pass->fresh, fresh_link) {

@@ -74,7 +74,7 @@ void watcher_pass_begin(struct watcher *w, struct watch_pass *pass);
 /* Hears all that the kernel knows: what is joined afterwards is judged by the present. */
 void watcher_catch_up(struct watcher *w);
 /* Calls `on_rename` with the wd in which a directory was renamed, for each time since the pass began. */
-void watcher_pass_renames(const struct watcher *w, const struct watch_pass *pass,
+void watcher_pass_renames(struct watcher *w, const struct watch_pass *pass,
                           void (*on_rename)(int wd, void *arg), void *arg);
 /* Tells the listeners that have joined what happened since the pass began. False when some of that was dropped. */
 bool watcher_pass_end(struct watcher *w, struct watch_pass *pass);

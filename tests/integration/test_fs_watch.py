@@ -3,112 +3,14 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
-from urllib.parse import quote, unquote_to_bytes
 
 import pytest
 
-from farhand_client import PATIENCE, Client, Server, wait_until
+from farhand_client import Client, Server, wait_until
+from watch_rig import READ_ONLY, Watch, deny, inotify_watches, native, quick_tmp, touch, uri  # noqa: F401 (a fixture)
 
 EXTERNAL = {"windowsSandboxLevel": "disabled", "permissions": {"type": "disabled"}}
-READ_ONLY = {"windowsSandboxLevel": "disabled", "permissions": {
-    "type": "managed", "network": "restricted",
-    "file_system": {"type": "restricted", "entries": [
-        {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}]}}}
-
-
-def uri(path):
-    return "file://" + quote(os.fsencode(path), safe="/")
-
-
-def native(text):
-    assert text.startswith("file://")
-    return os.fsdecode(unquote_to_bytes(text[len("file://"):]))
-
-
-class Watch:
-    """The events of one watch as they come, with paths below its root."""
-
-    def __init__(self, client, root, watch_id="w", recursive=True, **extra):
-        self.client, self.root, self.id = client, root, watch_id
-        self.taken, self.rows, self.known = 0, [], set()
-        params = {"watchId": watch_id, "path": uri(root), **extra}
-        if recursive is not None:
-            params["recursive"] = recursive
-        assert client.call("fs/watch", params, timeout=60) == {}
-
-    def notifications(self):
-        return [m["params"] for m in list(self.client.notifications)
-                if m["method"] == "fs/changed" and m["params"]["watchId"] == self.id]
-
-    def short(self, text):
-        path = native(text)
-        return "." if path == self.root else os.path.relpath(path, self.root)
-
-    def row(self, event):
-        row = (event["kind"], self.short(event["path"]))
-        return row + (self.short(event["fromPath"]),) if "fromPath" in event else row
-
-    def events(self):
-        """All events so far: (kind, path) or ("renamed", path, from)."""
-        every = self.client.notifications
-        while self.taken < len(every):
-            message = every[self.taken]
-            self.taken += 1
-            if message["method"] == "fs/changed" and message["params"]["watchId"] == self.id:
-                fresh = [self.row(event) for event in message["params"]["events"]]
-                self.rows += fresh
-                self.known.update(fresh)
-        return self.rows
-
-    def has(self, *row):
-        self.events()
-        return row in self.known
-
-    def overflowed(self):
-        return any(params["overflow"] for params in self.notifications())
-
-    def until(self, *row, timeout=20):
-        """Waits for an event; returns all up to now."""
-        wait_until(lambda: self.has(*row), timeout, f"{row}")
-        return list(self.events())
-
-    def settle(self, name="zz-last"):
-        """All that happened before now has been told: a file made now is."""
-        path = os.path.join(self.root, name)
-        with open(path, "w", encoding="utf-8"):
-            pass
-        self.until("created", name)
-        os.unlink(path)
-        return [row for row in self.until("removed", name) if row[1] != name]
-
-
-@pytest.fixture
-def quick_tmp():
-    """In memory where possible: for tens of thousands of files."""
-    path = tempfile.mkdtemp(prefix="fh-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def touch(*parts):
-    with open(os.path.join(*parts), "w", encoding="utf-8"):
-        pass
-
-
-def inotify_watches(pid):
-    """How many watches the inotify descriptors of a process have."""
-    count = 0
-    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
-        try:
-            with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as f:
-                count += sum(line.startswith("inotify ") for line in f)
-        except FileNotFoundError:
-            pass
-    return count
 
 
 # What is told
@@ -340,99 +242,6 @@ def test_ten_thousand_fresh_trees(server, client, quick_tmp):
     wait_until(lambda: inotify_watches(server.pid) < base + 1, 60, "no watch left")
 
 
-class Model:
-    """The tree as a client sees it who believes the events."""
-
-    def __init__(self):
-        self.paths = set()
-
-    def take(self, row):
-        below = row[-1] + "/"
-        if row[0] == "created":
-            self.paths.add(row[1])
-        elif row[0] == "removed":
-            self.paths = {p for p in self.paths if p != row[1] and not p.startswith(below)}
-        elif row[0] == "renamed":
-            moved = {p for p in self.paths if p == row[2] or p.startswith(below)}
-            target = row[1] + "/"
-            self.paths = {p for p in self.paths - moved if p != row[1] and not p.startswith(target)}
-            self.paths |= {row[1] + p[len(row[2]):] for p in moved} | {row[1]}
-
-
-def actual(root):
-    found = set()
-    for folder, dirs, files in os.walk(root):
-        for name in dirs + files:
-            found.add(os.path.relpath(os.path.join(folder, name), root))
-    return found
-
-
-# Random changes of directories and files, by a process of its own: several go on at the same time.
-CHURN = """
-import os, random, shutil, sys, time
-root, seed, steps, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-rng, deadline = random.Random(seed), time.monotonic() + seconds
-def path():
-    return os.path.join(root, *[rng.choice("abcd") for _ in range(rng.randint(1, 4))])
-for _ in range(steps):
-    one, other, act = path(), path(), rng.random()
-    if time.monotonic() > deadline:
-        break
-    try:
-        if act < 0.35:
-            os.makedirs(one, exist_ok=True)
-        elif act < 0.55:
-            os.close(os.open(one + "-file", os.O_CREAT | os.O_WRONLY, 0o600))
-        elif act < 0.75:
-            os.rename(one, other)
-        elif act < 0.80:
-            os.rename(one + "-file", other + "-file")
-        elif act < 0.92:
-            shutil.rmtree(one)
-        else:
-            os.unlink(one + "-file")
-    except OSError:
-        pass
-"""
-
-
-def believe_a_churn(server, client, tmp, seed):
-    """Whether the events of a churn lead to the same tree; None when it was said that something is lost."""
-    base = inotify_watches(server.pid)
-    w = Watch(client, tmp, watch_id=f"w{seed}")
-    churns = [subprocess.Popen([sys.executable, "-c", CHURN, tmp, str(10 * seed + i), "2500", str(5 * PATIENCE)])
-              for i in range(3)]
-    for process in churns:
-        assert process.wait() == 0
-    w.settle()
-    for folder in [tmp] + [os.path.join(tmp, p) for p in actual(tmp) if os.path.isdir(os.path.join(tmp, p))]:
-        touch(folder, "proof")  # also where something was lost: what comes afterwards has to be right
-        w.until("created", os.path.relpath(os.path.join(folder, "proof"), tmp))
-    w.settle("zz-again")
-    directories = 1 + sum(os.path.isdir(os.path.join(tmp, p)) for p in actual(tmp))
-    wait_until(lambda: inotify_watches(server.pid) == base + directories, 20, "one watch for each directory")
-    if w.overflowed():
-        return None
-    model = Model()
-    for row in w.events():
-        if not row[1].startswith("zz-"):
-            model.take(row)
-    assert model.paths == actual(tmp)
-    return True
-
-
-@pytest.mark.parametrize("seed", range(0, 18, 3))
-def test_the_events_of_a_churn_lead_to_the_same_tree(server, client, quick_tmp, seed):
-    for i in range(3):  # a loss is honest, but must not be the rule
-        tmp = os.path.join(quick_tmp, str(i))
-        os.mkdir(tmp)
-        if believe_a_churn(server, client, tmp, seed + i):
-            return
-        assert client.call("fs/unwatch", {"watchId": f"w{seed + i}"}) == {}
-        shutil.rmtree(tmp)
-    pytest.fail("something was lost each time")
-
-
 def test_a_client_that_does_not_read_gets_an_overflow(server, quick_tmp):
     tmp = quick_tmp
     with Client(server.url) as slow, Client(server.url) as quick:
@@ -566,13 +375,6 @@ def test_sandbox_is_obeyed(client, tmp):
     nothing = {**READ_ONLY, "permissions": {"type": "managed", "network": "restricted",
                                             "file_system": {"type": "restricted", "entries": []}}}
     assert client.error("fs/watch", {"watchId": "u", "path": uri(tmp), "sandbox": nothing}).code == -32004
-
-
-def deny(*paths):
-    entries = [{"path": {"type": "path", "path": path}, "access": "deny"} for path in paths]
-    box = READ_ONLY["permissions"]["file_system"]
-    return {**READ_ONLY, "cwd": "file:///", "permissions": {**READ_ONLY["permissions"], "file_system": {
-        **box, "entries": box["entries"] + entries}}}
 
 
 def test_what_is_denied_is_not_told(client, tmp):
