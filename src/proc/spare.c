@@ -22,11 +22,10 @@ void spare_init(struct spare *p)
 
 /* ---- kinds ---- */
 
-/* Who is in a sandbox that takes an init of ours, and no more than that of cgroups: limits are set before anybody is in. */
+/* Who is in a sandbox that takes an init of ours, and needs no cgroup: limits are set before anybody is in. */
 static bool kind_of(const struct spawn_order *order, const struct image *image, struct spare_kind *ret)
 {
         *ret = (struct spare_kind){ .head = image_head(image),
-                                    .wants_cgroup = order->wants_cgroup,
                                     .whose = order->whose };
         return order->whose != 0 && image->backend == BACKEND_NAMESPACES && image_has_init(image) &&
                image->needs_user && order->tree.memory_bytes == 0 && order->tree.processes == 0 &&
@@ -35,7 +34,7 @@ static bool kind_of(const struct spawn_order *order, const struct image *image, 
 
 static bool is_same_kind(const struct spare_kind *a, const struct spare_kind *b)
 {
-        return a->wants_cgroup == b->wants_cgroup && image_is_alike(&a->head, &b->head);
+        return image_is_alike(&a->head, &b->head);
 }
 
 bool spare_note(struct state *s, const struct spawn_order *order, const struct image *image)
@@ -63,14 +62,13 @@ static int make(struct state *s, struct slot *slot)
 {
         struct spare *p = &s->spare;
         struct keeper *k = &slot->keeper;
-        int r = leaf_make(s, k, &(struct spawn_order){ .wants_cgroup = p->kind.wants_cgroup });
-        if (r < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, k->init_ends) < 0)
-                return r < 0 ? r : -errno;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, k->init_ends) < 0)
+                return -errno;
         k->order.image = &p->kind.head;
         k->net_fd = slot->net ? net_open(slot->net) : -1;
         atomic_store_explicit(&k->waits, KEEPER_WAITS, memory_order_relaxed);
         int ends[2] = { k->init_ends[0], k->init_ends[1] };
-        r = slot->pid = keeper_start(s, slot);
+        int r = slot->pid = keeper_start(s, slot);
         fd_close(ends[1]);
         fd_close(k->net_fd);
         if (r < 0)
@@ -99,12 +97,10 @@ void spare_want(struct state *s)
         p->is_wanted = p->is_dropped = false;
         p->kind = p->next;
         int r = make(s, slot);
-        fd_close(slot->keeper.leaf_fd); /* the keeper has its own */
         if (r >= 0) {
                 p->slot = slot;
                 return;
         }
-        leaf_drop(s, slot->keeper.leaf);
         spare_recover(s, TAKE(slot->net));
         slot_free(&s->slots, slot);
 }
@@ -212,7 +208,6 @@ void spare_reaped(struct state *s, bool is_well)
                 slot_enter_orphan(&s->slots, slot);
                 return;
         }
-        leaf_drop(s, slot->keeper.leaf);
         spare_recover(s, TAKE(slot->net));
         slot_free(&s->slots, slot);
         if (p->is_wanted)

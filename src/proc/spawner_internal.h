@@ -46,8 +46,6 @@ void start_take(struct state *s, const struct spawn_order *order, int fds[], siz
 
 /* A clean slot with what is the same for all, or NULL. */
 NODISCARD struct slot *start_slot(struct state *s);
-/* For those who need it or ask for it. 0 or -errno. */
-NODISCARD int leaf_make(struct state *s, struct keeper *k, const struct spawn_order *order);
 /* Before the keeper exists, or when nobody is left in it. */
 void leaf_drop(struct state *s, uint64_t leaf);
 /* The pid, or -errno. */

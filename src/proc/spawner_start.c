@@ -37,11 +37,17 @@ static void report_failed(const struct state *s, uint32_t number, enum spawn_ste
 
 /* ---- cgroups ---- */
 
+/* The end of our own init takes everybody in the sandbox along, as surely as a cgroup would. */
+static bool has_certain_end(const struct image *i)
+{
+        return i && i->backend == BACKEND_NAMESPACES && image_has_init(i);
+}
+
 /* Who only asks does without when there is none to be had; then we look once, not each time. */
-int leaf_make(struct state *s, struct keeper *k, const struct spawn_order *order)
+static int leaf_make(struct state *s, struct keeper *k, const struct spawn_order *order)
 {
         k->order.needs_leaf = order->tree.memory_bytes > 0 || order->tree.processes > 0;
-        if (!k->order.needs_leaf && !order->wants_cgroup)
+        if (!k->order.needs_leaf && (!order->wants_cgroup || has_certain_end(k->order.image)))
                 return 0;
 
         int r = s->cgroup.home < 0 ? -ENOTSUP : 0;
