@@ -274,6 +274,7 @@ void cgroup_close(struct cgroup *c)
         struct busy_leaf *b;
         list_each (b, &c->busy, link)
                 free(b);
+        fd_close(c->ready_fd);
         below_remove(c->home, BELOW_DEPTH);
         (void)unlinkat(c->base, c->name, AT_REMOVEDIR); /* what is busy still, the next server removes */
         fd_close(c->home);
@@ -335,24 +336,49 @@ int cgroup_leaf_limit(int leaf, const struct cgroup_limits *limits)
         return r;
 }
 
+/* 0, when there is a leaf that nobody has, or -errno. */
+static int leaf_make(struct cgroup *c)
+{
+        if (c->ready)
+                return 0;
+        struct leaf_name name = leaf_name(c->last + 1);
+        if (mkdirat(c->home, name.text, 0755) < 0)
+                return -errno;
+        c->ready_fd = dir_open(c->home, name.text);
+        if (c->ready_fd < 0) {
+                (void)unlinkat(c->home, name.text, AT_REMOVEDIR);
+                return c->ready_fd;
+        }
+        c->ready = ++c->last;
+        return 0;
+}
+
 int cgroup_leaf_add(struct cgroup *c, const struct cgroup_limits *limits, uint64_t *ret_leaf, int *ret_fd)
 {
         uint32_t needed =
                 (limits->memory_bytes ? CGROUP_MEMORY : 0u) | (limits->processes ? CGROUP_PIDS : 0u);
         if (needed & ~c->controllers)
                 return -ENOTSUP;
-        struct leaf_name name = leaf_name(++c->last);
-        if (mkdirat(c->home, name.text, 0755) < 0)
-                return -errno;
-        _close_ int fd = dir_open(c->home, name.text);
-        int r = fd < 0 ? fd : cgroup_leaf_limit(fd, limits);
+        int r = leaf_make(c);
+        if (r < 0)
+                return r;
+        uint64_t leaf = c->ready;
+        c->ready = 0;
+        _close_ int fd = TAKE_FD(c->ready_fd);
+        r = cgroup_leaf_limit(fd, limits);
         if (r < 0) {
-                (void)unlinkat(c->home, name.text, AT_REMOVEDIR);
+                (void)unlinkat(c->home, leaf_name(leaf).text, AT_REMOVEDIR);
                 return r;
         }
-        *ret_leaf = c->last;
+        *ret_leaf = leaf;
         *ret_fd = TAKE_FD(fd);
         return 0;
+}
+
+void cgroup_leaf_prepare(struct cgroup *c)
+{
+        if (c->home >= 0)
+                (void)leaf_make(c); /* or who needs it tries again, and is told */
 }
 
 void cgroup_leaf_end(const struct cgroup *c, uint64_t leaf)

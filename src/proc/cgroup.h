@@ -28,6 +28,8 @@ struct cgroup {
         int home;             /* itself; locked by whoever holds this descriptor */
         uint32_t controllers; /* that leaves have: enum cgroup_controller */
         uint64_t last;        /* leaf */
+        uint64_t ready;       /* a leaf for the next command; 0: none */
+        int ready_fd;
         struct list busy;     /* leaves that could not be removed yet */
         char name[CGROUP_NAME_BYTES];
 };
@@ -42,7 +44,7 @@ struct cgroup_limits {
 NODISCARD int cgroup_open(struct cgroup *ret);
 /* Removes it with its leaves as far as they are empty. A closed one is fine. */
 void cgroup_close(struct cgroup *c);
-#define CGROUP_CLOSED ((struct cgroup){ .base = -1, .home = -1 })
+#define CGROUP_CLOSED ((struct cgroup){ .base = -1, .home = -1, .ready_fd = -1 })
 
 /* Which controllers leaves would have, or -errno when none can be made. Makes a farhand-PID and removes it again. */
 NODISCARD int cgroup_probe(void);
@@ -53,6 +55,8 @@ void cgroup_reclaim(pid_t pid);
 /* Makes a leaf with these limits. *ret_fd is the caller's. 0 or -errno: -ENOTSUP when the controller is missing. */
 NODISCARD int cgroup_leaf_add(struct cgroup *c, const struct cgroup_limits *limits, uint64_t *ret_leaf,
                               int *ret_fd);
+/* Makes the next one ahead, if it can be made: when there is time, so that no command waits for it. */
+void cgroup_leaf_prepare(struct cgroup *c);
 /* Writes limits into an open leaf that has the files for them. */
 NODISCARD int cgroup_leaf_limit(int leaf, const struct cgroup_limits *limits);
 /* Kills who is in it, by name: for those whose keeper was killed. */

@@ -160,6 +160,8 @@ static int slot_start(struct state *s, const struct spawn_order *order, struct i
         if (s->is_forking)
                 slot_drop_strings(slot);
         start_handed_over(s, slot, fds);
+        if (k->leaf)
+                cgroup_leaf_prepare(&s->cgroup);
         return 0;
 }
 
