@@ -30,7 +30,7 @@ struct cgroup {
         uint64_t last;        /* leaf */
         uint64_t ready;       /* a leaf for the next command; 0: none */
         int ready_fd;
-        struct list busy;     /* leaves that could not be removed yet */
+        struct list busy; /* leaves that could not be removed yet */
         char name[CGROUP_NAME_BYTES];
 };
 

@@ -86,5 +86,7 @@ void cgroup_leaf_abandon(const struct cgroup *c, uint64_t leaf)
 {
         char room[LEAF_NAME_BYTES];
         (void)sys_rmdirat(c->home, leaf_name(room, leaf));
+        if (c->ready)
+                (void)sys_rmdirat(c->home, leaf_name(room, c->ready));
         (void)sys_rmdirat(c->base, c->name);
 }

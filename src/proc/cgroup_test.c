@@ -216,6 +216,27 @@ TEST(a_closed_one_left_nothing)
         ok(cgroup_probe() >= 0);
 }
 
+TEST(a_leaf_made_ahead_is_the_next_one_and_goes_with_the_last)
+{
+        struct cgroup c;
+        real_open(&c);
+        const struct cgroup_limits none = { 0 };
+        uint64_t leaf;
+        int fd;
+        cgroup_leaf_prepare(&c);
+        cgroup_leaf_prepare(&c);
+        ok(is_there(c.home, "1"));
+        ok(!is_there(c.home, "2"));
+        eq_int(cgroup_leaf_add(&c, &none, &leaf, &fd), 0);
+        eq_u64(leaf, 1);
+        close(fd);
+        cgroup_leaf_prepare(&c);
+        ok(is_there(c.home, "2"));
+        cgroup_leaf_abandon(&c, leaf);
+        ok(!is_there(c.base, c.name));
+        cgroup_close(&c);
+}
+
 TEST(limits_without_their_controller_are_refused)
 {
         struct cgroup c;

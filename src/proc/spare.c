@@ -25,8 +25,7 @@ void spare_init(struct spare *p)
 /* Who is in a sandbox that takes an init of ours, and needs no cgroup: limits are set before anybody is in. */
 static bool kind_of(const struct spawn_order *order, const struct image *image, struct spare_kind *ret)
 {
-        *ret = (struct spare_kind){ .head = image_head(image),
-                                    .whose = order->whose };
+        *ret = (struct spare_kind){ .head = image_head(image), .whose = order->whose };
         return order->whose != 0 && image->backend == BACKEND_NAMESPACES && image_has_init(image) &&
                image->needs_user && order->tree.memory_bytes == 0 && order->tree.processes == 0 &&
                !order->in_memfd;

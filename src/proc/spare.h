@@ -25,7 +25,7 @@ struct state;
 /* What commands must have in common to get each other's. */
 struct spare_kind {
         struct image head; /* all zero: there was none */
-        uint64_t whose; /* matters where a network is used again */
+        uint64_t whose;    /* matters where a network is used again */
 };
 
 struct spare {
