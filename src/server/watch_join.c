@@ -105,40 +105,47 @@ static void dir_gone(struct watch_node *n, bool reports)
         }
 }
 
-/* It cannot be watched. Returns `r` when it is for want of room, else 0. */
-static int dir_failed(struct watch_node *n, const struct watch_scan_dir *dir, int r)
+/* Why it could not be looked at. */
+static void dir_failed(struct watch_node *n, const struct watch_scan_dir *dir)
 {
-        bool is_refused = r == -EACCES || r == -EPERM, is_full = r == -ENOSPC || r == -ENOMEM;
+        struct watch_tree *t = n->tree;
+        int r = dir->error;
+        bool is_refused = r == -EACCES || r == -EPERM;
         if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
                 dir_gone(n, dir->reports);
-                return 0;
+                return;
         }
-        if (watch_listener_wd(&n->listener) >= 0 && is_refused)
-                return 0; /* what we have heard of until now is still heard of */
-        if (!n->has_failed && !is_refused)
-                watch_tree_overflow(n->tree);
-        if (n != n->tree->root && (is_refused || is_full || r == -ENAMETOOLONG)) {
+        if (is_refused && !t->law && watch_listener_wd(&n->listener) >= 0)
+                return; /* what we have heard of until now is still heard of */
+        if (!is_refused && !n->has_failed)
+                watch_tree_overflow(t);
+        if (n != t->root && (is_refused || r == -ENAMETOOLONG)) {
                 watch_node_free(n); /* to look again would not help */
-        } else {
-                n->has_failed = true;
-                watch_node_look_later(n, dir->reports);
+                return;
         }
-        return is_full ? r : 0;
+        n->has_failed = true;
+        watch_node_look_later(n, dir->reports);
 }
 
-/* 0, or -errno when there is no room for it. */
+/* 0, or -ENOSPC when there is no room for it. */
 static int join_dir(struct watch_join *j, struct watch_node *n, const struct watch_scan_dir *dir)
 {
         struct watcher *w = j->tree->watcher;
-        int r = dir->error;
-        if (r == 0 && watch_listener_wd(&n->listener) != dir->wd) {
-                watcher_leave(w, &n->listener);
-                r = watcher_join(w, &n->listener, dir->wd, j->pass);
-        } else if (r < 0) {
+        if (dir->error < 0) {
                 watcher_give_back(w, dir->wd);
+                dir_failed(n, dir);
+                return 0;
         }
-        if (r < 0)
-                return dir_failed(n, dir, r);
+        if (watch_listener_wd(&n->listener) != dir->wd) {
+                watcher_leave(w, &n->listener);
+                if (watcher_join(w, &n->listener, dir->wd, j->pass) < 0) {
+                        if (n == j->tree->root)
+                                watch_tree_root_gone(j->tree);
+                        else
+                                watch_node_free(n);
+                        return -ENOSPC;
+                }
+        }
         if (n->has_failed)
                 j->tree->later_ms = 0;
         n->tries = 0;
@@ -154,6 +161,8 @@ static int join_next(struct watch_join *j)
         struct watch_node *n = j->slots[i];
         if (!n)
                 watcher_give_back(j->tree->watcher, dir->wd);
+        else if (!dir->is_done && j->scan->is_full)
+                watch_node_look_later(n, dir->reports);
         else if (!dir->is_done)
                 watch_node_look(n, dir->reports);
         else

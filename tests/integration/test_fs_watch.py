@@ -497,6 +497,10 @@ def test_the_limit_of_the_system_is_told(tmp):
             wait_until(w.overflowed)
             touch(tmp, "0", "still")
             w.until("created", "still")
+            for i in range(29):
+                os.rmdir(f"{tmp}/0/few/{i}")
+            touch(tmp, "0/few/29/late")
+            w.until("created", "few/29/late", timeout=30)  # there is room again
     finally:
         farhand_client.serve_argv = argv
         os.unlink(wrapper)
