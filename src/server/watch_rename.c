@@ -32,26 +32,49 @@ static void note_from(struct watch_tree *t, uint64_t from, uint32_t cookie)
                 (struct watch_recent){ .cookie = cookie, .from = from };
 }
 
-/* Completes the rename; was there perhaps something where it leads to? True when it leads back to where another one has
- * just come from, and something was there. */
-static bool note_to(struct watch_tree *t, uint64_t to, uint32_t cookie, bool is_dir, bool replaces)
+/* Completes the rename. The one that it leads back from, or NULL. */
+static const struct watch_recent *note_to(struct watch_tree *t, uint64_t to, uint32_t cookie, bool is_dir,
+                                          bool replaces)
 {
         struct watch_recent *this = NULL;
         for (size_t i = 0; i < WATCH_RECENT_RENAMES; i++)
                 if (t->recent[i].cookie == cookie)
                         this = &t->recent[i];
         if (!this)
-                return false;
+                return NULL;
         this->to = to;
         this->is_dir = is_dir;
         this->replaces = replaces;
         for (size_t i = 0; i < WATCH_RECENT_RENAMES; i++) {
                 const struct watch_recent *r = &t->recent[i];
-                if ((r->replaces || r->is_dir != is_dir) && r->from == to && r->to == this->from &&
-                    cookie - r->cookie - 1 < EXCHANGE_COOKIES)
-                        return true;
+                if (r->from == to && r->to == this->from && cookie - r->cookie - 1 < EXCHANGE_COOKIES)
+                        return r;
         }
-        return false;
+        return NULL;
+}
+
+/* Was it an exchange, and not a rename there and one back? Not when nothing was there. When both were directories, the one
+ * that we take for renamed says so itself, at once, if it was. */
+static void suspect_exchange(struct watch_node *parent, struct slice name, const struct watch_recent *there,
+                             bool is_dir)
+{
+        struct watch_tree *t = parent->tree;
+        const struct watch_node *n = is_dir && there->is_dir ? watch_node_find(t, parent, name) : NULL;
+        if (is_dir == there->is_dir && !there->replaces)
+                return;
+        if (n && watch_listener_wd(&n->listener) >= 0 && !t->suspect)
+                t->suspect = n->id;
+        else
+                watch_tree_lost(t);
+}
+
+void watch_rename_settle(struct watch_tree *t)
+{
+        watch_rename_end_all(t);
+        if (!t->suspect)
+                return;
+        t->suspect = 0;
+        watch_tree_lost(t);
 }
 
 static struct watch_node *find_moving(const struct watch_tree *t, uint32_t cookie)
@@ -131,8 +154,9 @@ void watch_rename_to(struct watch_node *parent, const struct watch_event *ev, st
                 dir_to(parent, ev, path);
         else if (!watch_batch_moved_to(&t->batch, path, ev->cookie))
                 watch_batch_add(&t->batch, WATCH_CREATED, path);
-        if (note_to(t, to, ev->cookie, is_dir, replaces))
-                watch_tree_lost(t);
+        const struct watch_recent *there = note_to(t, to, ev->cookie, is_dir, replaces);
+        if (there)
+                suspect_exchange(parent, ev->name, there, is_dir);
 }
 
 void watch_rename_end_all(struct watch_tree *t)

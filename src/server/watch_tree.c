@@ -68,6 +68,8 @@ static void on_self(struct watch_node *n, uint32_t mask)
         bool is_root = n == t->root;
         if (mask & (IN_DELETE_SELF | IN_UNMOUNT))
                 n->is_gone = true;
+        if ((mask & IN_MOVE_SELF) && n->id == t->suspect)
+                t->suspect = 0;
         if (is_root && (n->is_gone || (mask & IN_MOVE_SELF))) {
                 watch_tree_root_gone(t);
                 return;
@@ -174,7 +176,7 @@ static bool on_flush(struct watch_sink *sink)
         if (must_wait(t))
                 return false;
         t->held_since_ms = 0;
-        watch_rename_end_all(t); /* what went away and did not come back has gone */
+        watch_rename_settle(t); /* what went away and did not come back has gone */
         watch_slice_pump(t);
         /* A client that does not read is told when it does: watch_tree_on_room. Until then the batch is its bound. */
         if (t->is_live && conn_wants_output(t->conn))

@@ -62,6 +62,7 @@ void watch_rename_from(struct watch_node *parent, const struct watch_event *ev, 
                        bool is_dir);
 void watch_rename_to(struct watch_node *parent, const struct watch_event *ev, struct slice path, bool is_dir);
 void watch_rename_end_all(struct watch_tree *t); /* those whose other half has not come */
+void watch_rename_settle(struct watch_tree *t);  /* and those of which more should have been heard by now */
 
 void watch_slice_pump(
         struct watch_tree *t); /* begins a pass when there is something to look at and none runs */

@@ -31,7 +31,7 @@ import os, random, shutil, sys, time
 root, seed, steps, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 rng, deadline = random.Random(seed), time.monotonic() + seconds
 def path():
-    return os.path.join(root, *[rng.choice("abcdef") for _ in range(rng.randint(1, 4))])
+    return os.path.join(root, *[rng.choice("abcd") for _ in range(rng.randint(1, 4))])
 for _ in range(steps):
     one, other, act = path(), path(), rng.random()
     if time.monotonic() > deadline:
