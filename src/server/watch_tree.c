@@ -13,7 +13,6 @@
 
 /* A half of a rename waits so long for the other. */
 #define HALF_MS 8
-#define HELD_MAX_MS (2 * HALF_MS)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
@@ -167,7 +166,7 @@ static bool must_wait(struct watch_tree *t)
                 return false;
         if (t->held_since_ms == 0)
                 t->held_since_ms = now;
-        return now - t->held_since_ms < HELD_MAX_MS;
+        return now - t->held_since_ms < HALF_MS;
 }
 
 static bool on_flush(struct watch_sink *sink)
