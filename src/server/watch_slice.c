@@ -13,7 +13,7 @@
 #define SLICE_DIRS 256
 /* What cannot be looked at is tried again, each time after twice as long. */
 #define LATER_FIRST_MS 1000
-#define LATER_MAX_MS 60000
+#define LATER_MAX_MS 4000
 
 struct watch_slice {
         struct watch_work work;
@@ -82,8 +82,13 @@ static void finish(struct watch_slice *s)
         t->slice = NULL;
         if (!is_whole)
                 watch_tree_lost(t);
-        watch_tree_changed(t);
         watch_slice_pump(t);
+        if (t->is_relooking && !t->slice) {
+                /* What happened where we had not looked yet, after the client had, was told to nobody. */
+                t->is_relooking = false;
+                watch_tree_overflow(t);
+        }
+        watch_tree_changed(t);
 }
 
 static void done(struct watch_work *work)

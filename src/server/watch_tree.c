@@ -35,8 +35,12 @@ void watch_tree_lost(struct watch_tree *t)
         struct watch_node *n;
         watch_batch_overflow(&t->batch);
         watch_rename_end_all(t);
-        for (size_t pos = 0; (n = map_next(&t->children, &pos));)
+        t->is_relooking = true;
+        for (size_t pos = 0; (n = map_next(&t->children, &pos));) {
+                if (t->law && n != t->root) /* it may be where nothing may be told of it */
+                        watcher_leave(t->watcher, &n->listener);
                 watch_node_look(n, false);
+        }
         watch_tree_changed(t);
         watch_slice_pump(t);
 }

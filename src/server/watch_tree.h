@@ -64,6 +64,7 @@ struct watch_tree {
         size_t next_recent;
         uint64_t
                 suspect; /* watch_node::id of one that was renamed there and back, or else exchanged; 0: none */
+        bool is_relooking;      /* all of it, because something was lost */
         uint64_t held_since_ms; /* nothing is told, because a half waits for the other; 0: it is */
         struct list later;      /* watch_node::later_link: could not be looked at, and are tried again */
         struct timer *later_timer;
