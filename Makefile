@@ -1,5 +1,20 @@
 # Thin: every target is one call of meson (through scripts/build) or of a script. `make run` and `make test` do all
-# set-up on a fresh Debian 12; everything is made under build/.
+# set-up on a fresh Debian 12; everything is made under build/. What follows is what `make help` prints.
+#
+#   make                  build/farhand
+#   make run              installs what is missing, builds, and starts the server; ARGS="…" are options of it
+#   make test             installs what is missing, builds, and runs every test
+#   make install          programs, manual pages, documents, a systemd unit; PREFIX=/usr/local DESTDIR=
+#   make static           build/static/farhand, one static program
+#   make bench            this server beside the machine's limit; REFERENCE=/path/to/codex measures that beside it
+#   make check, format    the quick checks of the sources; brings them into form
+#   make asan, valgrind   tests under sanitizers, under valgrind
+#   make fuzz             every fuzz harness for FUZZ_SECONDS=60
+#   make soak             load, cuts, kills, failing system calls and the live fuzzer, for forty minutes
+#   make test-abi         tests of sandboxes as with older Landlocks
+#   make clean            removes build/
+#
+# FARHAND_NO_INSTALL=1 keeps all of them from installing packages.
 
 PREFIX       ?= /usr/local
 DESTDIR      ?=
@@ -8,9 +23,12 @@ ARGS         ?=
 
 STATIC_MAX_BYTES = 2000000
 
-.PHONY: all run test soak asan fuzz install static format bench check check-compilers valgrind clean build
+.PHONY: all help run test test-abi soak asan fuzz install static format bench check check-compilers valgrind clean build
 
 all: build
+
+help:
+	@sed -n 's/^#   //p; s/^# \(FARHAND_NO_INSTALL\)/\1/p' Makefile
 
 build:
 	@scripts/build build
@@ -25,13 +43,22 @@ test:
 	@scripts/build build
 	@scripts/run-tests build
 
-# Load and faults with larger numbers and another seed each time (FARHAND_SEED=N repeats one); about ten minutes.
+# The tests of sandboxes once more, as if the kernel had an older Landlock: none, that of Debian 12, that of Ubuntu 24.04.
+test-abi:
+	@scripts/setup test
+	@scripts/build build
+	@for abi in 0 2 4; do echo "Landlock ABI $$abi"; scripts/run-tests --abi $$abi build || exit 1; done
+
+# Load and faults with larger numbers and another seed each time (FARHAND_SEED=N repeats one); about forty minutes, twelve of
+# them for system calls that fail (FARHAND_FAULT_SECONDS), ten for the fuzzer over a live server (FARHAND_FUZZ_SECONDS).
 soak:
 	@scripts/setup test
 	@scripts/build build
 	@FARHAND_BIN=build/farhand FARHAND_SLOW=1 /usr/bin/python3 -m pytest -q -rP -p no:cacheprovider \
 		tests/integration/test_load.py tests/integration/test_system_limits.py \
-		tests/integration/test_cuts.py tests/integration/test_kill9.py
+		tests/integration/test_cuts.py tests/integration/test_kill9.py \
+		tests/integration/test_sandbox_overtaken.py tests/integration/test_faults.py \
+		tests/integration/test_fs_neighbour.py tests/integration/test_fuzz_live.py
 
 asan:
 	@scripts/setup test
@@ -63,6 +90,8 @@ static:
 	@scripts/build build/static -Dstatic=true -Dtests=false
 	@strip build/static/farhand
 	@scripts/check-size build/static/farhand $(STATIC_MAX_BYTES)
+	@echo "build/static/farhand runs alone. Left out: farhand-net, since libcurl needs shared libraries (http/request is"
+	@echo "refused without it), and the manual pages. Sandboxes by bubblewrap need build/static/farhand-init beside it."
 
 format:
 	@scripts/check-format --fix
@@ -70,6 +99,10 @@ format:
 check:
 	@scripts/check-includes
 	@scripts/check-format
+	@scripts/check-references
+	@scripts/check-limits
+	@scripts/check-security
+	@[ ! -x build/farhand ] || scripts/check-man
 
 check-compilers:
 	@scripts/check-compilers

@@ -1,7 +1,7 @@
 /* arena: memory of one request, released as a whole.
  *
- * Regular blocks double from 4 KiB to 1 MiB. What does not fit into the next regular block gets a block of
- * its own, linked behind the newest one, so that the room left in that one is not lost.
+ * Regular blocks double from 4 KiB to 1 MiB. An allocation that does not fit into the next regular block gets a block of
+ * its own. That block is linked behind the newest one, so that the room left in the newest block is not lost.
  */
 #include "base/arena.h"
 
@@ -9,27 +9,38 @@
 
 #include <stdarg.h>
 
+/* The smallest and the largest regular block. */
 #define FIRST_BLOCK_BYTES ((size_t)4 << 10)
 #define LAST_BLOCK_BYTES ((size_t)1 << 20)
 #define ALIGNMENT ((size_t)16)
 
 struct arena_block {
         _Alignas(16) struct arena_block *older;
-        size_t size; /* all of a regular block, head included; 0 for a block of its own */
+        size_t size; /* bytes of a regular block with its head; 0: the block of a single allocation */
 };
 static_assert(sizeof(struct arena_block) % 16 == 0, "what follows the head must be aligned");
 
-void arena_release(struct arena *a)
+static void release(struct arena *a, void (*free_block)(void *p))
 {
         while (a->blocks) {
                 struct arena_block *older = a->blocks->older;
-                free(a->blocks);
+                free_block(a->blocks);
                 a->blocks = older;
         }
         *a = ARENA_INIT;
 }
 
-/* An empty allocation takes room too: its address is then nobody else's. */
+void arena_release(struct arena *a)
+{
+        release(a, free);
+}
+
+void arena_release_slowly(struct arena *a)
+{
+        release(a, mem_free_slowly);
+}
+
+/* An empty allocation takes room too, so that its address is unique. */
 static size_t rounded(size_t n)
 {
         must(!ckd_add(&n, MAX(n, 1), ALIGNMENT - 1));
@@ -108,7 +119,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 {
         va_list ap;
 
-        /* Into the free room first: most texts are short, and one pass is enough for them. */
+        /* Print into the free room first: most texts are short, and one pass is enough for them. */
         size_t room = room_of(a);
         va_start(ap, fmt);
         int n = vsnprintf(a->next, room, fmt, ap);
@@ -117,7 +128,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 
         char *text = arena_alloc(a, (size_t)n + 1);
         if ((size_t)n < room)
-                return text; /* the room is a multiple of the alignment, so this is where it was written */
+                return text; /* the room is a multiple of the alignment, so `text` is where it was printed */
 
         va_start(ap, fmt);
         (void)vsnprintf(text, (size_t)n + 1, fmt, ap); /* same arguments, same length */
@@ -142,4 +153,14 @@ void *arena_grow(struct arena *a, void *p, size_t old_n, size_t new_n)
 
         void *copy = arena_alloc(a, new_n);
         return memcpy(copy, p, old_n);
+}
+
+void *arena_room(struct arena *a, void *list, size_t count, size_t *room, size_t size)
+{
+        if (count < *room)
+                return list;
+        size_t more = MAX(*room * 2, (size_t)16);
+        list = arena_grow(a, list, *room * size, more * size);
+        *room = more;
+        return list;
 }

@@ -1,4 +1,7 @@
+/* arena_test: alignment, growth and release of allocations. */
 #include "base/arena.h"
+
+#include "base/mem.h"
 
 #include "unit.h"
 
@@ -168,4 +171,38 @@ TEST(the_bytes_of_all_blocks_are_known)
         ok(a.bytes >= before + 5000000);
         arena_release(&a);
         eq_u64(a.bytes, 0);
+}
+
+/* Sizes around a page and a step; each is written to its last byte first. */
+TEST(large_blocks_are_released_slowly)
+{
+        static const size_t sizes[] = { 1, 4095, 4097, 1 << 20, (1 << 20) + 5000, 9 << 20 };
+        struct arena a = ARENA_INIT;
+
+        for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+                char *p = arena_alloc(&a, sizes[i]);
+                memset(p, 0x5a, sizes[i]);
+        }
+        arena_release_slowly(&a);
+        eq_u64(a.bytes, 0);
+        ok(!a.blocks);
+        mem_free_slowly(NULL);
+        char *again = arena_alloc(&a, 9 << 20);
+        memset(again, 0x5a, 9 << 20);
+        arena_release(&a);
+}
+
+TEST(an_array_gets_room_for_one_more_item_and_keeps_its_items)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        size_t room = 0;
+        uint32_t *list = NULL;
+        for (uint32_t i = 0; i < 1000; i++) {
+                list = arena_room(&a, list, i, &room, sizeof(*list));
+                ok(room > i);
+                list[i] = i;
+        }
+        for (uint32_t i = 0; i < 1000; i++)
+                eq_u64(list[i], i);
+        ok(arena_room(&a, list, 1000, &room, sizeof(*list)) == list);
 }

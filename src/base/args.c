@@ -26,7 +26,7 @@ PRINTF_LIKE(2, 3) static enum args_result complain(const struct args *spec, cons
         return ARGS_BAD;
 }
 
-/* "--name <VALUE>": into `out` as snprintf does; returns its length. */
+/* Writes "--name <VALUE>" into `out` as snprintf does; returns its length. */
 static int option_spelling(const struct arg *arg, char *out, size_t size)
 {
         if (arg->kind == ARG_FLAG)
@@ -82,7 +82,7 @@ static enum args_result store_u64(const struct args *spec, const struct arg *arg
         return ARGS_OK;
 }
 
-/* `value` is NULL for a flag. */
+/* Stores the value of an option in its target. `value` is NULL for a flag. */
 static enum args_result store(const struct args *spec, const struct arg *arg, const char *value)
 {
         enum args_result result = ARGS_OK;
@@ -103,12 +103,12 @@ static enum args_result store(const struct args *spec, const struct arg *arg, co
         return result;
 }
 
-/* The option at argv[*i], and its value behind it where it takes one; *i moves past both. */
+/* Parses the option at argv[*i], and the value behind it where the option takes one; *i moves past both. */
 static enum args_result parse_option(const struct args *spec, int argc, char **argv, int *i, uint64_t *seen)
 {
         struct slice rest = slice_from_str(argv[(*i)++] + 2);
         struct slice name = slice_split(&rest, '=');
-        const char *value = rest.p; /* NULL without '='; ends where the argument ends */
+        const char *value = rest.p; /* NULL without '='; else the end of the argument, so it has a NUL */
 
         const struct arg *arg = find_option(spec, name);
         if (!arg)
@@ -126,7 +126,7 @@ static enum args_result parse_option(const struct args *spec, int argc, char **a
                 return store(spec, arg, NULL);
         }
 
-        /* `--a --b` is a forgotten value more often than a value with dashes: that one needs `--a=--b`. */
+        /* In `--a --b` the value of `--a` was probably forgotten. A value that begins with dashes must be written `--a=--b`. */
         if (!value && *i < argc && !slice_starts(slice_from_str(argv[*i]), S("--")))
                 value = argv[(*i)++];
         if (!value) {
@@ -163,6 +163,17 @@ enum args_result args_parse(const struct args *spec, int argc, char **argv, int 
                         return result;
         }
 
-        *ret_rest = MIN(i, argc);
+        if (!ret_rest && i < argc) {
+                fprintf(stderr, "error: unexpected argument '%s'\n", argv[i]);
+                return ARGS_BAD;
+        }
+        if (ret_rest)
+                *ret_rest = MIN(i, argc);
         return ARGS_OK;
+}
+
+enum args_result args_refuse(const char *name, const char *value, const char *choices)
+{
+        fprintf(stderr, "error: invalid value '%s' for '--%s': %s\n", value, name, choices);
+        return ARGS_BAD;
 }

@@ -27,6 +27,8 @@ struct args {
 
 enum args_result { ARGS_OK, ARGS_HELP, ARGS_BAD };
 
-/* Parses argv[1…]. *ret_rest is the index of the first operand. ARGS_HELP: help was printed to stdout, exit 0.
- * ARGS_BAD: the complaint was printed to stderr, exit 2. Strings point into argv. */
+/* Parses argv[1…]. *ret_rest is the index of the first operand; NULL: operands are refused. ARGS_HELP: help was printed to
+ * stdout, exit 0. ARGS_BAD: the complaint was printed to stderr, exit 2. Strings point into argv. */
 NODISCARD enum args_result args_parse(const struct args *spec, int argc, char **argv, int *ret_rest);
+/* Prints that `value` is not valid for the option `name`; `choices` says which values are. Returns ARGS_BAD. */
+enum args_result args_refuse(const char *name, const char *value, const char *choices);

@@ -1,3 +1,4 @@
+/* args_test: how options are parsed, and what is printed about wrong ones. */
 #include "base/args.h"
 
 #include "base/fd.h"
@@ -29,7 +30,7 @@ static const struct arg table[] = {
 
 static const struct args spec = { .usage = "prog serve [OPTIONS]", .about = "Serves.", .table = table };
 
-/* What the parser printed, and how it ended. */
+/* What the parser has printed, and the index of the first operand. */
 static char printed[2048];
 static int rest;
 

@@ -1,9 +1,8 @@
-/* base64: see base64.h.
+/* base64: encodes and decodes base64, with AVX2 where the CPU has it.
  *
- * The vector code works on whole blocks in the middle of the data and leaves the end, where padding, exact
- * sizes and errors live, to the table: so there is one place that knows what is wrong with a text, and the
- * vector loops only have to know that something is. The arithmetic follows Muła and Lemire, "Faster Base64
- * Encoding and Decoding Using AVX2 Instructions" (2018).
+ * The vector code handles whole blocks in the middle of the data. The table-driven code handles the end, with its
+ * padding and exact sizes, and finds the position of an error; the vector loops only notice that a block has an error.
+ * The arithmetic follows Muła and Lemire, "Faster Base64 Encoding and Decoding Using AVX2 Instructions" (2018).
  */
 #include "base/base64.h"
 
@@ -16,7 +15,7 @@
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* Characters of the alphabet have this bit in the table below their value; all others are 0. */
+/* A bit above the 6-bit value of a character in the table below. Characters outside of the alphabet are 0 there. */
 #define LEGAL 0x40
 #define V(value) (LEGAL | (value))
 
@@ -50,7 +49,7 @@ static void encode_triple(char *out, const uint8_t *in, const char *letters)
         out[3] = letters[v & 63];
 }
 
-/* Whole triples only; returns the bytes consumed. */
+/* Encodes whole triples only. Returns how many bytes of the input were encoded. */
 static size_t encode_triples(char *out, const uint8_t *in, size_t n, const char *letters)
 {
         size_t i = 0;
@@ -60,7 +59,7 @@ static size_t encode_triples(char *out, const uint8_t *in, size_t n, const char 
         return i;
 }
 
-/* The one or two bytes that are left: two or three letters, without padding. */
+/* Encodes the one or two bytes that are left, as two or three letters without padding. */
 static size_t encode_rest(char *out, const uint8_t *in, size_t n, const char *letters)
 {
         if (n == 0)
@@ -73,7 +72,7 @@ static size_t encode_rest(char *out, const uint8_t *in, size_t n, const char *le
         return n + 1;
 }
 
-/* The last four characters, where padding may be. Returns the number of bytes, or -1. */
+/* Decodes the last four characters, where padding may be. Returns the number of bytes, or -1. */
 static int decode_last(uint8_t *out, const char *in)
 {
         int n = in[3] != '=' ? 3 : in[2] != '=' ? 2 : 1;
@@ -93,7 +92,7 @@ static int decode_last(uint8_t *out, const char *in)
         return n;
 }
 
-/* Where a text stops being base64. `start` is a multiple of 4 before which everything was good. */
+/* Returns the position where a text stops being base64. `start` is a multiple of 4; everything before it is valid. */
 static size_t find_bad(const char *in, size_t n, size_t start)
 {
         size_t i = start;
@@ -101,25 +100,25 @@ static size_t find_bad(const char *in, size_t n, size_t start)
         while (i < n && value_of(in[i]))
                 i++;
         if (i == n)
-                return n; /* every character is good, their number is not */
+                return n; /* every character is valid, but their number is not */
         if (in[i] != '=' || i % 4 < 2)
                 return i;
 
-        /* Padding stands where it may. What is wrong can be behind it, before it, or that it is too short. */
+        /* The padding is at a valid place. The error is before it, after it, or there is too little padding. */
         bool is_whole = i % 4 == 3 || (n - i >= 2 && in[i + 1] == '=');
         size_t end = i / 4 * 4 + 4;
         if (n < end)
                 return is_whole ? i : n;
         if (n == end)
-                return is_whole ? i - 1 : i; /* bits that must be zero are not; or "=x" */
+                return is_whole ? i - 1 : i; /* bits that must be zero are not; or "=x" instead of "==" */
         uint8_t ignored[3];
         if (n == end + 1 && in[end] != '=' && !value_of(in[end]) && decode_last(ignored, in + end - 4) > 0)
-                return end; /* a good text and a line end behind it, most of the time */
+                return end; /* a valid text and one character behind it, most often a line end */
         return i;
 }
 
-/* Decodes in[*start..n), which is not empty. Returns the bytes; or -1, and *start is how far all was good. Never writes
- * ahead of what it has read, so that `out` may be the beginning of `in`. */
+/* Decodes in[*start..n), which is not empty. Returns the number of bytes; or -1, and everything before *start is valid. Never
+ * writes ahead of what it has read, so that `out` may be the beginning of `in`. */
 static ssize_t decode_scalar(uint8_t *out, const char *in, size_t n, size_t *start)
 {
         uint8_t *o = out;
@@ -160,9 +159,9 @@ static bool has_avx2(void)
         return k == YES;
 }
 
-/* Returns the bytes consumed, a multiple of 24. A block is loaded from 4 bytes before it to 4 behind, so
- * that each half of the register gets its 12 bytes: the first block is the table's, and 28 bytes must be
- * there. */
+/* Encodes blocks of 24 bytes. Returns the number of bytes consumed. A load reaches from 4 bytes before a block to 4 behind it, so
+ * that each half of the register gets 12 bytes of the block. So the first block is encoded by the table, and the others need 28
+ * bytes of input. */
 AVX2_TARGET static size_t encode_avx2(char *out, const uint8_t *in, size_t n)
 {
         const __m256i spread = _mm256_setr_epi8(5, 4, 6, 5, 8, 7, 9, 8, 11, 10, 12, 11, 14, 13, 15, 14, 1, 0,
@@ -195,9 +194,9 @@ AVX2_TARGET static size_t encode_avx2(char *out, const uint8_t *in, size_t n)
         return i;
 }
 
-/* Returns the characters consumed, a multiple of 32; stops before a block that has something wrong in it.
- * Each block writes 32 bytes of which 24 count: with 44 characters left there is room for 33, so nothing
- * is written past base64_decoded_max(). */
+/* Decodes blocks of 32 characters, up to the first block that is invalid. Returns the number of characters consumed. Each block
+ * writes 32 bytes, of which 24 count: with 44 characters left there is room for 33 bytes, so nothing is written past
+ * base64_decoded_max(). */
 AVX2_TARGET static size_t decode_avx2(uint8_t *out, const char *in, size_t n)
 {
         const __m256i low_classes =

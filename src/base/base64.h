@@ -15,7 +15,7 @@ static inline size_t base64_encoded_size(size_t n)
         return (n / 3 + (n % 3 != 0)) * 4;
 }
 
-/* An upper bound of the bytes that `n` characters decode to. */
+/* Returns an upper bound of the bytes that `n` characters decode to. */
 static inline size_t base64_decoded_max(size_t n)
 {
         return n / 4 * 3;
@@ -24,10 +24,11 @@ static inline size_t base64_decoded_max(size_t n)
 /* Writes base64_encoded_size(n) characters, no NUL; returns that number. */
 size_t base64_encode(char *out, const void *in, size_t n);
 
-/* Returns the number of bytes, or -1. Writes at most base64_decoded_max(n) bytes: never past it. On failure
- * *ret_bad (may be NULL) is the offset of the first character that is wrong (n when the length is). `out` may be `in`. */
+/* Decodes `n` characters; `out` may be `in`. Returns the number of bytes, at most base64_decoded_max(n), and writes no more than
+ * that maximum; or -1, and *ret_bad (may be NULL) is the offset of the first wrong character, or n when the length is wrong. */
 ssize_t base64_decode(void *out, const char *in, size_t n, size_t *ret_bad);
 
-/* URL-safe alphabet without padding (JWT, opaque path URIs); scalar. -1 on anything else. */
+/* Decode and encode the URL-safe alphabet without padding (for JWTs and opaque path URIs), without AVX2. base64url_decode returns
+ * the number of bytes, or -1 when the text has another form. */
 ssize_t base64url_decode(void *out, const char *in, size_t n);
 size_t base64url_encode(char *out, const void *in, size_t n); /* returns the number of characters */

@@ -1,4 +1,4 @@
-/* base64: round trips of every length, every wrong byte in every place, and nothing written past the end. */
+/* base64_test: round trips of every length, every wrong byte in every place, and nothing written past the end. */
 #include "base/base64.h"
 
 #include "base/mem.h"
@@ -16,7 +16,7 @@ static void fill(uint8_t *p, size_t n, uint32_t seed)
         }
 }
 
-/* A second opinion: bit by bit, as RFC 4648 draws it. */
+/* Encodes bit by bit, as RFC 4648 draws it, to compare the results. */
 static size_t encode_slowly(char *out, const uint8_t *in, size_t n)
 {
         static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -33,8 +33,8 @@ static size_t encode_slowly(char *out, const uint8_t *in, size_t n)
         return o;
 }
 
-/* Decodes from a heap block of exactly the text's size, so that the sanitizer sees a read outside it, into
- * one with a canary behind. */
+/* Decodes from a heap block of exactly the text's size, so that the sanitizer sees a read outside of it, into a block with a
+ * canary behind it. */
 static ssize_t decode(struct slice text, uint8_t *ret, size_t *ret_bad)
 {
         _free_ char *in = mem_alloc(text.n + (text.n == 0));

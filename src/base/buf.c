@@ -1,7 +1,7 @@
-/* buf: bytes that grow, up to a ceiling given at birth.
+/* buf: a growing array of bytes with a ceiling.
  *
- * The allocation is `allocated` + 1 (the NUL) + BUF_PADDING bytes. Nothing is ever stored through buf_empty,
- * which all empty bufs of all threads share.
+ * The allocation is `allocated` + 1 (the NUL) + BUF_PADDING bytes. All empty bufs of all threads share buf_empty,
+ * so nothing is ever stored there.
  */
 #include "base/buf.h"
 
@@ -100,8 +100,7 @@ int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
         va_list again;
         char *room;
 
-        /* The first try goes into the room that is there (the NUL has a byte of its own); it also tells the
-         * length. */
+        /* The first try writes into the free room (the NUL has a byte of its own) and returns the length. */
         size_t free_bytes = b->allocated - b->n;
         va_copy(again, ap);
         int n = b->allocated > 0 ? vsnprintf(b->p + b->n, free_bytes + 1, fmt, again)

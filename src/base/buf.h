@@ -35,7 +35,7 @@ static inline struct slice buf_slice(const struct buf *b)
         return (struct slice){ b->p, b->n };
 }
 
-/* Room for `n` more bytes: *ret points at it, b->n is unchanged until buf_commit. */
+/* Makes room for `n` more bytes, at *ret; b->n is unchanged until buf_commit. */
 NODISCARD int buf_reserve(struct buf *b, size_t n, char **ret);
 void buf_commit(struct buf *b, size_t n);
 
@@ -48,5 +48,5 @@ NODISCARD int buf_vprintf(struct buf *b, const char *fmt, va_list ap) PRINTF_LIK
 void buf_consume(struct buf *b, size_t n);
 void buf_truncate(struct buf *b, size_t n); /* n <= b->n */
 
-/* The bytes as a heap string with NUL; b is empty afterwards. */
+/* Returns the bytes as a heap string with NUL, which the caller frees; b is empty afterwards. */
 NODISCARD char *buf_take(struct buf *b);

@@ -1,3 +1,4 @@
+/* buf_test: growth up to the ceiling, and the padding behind the bytes. */
 #include "base/buf.h"
 
 #include "base/mem.h"

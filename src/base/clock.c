@@ -1,4 +1,4 @@
-/* clock: time in the units that we use.
+/* clock: reads the system's clocks, in milliseconds and microseconds.
  *
  * The clocks asked for here exist on every Linux, so a failure is a bug.
  */

@@ -1,4 +1,4 @@
-/* clock: time in the units that we use. */
+/* clock: the time in milliseconds and microseconds. */
 #pragma once
 
 #include "base/compat.h"

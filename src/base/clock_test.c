@@ -1,3 +1,4 @@
+/* clock_test: that both clocks run in milliseconds. */
 #include "base/clock.h"
 
 #include "unit.h"

@@ -1,6 +1,6 @@
 /* compat: what C23 will give us, for the compilers of today (gcc 12, clang 14).
  *
- * Nothing here knows the product. When the oldest supported compiler speaks C23 this file goes away.
+ * Nothing here is specific to Farhand. The file can go when the oldest supported compiler has C23.
  */
 #pragma once
 
@@ -12,14 +12,24 @@
 #define NODISCARD __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 #define NORETURN __attribute__((noreturn))
-#define FALLTHROUGH __attribute__((fallthrough))
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define UNUSED __attribute__((unused))
-/* For code on a stack that is not the thread's: before a call that does not return ASan looks at the whole stack, does not
- * know this one, and complains, into a file that may not be there to be written. */
+/* For functions that run on a stack that we have mapped. Before a call that does not return ASan looks at the whole stack; it does
+ * not know this one, and writes a warning to its log, which may not be writable there. */
 #define NO_ASAN __attribute__((no_sanitize("address")))
 
-/* Overflow-checked arithmetic: true when the result did not fit. Lengths from the wire are never added bare. */
+#if defined(__SANITIZE_ADDRESS__)
+#define IS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_ASAN 1
+#endif
+#endif
+#ifndef IS_ASAN
+#define IS_ASAN 0
+#endif
+
+/* Arithmetic that returns true when the result does not fit. Lengths from the wire are added with ckd_add only. */
 #define ckd_add(ret, a, b) __builtin_add_overflow((a), (b), (ret))
 #define ckd_mul(ret, a, b) __builtin_mul_overflow((a), (b), (ret))
 
@@ -27,5 +37,5 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* The object that holds `member` at `ptr`. */
+/* The struct `type` whose `member` is at `ptr`. */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

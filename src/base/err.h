@@ -1,17 +1,18 @@
-/* err: an error with words, for what can reach a user or a client.
+/* err: an error with a text, for errors that a user or a client sees.
  *
- * Filled only on failure; success leaves it alone. No allocation: an error path must not fail. Leaf functions return
- * -errno; where the text matters the last parameter is `struct err *err` and the return value is err's code.
+ * A function fills the struct only when it fails. Nothing is allocated, so that reporting an error cannot fail. Leaf functions
+ * return -errno; where the text matters the last parameter is `struct err *err` and the return value is err->code.
  */
 #pragma once
 
 #include "base/compat.h"
+#include "base/errno_text.h"
 
 #define ERR_TEXT_BYTES 4400 /* room for a path and a sentence */
 
 struct err {
-        int code;           /* -errno style, never 0 once set */
-        int rpc;            /* JSON-RPC code that the server will answer with; 0 = none chosen */
+        int code; /* -errno style, never 0 once set */
+        int client_code; /* the number that a client sees; 0: none was chosen. base gives it no meaning (wire/rpc.h) */
         int os_errno;       /* the errno to show in error.data; 0 = none */
         const char *step;   /* what was being done: a literal, or NULL */
         const char *reason; /* a word for programs: a literal, or NULL */
@@ -23,12 +24,7 @@ struct err {
 
 #define ERR_INIT ((struct err){ 0 })
 
-/* Each returns `code`, so that `return err_set(…)` reads well. A text that does not fit is cut, between characters.
- * Both leave step, reason, remedy and os_errno as they are: those may be set before or after. */
-int err_set(struct err *err, int rpc, int code, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* Both return the code, so that a caller can write `return err_set(…)`. A text that does not fit is cut between characters.
+ * Both leave step, reason, remedy and os_errno alone: a caller may set those before or after. */
+int err_set(struct err *err, int client_code, int code, const char *fmt, ...) PRINTF_LIKE(4, 5);
 int err_wrap(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3); /* puts "context: " in front */
-
-/* "ENOENT" for 2 (or -2); "E123" style for unknown numbers, in a static buffer per thread. */
-const char *errno_name(int e);
-/* The texts that clients of the reference see (those of musl): "No such file or directory", "I/O error", … */
-const char *errno_text(int e);

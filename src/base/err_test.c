@@ -1,3 +1,4 @@
+/* err_test: codes and texts of errors, and the names of all errnos. */
 #include "base/err.h"
 
 #include "base/utf8.h"
@@ -9,9 +10,9 @@ TEST(set_fills_code_and_text_and_returns_the_code)
 {
         struct err err = ERR_INIT;
 
-        eq_int(err_set(&err, -32602, -EINVAL, "bad %s", "cwd"), -EINVAL);
+        eq_int(err_set(&err, -7, -EINVAL, "bad %s", "cwd"), -EINVAL);
         eq_int(err.code, -EINVAL);
-        eq_int(err.rpc, -32602);
+        eq_int(err.client_code, -7);
         eq_str(err.text, "bad cwd");
 }
 
@@ -85,7 +86,7 @@ TEST(bytes_that_are_no_text_survive_the_cut)
 TEST(every_errno_of_linux_has_a_name_and_a_text)
 {
         for (int e = 1; e <= EHWPOISON; e++) {
-                if (e == 41 || e == 58) /* holes: EWOULDBLOCK and EDEADLOCK, which are other names now */
+                if (e == 41 || e == 58) /* not used: EWOULDBLOCK and EDEADLOCK are aliases on Linux */
                         continue;
                 eq_str(errno_name(e), strerrorname_np(e));
                 eq_str(errno_name(-e), strerrorname_np(e));

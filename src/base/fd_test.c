@@ -1,3 +1,4 @@
+/* fd_test: reading, writing and closing descriptors. */
 #include "base/fd.h"
 
 #include "base/mem.h"
@@ -9,9 +10,10 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-/* A file in memory with `s` in it, and a path that opens it anew. */
+/* Returns a file in memory that holds `s`, and a path that opens it anew. */
 static int file_with(struct slice s, char path[32])
 {
         int fd = memfd_create("fd_test", MFD_CLOEXEC);
@@ -133,7 +135,7 @@ TEST(silent_fifo_does_not_block)
         ok(mkdtemp(path) != NULL);
         snprintf(fifo, sizeof(fifo), "%s/fifo", path);
         eq_int(mkfifo(fifo, 0600), 0);
-        eq_int(fd_read_file(fifo, 100, &b), 0); /* no writer: at its end */
+        eq_int(fd_read_file(fifo, 100, &b), 0); /* without a writer a FIFO is empty */
         _close_ int writer = open(fifo, O_RDWR | O_CLOEXEC);
         ok(writer >= 0);
         eq_int(fd_read_file(fifo, 100, &b), -EAGAIN);
@@ -194,4 +196,93 @@ TEST(write_reports_failure)
         fd_close(fds[1]);
         signal(SIGPIPE, SIG_DFL);
         eq_int(fd_write_all(-1, S("x")), -EBADF);
+}
+
+static bool is_open(int fd)
+{
+        return fcntl(fd, F_GETFD) >= 0;
+}
+
+TEST(all_but_those_that_are_kept_are_closed)
+{
+        pid_t pid = fork();
+        if (pid == 0) {
+                /* Not sorted, two of them neighbours, and -1, which is no descriptor. */
+                const int kept[] = { 40, -1, 12, 41, 3 };
+                bool good = true;
+                for (int fd = 3; fd < 50; fd++)
+                        good &= dup2(STDERR_FILENO, fd) == fd;
+                fd_close_all_but(kept, ARRAY_LEN(kept));
+                for (int fd = 0; fd < 64; fd++)
+                        good &= is_open(fd) == (fd < 3 || fd == 3 || fd == 12 || fd == 40 || fd == 41);
+                _exit(good ? 0 : 1);
+        }
+        int status;
+        eq_int(waitpid(pid, &status, 0), pid);
+        eq_int(status, 0);
+}
+
+/* ---- FIFOs are not opened ---- */
+
+struct place {
+        char path[64];
+        int dir;
+};
+
+static void place_make(struct place *p)
+{
+        snprintf(p->path, sizeof(p->path), "/tmp/fd_test.XXXXXX");
+        ok(mkdtemp(p->path));
+        p->dir = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ok(p->dir >= 0);
+        fd_close(openat(p->dir, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        eq_int(mkfifoat(p->dir, "fifo", 0600), 0);
+        eq_int(symlinkat("file", p->dir, "link"), 0);
+}
+
+static void place_remove(struct place *p)
+{
+        (void)unlinkat(p->dir, "file", 0);
+        (void)unlinkat(p->dir, "fifo", 0);
+        (void)unlinkat(p->dir, "link", 0);
+        fd_close(p->dir);
+        eq_int(rmdir(p->path), 0);
+}
+
+TEST(a_fifo_is_looked_at_and_not_opened)
+{
+        struct place p;
+        struct stat st;
+        place_make(&p);
+        int fd = fd_open_looking(p.dir, "fifo", O_RDONLY); /* open(2) would wait for a writer */
+        ok(fd >= 0);
+        eq_int(fstat(fd, &st), 0);
+        ok(S_ISFIFO(st.st_mode));
+        char byte;
+        eq_int(read(fd, &byte, 1), -1);
+        eq_int(errno, EBADF);
+        fd_close(fd);
+        place_remove(&p);
+}
+
+TEST(a_file_is_opened_as_asked)
+{
+        struct place p;
+        place_make(&p);
+        int fd = fd_open_looking(p.dir, "file", O_WRONLY | O_NOFOLLOW);
+        ok(fd >= 0);
+        eq_int(fcntl(fd, F_GETFL) & O_ACCMODE, O_WRONLY);
+        eq_int(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        eq_int(write(fd, "x", 1), 1);
+        fd_close(fd);
+        fd = fd_open_looking(p.dir, "link", O_RDONLY);
+        ok(fd >= 0);
+        char byte;
+        eq_int(read(fd, &byte, 1), 1);
+        fd_close(fd);
+        eq_int(fd_open_looking(p.dir, "link", O_RDONLY | O_NOFOLLOW), -ELOOP);
+        eq_int(fd_open_looking(p.dir, "none", O_RDONLY), -ENOENT);
+        eq_int(fd_open_looking(p.dir, "file/x", O_RDONLY), -ENOTDIR);
+        eq_int(fd_open_looking(p.dir, "file", O_RDONLY | O_DIRECTORY), -ENOTDIR);
+        place_remove(&p);
 }

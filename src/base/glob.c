@@ -1,13 +1,13 @@
-/* glob: see glob.h.
+/* glob: matches names against patterns with `*` and `?`.
  *
- * Only the last `*` ever needs another try: what an earlier one could match, the later one can match too. So
- * two remembered positions replace a stack, and the cost stays at |pattern| x |name|.
+ * Only the last `*` ever needs another try, because it can match whatever an earlier one could. So two remembered
+ * positions replace a stack, and the cost is at most |pattern| x |name|.
  */
 #include "base/glob.h"
 
 #include "base/utf8.h"
 
-/* Bytes of the character at s.p[i]. A byte that is no UTF-8 counts as one character. */
+/* Returns the length in bytes of the character at s.p[i]. A byte that is no UTF-8 counts as one character. */
 static size_t char_length(struct slice s, size_t i)
 {
         size_t n = utf8_sequence(s.p + i, s.n - i);
@@ -18,7 +18,7 @@ static size_t char_length(struct slice s, size_t i)
 bool glob_match_name(struct slice pattern, struct slice name)
 {
         size_t p = 0, n = 0;
-        size_t retry_p = 0, retry_n = 0; /* behind the last `*`, and where it stopped eating */
+        size_t retry_p = 0, retry_n = 0; /* behind the last `*`, and the end of what that `*` matches */
         bool has_star = false;
 
         while (n < name.n) {

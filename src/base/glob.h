@@ -1,7 +1,7 @@
 /* glob: patterns over names.
  *
- * For environment variable names: `*` any run, `?` one character, whole name, ASCII case-insensitive.
- * Linear memory, no exponential backtracking: a hostile pattern costs at most |pattern| x |name|.
+ * For names of environment variables. `*` matches any run of characters, `?` one character. A pattern must match the whole name;
+ * ASCII letters match in either case. A hostile pattern costs at most |pattern| x |name| steps, and no memory.
  */
 #pragma once
 

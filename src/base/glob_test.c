@@ -1,4 +1,4 @@
-/* glob: a table of patterns and names, and a hostile pattern that must not take long. */
+/* glob_test: a table of patterns and names, and a hostile pattern that must not take long. */
 #include "base/glob.h"
 
 #include "unit.h"

@@ -1,94 +1,198 @@
-/* limits: every ceiling in one place: what it bounds, why this number, what happens at it.
+/* limits: every ceiling of the program: what it bounds, why it has this value, and what happens at it.
  *
- * Those that an operator may want to change are defaults of the configuration file (server/config.h) and only their
- * default stands here. docs/ARCHITECTURE.md explains; nothing in the program is unbounded.
+ * "Beyond", "More", "Longer" and "Then" say what happens above a limit, often with the code of the JSON-RPC error. Some limits can
+ * be changed in the configuration file (core/config.h); only their defaults are here. docs/ARCHITECTURE.md explains more.
  */
 #pragma once
 
 #define KIB 1024
 #define MIB (1024 * 1024)
 
-/* One incoming message, all fragments together. Beyond: close 1009. */
+/* One incoming message, all fragments together. Beyond: the WebSocket is closed with 1009. */
 #define LIMIT_MESSAGE_BYTES (128 * MIB)
-/* Messages up to this size are assembled without asking; larger ones share LIMIT_ASSEMBLY_TOTAL_BYTES, and a connection
- * that gets no share is not read until one is free. */
+/* Messages up to this size are always assembled; larger ones share LIMIT_ASSEMBLY_TOTAL_BYTES, and a connection that gets no
+ * share is not read until one is free. */
 #define LIMIT_ASSEMBLY_FREE_BYTES (64 * KIB)
 #define LIMIT_ASSEMBLY_TOTAL_BYTES (512LL * MIB)
-/* A share must be used: less than this many bytes in this time, while others wait, closes 1013. */
+/* A connection that has a share must use it: when fewer bytes than this arrive within the window, and other connections wait for a
+ * share, the WebSocket is closed with 1013. */
 #define LIMIT_ASSEMBLY_MIN_BYTES (1 * MIB)
 #define LIMIT_ASSEMBLY_WINDOW_MS 10000
+/* A message up to this size is parsed on the loop, which takes some milliseconds at worst. A larger one is parsed on a
+ * thread, at most LIMIT_PARSES at once, because each parse can take as much memory again. Beyond: messages wait in order. */
+#define LIMIT_PARSE_LOOP_BYTES (256 * KIB)
+#define LIMIT_PARSES 8
+/* A piece of memory above LIMIT_FREE_LOOP_BYTES is freed by the threads that parse, because unmapping 100 MiB takes 10 ms. When
+ * LIMIT_FREE_BYTES already wait to be freed there, the loop frees the piece itself. */
+#define LIMIT_FREE_LOOP_BYTES (4 * MIB)
+#define LIMIT_FREE_BYTES (512LL * MIB)
 
 /* Largest frame that we send; longer messages go out in continuation frames. */
 #define LIMIT_FRAME_OUT_BYTES (1 * MIB)
 /* Largest message to a client that did not announce maxMessageBytes (real clients read 64 MiB). Beyond: -32603. */
 #define LIMIT_MESSAGE_OUT_BYTES (64 * MIB)
 
-/* Outgoing queue of a connection: past the high mark its requests and its processes' output are not read until it is
- * below the low mark. What is in flight when the mark is met may be one answer more. */
+/* Outgoing queue of a connection: above the high mark its requests and the output of its processes are not read until the queue is
+ * below the low mark. The queue may exceed the high mark by one answer. */
 #define LIMIT_OUT_HIGH_BYTES (1 * MIB)
 #define LIMIT_OUT_LOW_BYTES (256 * KIB)
 
-/* What one turn reads of a connection. */
+/* How much one turn of the loop reads from one connection. */
 #define LIMIT_READ_BYTES (64 * KIB)
-/* The same in the middle of a large frame, which is read straight to where its message is assembled. */
+/* The same in the middle of a large frame, whose bytes are read directly into the message that is being assembled. */
 #define LIMIT_READ_LARGE_BYTES (256 * KIB)
 
-/* The default of output_chunk_bytes: the most that one turn reads of one stream. */
+/* The default of output_chunk_bytes: the most that one turn of the loop reads from one stream of a process. */
 #define LIMIT_CHUNK_BYTES (64 * KIB)
-/* Retained output of a process, default; and its chunks. Beyond: oldest chunks go. */
+/* Retained output of a process: the default of its bytes, and the number of chunks. Beyond: the oldest chunks are dropped. */
 #define LIMIT_RETAINED_BYTES (1 * MIB)
 #define LIMIT_RETAINED_CHUNKS 50000
-/* Retained output of all processes, default. Beyond: oldest of closed, then detached, then attached. */
+/* Retained output of all processes, default. Beyond: the oldest output is dropped, first of closed processes, then of detached
+ * sessions, then of attached ones. */
 #define LIMIT_RETAINED_TOTAL_BYTES (1024LL * MIB)
+
+/* Processes of a session that have closed and are kept for reads, default. Beyond: the one that closed first is forgotten. */
+#define LIMIT_FINISHED_PROCESSES 4096
+/* A process that has closed does not count against max_processes_per_session, unless processes that it left behind still run
+ * LIMIT_ENDING_MS later: its keeper needs a moment to find out. While it does not know, at most LIMIT_ENDING_PROCESSES such
+ * processes may exist beyond the limit. */
+#define LIMIT_ENDING_MS 1000
+#define LIMIT_ENDING_PROCESSES 256
 
 /* Bytes queued for a child's stdin: a write that finds so many waiting is itself held back. */
 #define LIMIT_STDIN_BYTES (8 * MIB)
-/* The same of all processes: a write that does not fit any more is refused with -32021. */
+/* The same for all processes together: a write that does not fit any more is refused with -32021. */
 #define LIMIT_STDIN_TOTAL_BYTES (1024ULL * MIB)
-/* writeIds remembered per process, each at most so long. Longer: -32602. */
+/* A write up to this size is accepted even above that total, if nothing is queued for its process: full queues of some processes
+ * must not keep users of other processes from typing. */
+#define LIMIT_STDIN_FREE_BYTES (64 * KIB)
+/* How many writeIds are remembered per process, and how long each may be. Longer: -32602. */
 #define LIMIT_WRITE_IDS 4096
 #define LIMIT_WRITE_ID_BYTES 256
+
+/* While commands of this user keep too many descriptors in flight, the kernel passes on none for a start, or for a file request
+ * with a profile (ETOOMANYREFS). The server tries again every LIMIT_HANDOVER_RETRY_MS, for LIMIT_HANDOVER_MS. Then: the start or
+ * the request fails. */
+#define LIMIT_HANDOVER_RETRY_MS 10
+#define LIMIT_HANDOVER_MS 1000
+
+/* How many starts may overtake one that still waits for a processor. A start waits until its command has ended, or has run for
+ * LIMIT_STARTS_SETTLE_MS since its execve. Further starts are held back. With a lower number the processors are idle at times, with
+ * a higher one the slowest start takes longer. */
+#define LIMIT_STARTS_AHEAD 64
+#define LIMIT_STARTS_SETTLE_MS 10
+/* An execve that takes longer than LIMIT_STARTS_AHEAD_MS hangs, and holds no start back. While LIMIT_STARTS_HANGING of them
+ * hang, no start is held back at all. */
+#define LIMIT_STARTS_AHEAD_MS 100
+#define LIMIT_STARTS_HANGING 8
+
+/* Commands in a sandbox get half of the server's hard limit on open files, so that they are refused before the server is. With
+ * a lower limit than this they get all of it: half would be too few for programs, and leave no room for one message. */
+#define LIMIT_OPEN_FILES_SPLIT 1024
+
+/* A spawner that ends by itself within LIMIT_SPAWNER_LIVED_MS cannot run on this machine. The next one is started after
+ * LIMIT_SPAWNER_RETRY_MS; each further end doubles that pause, up to LIMIT_SPAWNER_RETRY_LAST_MS. During the pause every start
+ * fails, with the reason for which the spawner ended. */
+#define LIMIT_SPAWNER_LIVED_MS 1000
+#define LIMIT_SPAWNER_RETRY_MS 50
+#define LIMIT_SPAWNER_RETRY_LAST_MS 10000
+
+/* How often the server plans a sandboxed start again when files that the plan saw were changed before the sandbox was built. Then
+ * the client gets -32602 or -32603. */
+#define LIMIT_START_AGAIN 8
+
+/* Descriptors that WebSocket connections leave free for commands and files: a quarter of what the hard limit leaves beside the
+ * server's own, but at least _LEAST and at most _MOST. An upgrade that would take one of them is answered with 503. */
+#define LIMIT_OPEN_FILES_RESERVE_LEAST 12
+#define LIMIT_OPEN_FILES_RESERVE_MOST 256
 
 /* Requests of one connection that wait (long polls, held-back writes, starts), the bytes that they hold, and the bytes
  * of all connections together. Beyond: -32021. */
 #define LIMIT_PARKED_REQUESTS 4096
 #define LIMIT_PARKED_BYTES (192ULL * MIB)
 #define LIMIT_PARKED_TOTAL_BYTES (1024ULL * MIB)
+/* Waiting requests of one connection may always hold this many bytes, however much the requests of other connections hold. */
+#define LIMIT_PARKED_FREE_BYTES (64 * KIB)
 
 /* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
 #define LIMIT_POOL_THREADS 64
 #define LIMIT_POOL_PER_CONNECTION 4
-/* Large buffers of messages that are done with, kept for the next ones, so many bytes in all; and for so long after the
- * last one. Beyond: given back. */
-#define LIMIT_SPARES_BYTES (16 * MIB)
-#define LIMIT_SPARES_MS 500
-/* A file that fs/readFile answers with. Larger: -32600. */
+/* Large buffers of finished messages that are kept for the next messages: their bytes in all, and how long they are kept after
+ * the last message. Beyond: they are freed. */
+#define LIMIT_BUFFER_POOL_BYTES (16 * MIB)
+#define LIMIT_BUFFER_POOL_MS 500
+/* The largest file that fs/readFile returns. Larger: -32600. */
 #define LIMIT_READ_FILE_BYTES (512LL * MIB)
-/* File requests of one connection that wait or run. Beyond: it is not read until half of them are done. */
+/* The most that fs/copy reads from a file whose size is shown as 0, such as files in /proc. Beyond: EFBIG. */
+#define LIMIT_COPY_UNSIZED_BYTES (64LL * MIB)
+/* File requests of one connection that wait or run. Beyond: the connection is not read until half of them are done. */
 #define LIMIT_JOBS 256
-/* At the end of the server, this long for file work that has begun. Then: left to the kernel and the journal. */
+/* The loop reads a file itself only if it is in memory and not larger than LIMIT_QUICK_READ_BYTES, and opens it only if it takes
+ * no more than LIMIT_QUICK_FILE_BYTES on the disk. Otherwise a thread does. */
+#define LIMIT_QUICK_READ_BYTES (64 * KIB)
+#define LIMIT_QUICK_FILE_BYTES (1 * MIB)
+/* How many requests of one connection the loop answers in a row. Further ones go to threads until these answers are sent. */
+#define LIMIT_QUICK_REQUESTS 32
+/* For how many mounts the server remembers whether the loop may read from them, and for how long. After that a thread tries
+ * again. */
+#define LIMIT_QUICK_MOUNTS 32
+#define LIMIT_QUICK_TRUST_MS 1000
+/* For this long only threads read from a mount on which the loop, or the thread that tried it, had to wait. */
+#define LIMIT_QUICK_OFF_MS 10000
+/* How long the server, at its end, waits for file requests that have begun. Then: they are cut off, and temporary files that they
+ * leave stand in the journal. */
 #define LIMIT_POOL_END_MS 2000
+/* Placeholders of sandboxes that could not be removed, because their directory has become unwritable. The server tries again every
+ * LIMIT_STUCK_RETRY_MS, and names them in the journal. Beyond: they stay. */
+#define LIMIT_STUCK_PLACEHOLDERS 256
+#define LIMIT_STUCK_RETRY_MS 2000
 
-/* Processes for file requests with a permission profile that are kept: of one profile, and profiles that have some. Beyond:
- * those that nobody uses go, and others when they have done what they do. */
-#define LIMIT_FILERS_PER_PROFILE 4
-#define LIMIT_FILER_PROFILES 8
-/* What such a process may take for one request. Beyond: it is killed, and the request fails. */
-#define LIMIT_FILER_MS 60000
-/* One that nobody has used for so long ends. */
-#define LIMIT_FILER_IDLE_MS 30000
+/* fs helpers that are kept: for one profile, and the number of profiles that have some. Beyond: idle helpers end at once, busy ones
+ * after their request. */
+#define LIMIT_FS_HELPERS_PER_PROFILE 4
+#define LIMIT_FS_HELPER_PROFILES 8
+/* The time that an fs helper may take for one request. Beyond: it is killed, and the request fails. */
+#define LIMIT_FS_HELPER_MS 60000
+/* An fs helper that was not used for this long ends. */
+#define LIMIT_FS_HELPER_IDLE_MS 30000
+/* The time that bwrap may take to build the view of an fs helper. Beyond: it is killed, and the request fails. */
+#define LIMIT_FS_HELPER_VIEW_MS 10000
 
-/* fs/watch of a connection. More: -32021. */
+/* How much of the newest output of a terminal and of standard error `farhand sandbox` keeps, each, to report what was refused; and
+ * how many refusals it reports. Older output is not searched; further refusals are only counted. */
+#define LIMIT_REFUSED_TEXT_BYTES (64 * KIB)
+#define LIMIT_REFUSED_LINES 8
+
+/* Changes below directories that lead to masks, within LIMIT_GUARD_SPAN_MS. Beyond: the guard's thread gets normal priority. */
+#define LIMIT_GUARD_EVENTS 1000
+#define LIMIT_GUARD_SPAN_MS 100
+
+/* The id of a root of capabilityRoots/discoverV1, and its path as it is spelled: the answer repeats both. Longer: -32602. */
+#define LIMIT_ROOT_TEXT_BYTES (64 * KIB)
+/* Watches (fs/watch) of one connection. More: -32021. */
 #define LIMIT_WATCHES 64
-/* Directories watched for all connections, each counted once, and with each watch that it belongs to. Beyond: -32021, or
- * overflow when the watch is there already. */
+/* Directories watched for all connections: LIMIT_WATCH_DIRECTORIES counts each of them once, LIMIT_WATCH_LISTENERS once for each
+ * watch that it belongs to. Beyond: -32021, or overflow when the watch exists already. */
 #define LIMIT_WATCH_DIRECTORIES 65536
 #define LIMIT_WATCH_LISTENERS 262144
-/* What waits to be told of one watch. Beyond: forgotten, and overflow. */
+/* Events of one watch that wait to be sent. Beyond: they are dropped, and the client gets overflow. */
 #define LIMIT_WATCH_EVENTS 16384
 #define LIMIT_WATCH_EVENT_BYTES (4 * MIB)
 /* Events kept while new directories are being added to a watch. Beyond: overflow. */
 #define LIMIT_WATCH_KEPT_BYTES (8 * MIB)
+
+/* A command can make the kernel hold the lock of its pipe while the server's loop waits for it. The spawner checks for that every
+ * LIMIT_PIPE_IDLE_MS, and every LIMIT_PIPE_TICK_MS while the loop is inside of a system call. When the loop has slept there for
+ * LIMIT_PIPE_HELD_MS in all, the command is killed; LIMIT_PIPE_UNSURE_MS where the kernel does not tell what the loop waits for. */
+#define LIMIT_PIPE_IDLE_MS 250
+#define LIMIT_PIPE_TICK_MS 50
+#define LIMIT_PIPE_HELD_MS 400
+#define LIMIT_PIPE_UNSURE_MS 2000
+/* For LIMIT_PIPE_ALERT_MS after such a kill, further commands are killed after LIMIT_PIPE_AGAIN_MS already (five times that
+ * where the kernel does not tell), and the checks come five times as often, so that the delays of several such commands do not
+ * add up. */
+#define LIMIT_PIPE_ALERT_MS 10000
+#define LIMIT_PIPE_AGAIN_MS 50
 
 /* The longest grace that process/terminate gives. More: -32602. */
 #define LIMIT_GRACE_MS 60000
@@ -96,6 +200,8 @@
 /* Longest wait of a long poll; more is clamped. */
 #define LIMIT_WAIT_MS 600000
 
+/* The id of a request, when it is a text: every answer repeats it. Longer: -32600 with id -1. */
+#define LIMIT_ID_BYTES 1024
 /* A processId. Longer: -32602. */
 #define LIMIT_PROCESS_ID_BYTES 1024
 /* A clientName is kept up to this length. */
@@ -103,16 +209,30 @@
 
 /* An HTTP head must be complete, and an idle HTTP connection must ask again, within this time. Then: closed. */
 #define LIMIT_HTTP_HEAD_MS 10000
-/* After our close frame the peer has this long to answer. Then: dropped. (stdio, which has no such frame, ends when all
- * is taken, or with its reader.) */
+/* Connections that are no WebSocket yet; a quarter of the limit on open files where that is less. Beyond: the oldest of them is
+ * closed, once it has had LIMIT_HTTP_PENDING_MS for its upgrade; until then the next connection waits. These connections are not
+ * authenticated, and must not take the room of connections that are. */
+#define LIMIT_HTTP_PENDING 1024
+#define LIMIT_HTTP_PENDING_MS 500
+/* How long a starting server waits for other servers that are about to listen in the same directory. Then: a dead socket is not
+ * replaced. */
+#define LIMIT_SOCKET_LOCK_MS 1000
+/* Of each kind of refusal (connections, peers of a unix socket, upgrades) LIMIT_REFUSALS_LOGGED lines are logged within
+ * LIMIT_REFUSALS_MS, and one line within LIMIT_ACCEPT_FAILURES_MS about connections that could not be accepted. Further ones are
+ * counted, and their number is logged at the end of that time. */
+#define LIMIT_REFUSALS_LOGGED 10
+#define LIMIT_REFUSALS_MS 10000
+#define LIMIT_ACCEPT_FAILURES_MS 1000
+/* How long the peer may take to answer our close frame. Then: the connection is dropped. (stdio has no such frame: it ends when
+ * everything has been written, or when its reader has gone.) */
 #define LIMIT_CLOSE_MS 5000
-/* A resume that meets an attached session: the old connection must answer a ping within this time. */
+/* When a client resumes a session that is still attached, the old connection must answer a ping within this time. */
 #define LIMIT_HALF_DEAD_MS 2000
-/* After the kill at shutdown, this long for the kernel to end what it holds. */
+/* How long the server, at its end, waits for the processes that it has killed. */
 #define LIMIT_SHUTDOWN_KILL_MS 2000
-/* At the very end connections have this long to take their close frame. */
+/* How long connections may take, at the very end of the server, to receive their close frame. */
 #define LIMIT_FAREWELL_MS 1000
-/* Ids of expired sessions are remembered so long, and so many. */
+/* How long the ids of expired sessions are remembered, and how many. */
 #define LIMIT_EXPIRED_MEMORY_MS 600000
 #define LIMIT_EXPIRED_MEMORY 4096
 
@@ -129,12 +249,30 @@
 #define LIMIT_HTTP_HEAD_BYTES (256 * KIB)
 #define LIMIT_HTTP_HEADERS 1024
 #define LIMIT_HTTP_METHOD_BYTES 1024
-/* How much later than its timeoutMs a request is ended here, when farhand-net has not ended it. */
+/* How much later than its timeoutMs the server ends a request that farhand-net has not ended. */
 #define LIMIT_HTTP_GRACE_MS 1000
-/* While it has requests, farhand-net is asked so often whether it is there. So many in a row without a word: killed, its
- * requests -32603. Several, so that a server which itself was stopped for a while does not take its helper for dead. */
+/* While farhand-net has requests, the server sends it a PING every LIMIT_HTTP_PULSE_MS. After LIMIT_HTTP_PINGS without an answer
+ * it is killed, and its requests fail with -32603. One missing answer is not enough, because the server itself may have been
+ * stopped. */
 #define LIMIT_HTTP_PULSE_MS 3000
 #define LIMIT_HTTP_PINGS 3
+/* The size of a helper program that is copied into memory when the server starts, so that nobody can change it. A larger
+ * program is executed from its file, and refused once the file has changed. */
+#define LIMIT_HELPER_BYTES (64 * MIB)
+/* Shell snapshots of a session. Beyond: the one used longest ago is dropped. */
+#define LIMIT_SHELL_SNAPSHOTS 16
+/* The functions of one snapshot, and its variables. Beyond: the capture fails, and commands start without a snapshot. */
+#define LIMIT_SHELL_SNAPSHOT_BYTES (512 * KIB)
+/* How long the shell's profile files may take during a capture. Beyond: the capture fails, as above. */
+#define LIMIT_SHELL_SNAPSHOT_MS 10000
+/* The name of a scope of shell snapshots. Longer: -32602. */
+#define LIMIT_SHELL_SCOPE_BYTES 256
+/* All configuration files of one environmentConfig/read together; people write such files by hand. Beyond: -32603. */
+#define LIMIT_CONFIG_BYTES (1 * MIB)
+/* Names that mark the root of a project, each of which is looked for in every directory above the cwd. Beyond: -32603. */
+#define LIMIT_CONFIG_MARKERS 64
+/* Paths of keys in one environmentConfig/read, each of which is looked for at every key of a file. Beyond: -32602. */
+#define LIMIT_CONFIG_PATHS 256
 /* Redirects that are followed. Beyond: -32603. */
 #define LIMIT_HTTP_REDIRECTS 10
 /* A requestId. Longer: -32602. */

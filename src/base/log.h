@@ -2,7 +2,8 @@
  *
  * log_info("process exited", "session=%s proc=%s code=%d", …) prints `process exited session=… proc=… code=…` (with
  * time and level in front), or {"time":…,"level":"info","event":"process exited","session":"…",…}: the detail format
- * must be `key=value` pairs separated by one space. Values from outside go through log_quote. Never: file contents,
+ * must be `key=value` pairs separated by one space. In text a value with blanks is shown in quotes; in JSON an integer is a
+ * number, but what log_quote has made is always a string. Values from outside go through log_quote. Never: file contents,
  * environment values, tokens, process output.
  */
 #pragma once
@@ -15,9 +16,11 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
-NODISCARD int log_level_parse(struct slice name,
-                              enum log_level *ret); /* debug info warn error off; -EINVAL */
-NODISCARD int log_format_parse(struct slice name, enum log_format *ret); /* text json; -EINVAL */
+NODISCARD int log_level_parse(
+        struct slice name,
+        enum log_level *ret); /* "debug", "info", "warn", "error" or "off"; others: -EINVAL */
+NODISCARD int log_format_parse(struct slice name,
+                               enum log_format *ret); /* "text" or "json"; others: -EINVAL */
 
 bool log_wants(enum log_level level);
 void log_event(enum log_level level, int code, const char *event, const char *fmt, ...) PRINTF_LIKE(4, 5);
@@ -35,6 +38,10 @@ void log_event(enum log_level level, int code, const char *event, const char *fm
 #define log_warn_r(code, event, ...) log_at(LOG_WARN, code, event, __VA_ARGS__)
 #define log_error_r(code, event, ...) log_at(LOG_ERROR, code, event, __VA_ARGS__)
 
-/* Untrusted text made fit for one value: printable ASCII kept, the rest as \xHH, blanks, quotes and
- * backslashes too; cut at 200 bytes. One of eight rotating static buffers (per thread). */
+/* Returns untrusted text as one value of a detail, between double quotes: printable ASCII is kept, quotes and backslashes get a
+ * backslash, the rest becomes \xHH; cut at 200 bytes. The line shows the value without quotes where it is one plain word. The
+ * result is in one of eight static buffers of the thread, which are used in turn. */
 const char *log_quote(struct slice s);
+/* As log_quote, but for texts that are no details: one printable word without quotes, in which blanks, quotes and backslashes
+ * become \xHH too. */
+const char *log_escape(struct slice s);

@@ -10,7 +10,7 @@
 
 #define FIRST_SLOTS ((size_t)8)
 
-/* `value` is never NULL in a used slot. Without it, `hash` tells the two other states apart. */
+/* `value` is never NULL in a used slot. In any other slot `hash` is one of these. */
 enum { SLOT_EMPTY = 0, SLOT_TOMB = 1 };
 
 struct map_entry {
@@ -38,7 +38,7 @@ static inline void sip_round(uint64_t v[4])
         v[2] = rotate(v[2], 32);
 }
 
-/* Little endian whatever the machine is; compilers make one load of it. */
+/* Reads a little-endian number, on every machine; compilers make one load of it. */
 static inline uint64_t load_le(const unsigned char *p, size_t n)
 {
         uint64_t x = 0;
@@ -89,7 +89,7 @@ void map_release(struct map *m)
         m->used = m->tombs = m->size = 0;
 }
 
-/* The slot of `key`, or NULL. */
+/* Returns the slot of `key`, or NULL. */
 static struct map_entry *find_slot(const struct map *m, struct slice key)
 {
         if (m->used == 0)
@@ -120,7 +120,7 @@ static void place(struct map *m, const struct map_entry *entry)
         m->used++;
 }
 
-/* Doubles, unless it was mostly tombstones that filled the table: then the same size is enough. */
+/* Doubles the table, unless most of it is tombstones: then the same size is enough. */
 static void rehash(struct map *m)
 {
         struct map old = *m;
@@ -167,7 +167,7 @@ void *map_remove(struct map *m, struct slice key)
         m->used--;
         m->tombs++;
 
-        /* Tombstones in front of an empty slot keep nobody probing: a map that empties has none left. */
+        /* Tombstones before an empty slot are not needed: no search has to go past them. */
         size_t mask = m->size - 1, i = (size_t)(e - m->entries);
         const struct map_entry *next = &m->entries[(i + 1) & mask];
         if (!next->value && next->hash == SLOT_EMPTY) {

@@ -31,5 +31,5 @@ static inline size_t map_count(const struct map *m)
 /* Iterates in no order: start with *pos = 0; NULL at the end. Removing the current entry is allowed. */
 NODISCARD void *map_next(const struct map *m, size_t *pos);
 
-/* SipHash-1-3 of the bytes. */
+/* Returns the SipHash-1-3 of the bytes. */
 NODISCARD uint64_t map_hash(const uint64_t key[2], struct slice s);

@@ -1,10 +1,11 @@
+/* map_test: the hash function and the table, compared with a naive model. */
 #include "base/map.h"
 
 #include "unit.h"
 
 TEST(hash_is_siphash_1_3)
 {
-        /* With a key of zeros; values from another implementation. */
+        /* The expected values are those of another implementation, with a key of zeros. */
         static const uint64_t key[2] = { 0, 0 };
 
         eq_u64(map_hash(key, S("a")), 0x407448d2b89b1813u);
@@ -91,7 +92,7 @@ TEST(current_entry_may_be_removed_while_walking)
         map_release(&m);
 }
 
-/* A small generator of its own: a failure must be repeatable. */
+/* Pseudo-random numbers from a fixed seed, so that a failure can be repeated. */
 static uint32_t next_number(uint64_t *state)
 {
         *state = *state * 6364136223846793005u + 1442695040888963407u;

@@ -1,19 +1,15 @@
-/* mem: allocation that does not fail.
- *
- * The last words go out with write(2): stdio may want memory, and the one thing known here is that there is
- * none.
- */
+/* mem: allocation that ends the program instead of failing. */
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdarg.h>
-#include <unistd.h>
+#include <sys/mman.h>
+
+#define STEP_BYTES ((size_t)1 << 20)
 
 NORETURN static void out_of_memory(void)
 {
-        static const char text[] = "fatal: out of memory\n";
-        ssize_t r = write(STDERR_FILENO, text, sizeof(text) - 1);
-        (void)r; /* there is nobody left to tell */
-        abort();
+        fatal("out of memory", 0);
 }
 
 /* malloc(0) may give NULL, which would look like failure. */
@@ -46,6 +42,18 @@ void *mem_realloc(void *p, size_t n)
         return p;
 }
 
+char *slice_dup(struct slice s)
+{
+        size_t size;
+        must(!ckd_add(&size, s.n, 1));
+
+        char *copy = mem_alloc(size);
+        if (s.n > 0)
+                memcpy(copy, s.p, s.n);
+        copy[s.n] = '\0';
+        return copy;
+}
+
 char *mem_strdup(const char *s)
 {
         return s ? slice_dup(slice_from_str(s)) : NULL;
@@ -64,14 +72,12 @@ char *mem_printf(const char *fmt, ...)
         return text;
 }
 
-void must_failed(const char *cond, const char *file, int line)
+void mem_free_slowly(void *p)
 {
-        char text[512];
-        int n = snprintf(text, sizeof(text), "fatal: %s:%d: must(%s)\n", file, line, cond);
-
-        if (n > 0) {
-                ssize_t r = write(STDERR_FILENO, text, MIN((size_t)n, sizeof(text) - 1));
-                (void)r; /* abort() says it too */
-        }
-        abort();
+        const uintptr_t page = 4096; /* where pages are larger, madvise refuses, and free gives all back */
+        uintptr_t at = ((uintptr_t)p + page - 1) & ~(page - 1);
+        uintptr_t end = ((uintptr_t)p + malloc_usable_size(p)) & ~(page - 1);
+        for (; p && at < end; at += MIN(end - at, (uintptr_t)STEP_BYTES))
+                (void)madvise((void *)at, MIN(end - at, (size_t)STEP_BYTES), MADV_DONTNEED);
+        free(p);
 }

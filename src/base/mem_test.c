@@ -1,82 +1,7 @@
+/* mem_test: allocations and copies. */
 #include "base/mem.h"
 
-#include "base/fd.h"
 #include "unit.h"
-
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-/* Runs `fn` in a child without core file; its stderr goes into `ret`, which has room for `size` bytes. */
-static int status_of_child(void (*fn)(void), char *ret, size_t size)
-{
-        int fds[2];
-        int status;
-
-        eq_int(pipe2(fds, O_CLOEXEC), 0);
-        pid_t pid = fork();
-        ok(pid >= 0);
-        if (pid == 0) {
-                setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
-                signal(SIGABRT, SIG_DFL); /* cmocka and the sanitizers may have their own */
-                dup2(fds[1], STDERR_FILENO);
-                fn();
-                _exit(0);
-        }
-
-        fd_close(fds[1]);
-        size_t n = 0;
-        for (;;) {
-                ssize_t r = read(fds[0], ret + n, size - 1 - n);
-                if (r <= 0)
-                        break;
-                n += (size_t)r;
-        }
-        ret[n] = '\0';
-        fd_close(fds[0]);
-        eq_int(waitpid(pid, &status, 0), pid);
-        return status;
-}
-
-static void break_a_promise(void)
-{
-        must(1 + 1 == 3);
-}
-
-static void keep_a_promise(void)
-{
-        must(1 + 1 == 2);
-}
-
-TEST(broken_must_aborts_and_says_where)
-{
-        char text[1024];
-
-        int status = status_of_child(break_a_promise, text, sizeof(text));
-        ok(WIFSIGNALED(status));
-        eq_int(WTERMSIG(status), SIGABRT);
-        ok(strstr(text, "mem_test.c:") != NULL);
-        ok(strstr(text, "must(1 + 1 == 3)") != NULL);
-        eq_int(status_of_child(keep_a_promise, text, sizeof(text)), 0);
-}
-
-static void close_twice(void)
-{
-        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        fd_close(fd);
-        fd_close(fd);
-}
-
-TEST(closing_a_descriptor_twice_aborts)
-{
-        char text[1024];
-
-        int status = status_of_child(close_twice, text, sizeof(text));
-        ok(WIFSIGNALED(status));
-        eq_int(WTERMSIG(status), SIGABRT);
-}
 
 TEST(allocating_nothing_gives_memory_of_its_own)
 {
@@ -98,6 +23,15 @@ TEST(zeroed_memory_is_zero)
 
         eq_u64(p->a, 0);
         eq_u64(p->b, 0);
+}
+
+TEST(duplicate_keeps_nuls_and_adds_one)
+{
+        _free_ char *copy = slice_dup(S("a\0b"));
+        _free_ char *empty = slice_dup((struct slice){ 0 });
+
+        assert_memory_equal(copy, "a\0b", 4);
+        eq_str(empty, "");
 }
 
 TEST(text_is_copied_and_formatted)

@@ -1,4 +1,4 @@
-/* random: bytes from the kernel.
+/* random: random bytes from the kernel.
  *
  * getrandom(2) waits only until the pool was filled once after boot; from then on it does not fail.
  */

@@ -1,4 +1,4 @@
-/* random: bytes from the kernel; aborts when there are none (no security decision may go on without). */
+/* random: random bytes from the kernel. The program aborts when the kernel gives none: secrets depend on them. */
 #pragma once
 
 #include "base/compat.h"
@@ -6,8 +6,8 @@
 void random_bytes(void *p, size_t n);
 
 #define UUID_TEXT_BYTES 37
-/* Lower-case UUID v4 with NUL. */
+/* Writes a random UUID (version 4), in lower case and with a NUL. */
 void random_uuid(char ret[UUID_TEXT_BYTES]);
 
-/* A secret of this process, the same on every call: for hashes of what clients choose. */
+/* Returns a secret of this process, the same on every call: the key for hashes of what clients choose. */
 const uint64_t *random_hash_key(void);

@@ -1,3 +1,4 @@
+/* random_test: random bytes and UUIDs. */
 #include "base/random.h"
 
 #include "unit.h"

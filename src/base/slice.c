@@ -1,12 +1,18 @@
-/* slice: the functions that are too long for the header.
+/* slice: compares, trims and splits slices, and reads numbers from them.
  *
- * All of them accept a slice whose p is NULL when its n is 0.
+ * All functions accept a slice whose p is NULL when its n is 0.
  */
 #include "base/slice.h"
 
-#include "base/mem.h"
-
 #include <errno.h>
+
+size_t slice_find(struct slice s, const char *const *names, size_t count)
+{
+        size_t i = 0;
+        while (i < count && !slice_eq(s, slice_from_str(names[i])))
+                i++;
+        return i;
+}
 
 bool slice_eq_nocase(struct slice a, struct slice b)
 {
@@ -49,18 +55,6 @@ struct slice slice_split(struct slice *rest, char sep)
         return slice_from(whole.p, before);
 }
 
-char *slice_dup(struct slice s)
-{
-        size_t size;
-        must(!ckd_add(&size, s.n, 1));
-
-        char *copy = mem_alloc(size);
-        if (s.n > 0)
-                memcpy(copy, s.p, s.n);
-        copy[s.n] = '\0';
-        return copy;
-}
-
 int slice_to_u64(struct slice s, uint64_t max, uint64_t *ret)
 {
         uint64_t value = 0;
@@ -69,8 +63,7 @@ int slice_to_u64(struct slice s, uint64_t max, uint64_t *ret)
         if (s.n == 0)
                 return -EINVAL;
 
-        /* Looks at every character even after an overflow: "99999999999999999999x" is malformed, not large.
-         * */
+        /* Checks every character even after an overflow: "99999999999999999999x" is malformed, not too large. */
         for (size_t i = 0; i < s.n; i++) {
                 if (s.p[i] < '0' || s.p[i] > '9')
                         return -EINVAL;

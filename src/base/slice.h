@@ -1,7 +1,7 @@
-/* slice: a run of bytes that somebody else owns.
+/* slice: a pointer and a length: bytes that another object owns.
  *
- * Parsers take and give slices. A slice may hold NULs and need not be text. It never owns memory: a long-lived
- * object holds a `char *` or a `struct buf` instead, so that the mistake of keeping one shows in the type.
+ * Parsers take and return slices. A slice may hold NULs and need not be text. It never owns memory: a long-lived
+ * object holds a `char *` or a `struct buf` instead, so that the type shows whether the bytes are owned.
  */
 #pragma once
 
@@ -49,17 +49,26 @@ static inline char ascii_lower(char c)
         return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
+/* Returns the value of a hexadecimal digit; -1 for any other character. */
+static inline int ascii_hex_value(char c)
+{
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        c = ascii_lower(c);
+        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Returns the index of the name that the slice is equal to; `count` when there is none. */
+NODISCARD size_t slice_find(struct slice s, const char *const *names, size_t count);
+
 bool slice_eq_nocase(struct slice a, struct slice b);
 
-/* Without the ASCII blanks (space, tab, CR, LF) at either end. */
+/* Returns the slice without the ASCII blanks (space, tab, CR, LF) at either end. */
 struct slice slice_trim(struct slice s);
 
 /* Splits at the first `sep`: the part before is returned and *rest moves behind it. When there is no `sep` the
  * whole is returned and *rest becomes empty with p == NULL. */
 struct slice slice_split(struct slice *rest, char sep);
 
-/* Heap copy with a NUL behind it; aborts when memory is out (see base/mem.h). */
-NODISCARD char *slice_dup(struct slice s);
-
-/* Decimal digits only, no sign, no blanks. -EINVAL, or -ERANGE above `max`. */
+/* Reads a number of decimal digits only, without sign and blanks. Returns 0, -EINVAL, or -ERANGE when it is above `max`. */
 NODISCARD int slice_to_u64(struct slice s, uint64_t max, uint64_t *ret);

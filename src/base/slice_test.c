@@ -1,6 +1,6 @@
+/* slice_test: comparing, trimming, splitting and looking up slices, and reading numbers. */
 #include "base/slice.h"
 
-#include "base/mem.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -36,15 +36,6 @@ TEST(split_walks_all_parts_and_ends_with_a_null_rest)
         eq_slice(slice_split(&rest, ','), S(""));
 }
 
-TEST(duplicate_keeps_nuls_and_adds_one)
-{
-        _free_ char *copy = slice_dup(S("a\0b"));
-        _free_ char *empty = slice_dup((struct slice){ 0 });
-
-        assert_memory_equal(copy, "a\0b", 4);
-        eq_str(empty, "");
-}
-
 TEST(numbers_are_digits_only_and_bounded)
 {
         static const struct {
@@ -75,4 +66,15 @@ TEST(numbers_are_digits_only_and_bounded)
                 eq_int(slice_to_u64(cases[i].text, cases[i].max, &value), cases[i].result);
                 eq_u64(value, cases[i].result == 0 ? cases[i].value : 42);
         }
+}
+
+TEST(find_gives_the_index_of_the_equal_name)
+{
+        static const char *const names[] = { "one", "two", "" };
+        eq_u64(slice_find(S("one"), names, ARRAY_LEN(names)), 0);
+        eq_u64(slice_find(S("two"), names, ARRAY_LEN(names)), 1);
+        eq_u64(slice_find(S(""), names, ARRAY_LEN(names)), 2);
+        eq_u64(slice_find(S("tw"), names, ARRAY_LEN(names)), 3);
+        eq_u64(slice_find(S("One"), names, ARRAY_LEN(names)), 3);
+        eq_u64(slice_find(S("one"), names, 0), 0);
 }

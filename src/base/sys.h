@@ -1,25 +1,34 @@
 /* sys: system calls that touch neither errno nor thread-local storage.
  *
  * The keeper and the child between clone and execve share their memory with the spawner (CLONE_VM), and with it the
- * spawner's errno. So nothing of libc is called there: each of these goes straight to the kernel and returns a result
- * or -errno. Only for 64-bit Linux: there the kernel's structs are libc's.
+ * spawner's errno. So nothing of libc is called there: each function here calls the kernel directly and returns a result
+ * or -errno. Only for 64-bit Linux, where the structs of the kernel and of libc are the same.
  */
 #pragma once
 
 #include "base/compat.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 
-/* Newer than the headers of some systems that we build on; the numbers are the same on both machines. */
+#if IS_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* These calls are newer than the headers of some systems that we build on. Their numbers are the same on x86-64 and on arm64. */
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
 #endif
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -37,7 +46,7 @@
 #define CLONE_INTO_CGROUP 0x200000000ULL
 #endif
 
-/* struct clone_args of Linux 5.7, the first that knows cgroups. */
+/* struct clone_args of Linux 5.7, the first version with the member `cgroup`. */
 struct sys_clone_args {
         uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
         uint64_t set_tid, set_tid_size, cgroup;
@@ -58,8 +67,8 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
         return ret;
 }
 
-/* The new process pops fn and arg off its own stack; it never returns from here. The two numbers are
- * for CLONE_PARENT_SETTID and CLONE_CHILD_CLEARTID. */
+/* Makes a process that calls fn(arg) on the given stack. The process pops fn and arg off that stack, and never returns from here.
+ * `parent_tid` and `child_tid` are for CLONE_PARENT_SETTID and CLONE_CHILD_CLEARTID. */
 static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, pid_t *child_tid,
                                   void (*fn)(void *), void *arg)
 {
@@ -85,7 +94,7 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
         return ret;
 }
 
-/* The same for clone3, which begins at the end of args->stack. */
+/* As sys_clone_onto, but with clone3: fn and arg are at args->stack + args->stack_size. */
 static inline long sys_clone3_run(const struct sys_clone_args *args)
 {
         long ret;
@@ -122,7 +131,8 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
         return x0;
 }
 
-/* The new process loads fn and arg off its own stack; it never returns from here. */
+/* Makes a process that calls fn(arg) on the given stack. The process loads fn and arg from that stack, and never returns from
+ * here. */
 static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *parent_tid, pid_t *child_tid,
                                   void (*fn)(void *), void *arg)
 {
@@ -150,7 +160,7 @@ static inline long sys_clone_onto(unsigned long flags, void *stack_top, pid_t *p
         return x0;
 }
 
-/* The same for clone3, which begins at the end of args->stack. */
+/* As sys_clone_onto, but with clone3: fn and arg are at args->stack + args->stack_size. */
 static inline long sys_clone3_run(const struct sys_clone_args *args)
 {
         register long x8 __asm__("x8") = SYS_clone3;
@@ -205,25 +215,25 @@ static inline pid_t sys_getppid(void)
         return (pid_t)sys_call0(SYS_getppid);
 }
 
-/* A plain fork: the copy goes on here, on a copy of the stack. */
+/* A plain fork: the new process returns from this function too, on a copy of the stack. */
 static inline pid_t sys_fork(void)
 {
         return (pid_t)sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
 }
 
-/* As sys_clone_onto, into a cgroup, given by its directory. */
+/* As sys_clone_onto, but the new process begins in a cgroup, which is given by its directory. */
 static inline long sys_clone3_onto(struct sys_clone_args *args, void *stack_top, void (*fn)(void *),
                                    void *arg)
 {
         void **sp = (void **)((uintptr_t)stack_top & ~(uintptr_t)15);
         *--sp = arg;
         *--sp = (void *)(uintptr_t)fn;
-        args->stack_size = 16; /* only the sum counts */
+        args->stack_size = 16; /* the kernel uses only the sum of stack and stack_size */
         args->stack = (uintptr_t)sp - args->stack_size;
         return sys_clone3_run(args);
 }
 
-/* And as sys_fork: without a stack the copy goes on here. */
+/* As sys_fork, but the new process begins in a cgroup, which is given by its directory. */
 static inline long sys_fork_into(int cgroup)
 {
         const struct sys_clone_args args = {
@@ -234,9 +244,9 @@ static inline long sys_fork_into(int cgroup)
         return sys_call2(SYS_clone3, &args, sizeof(args));
 }
 
-/* For who shares its memory with a new process that was told to clear `entering` (CLONE_CHILD_CLEARTID): until that has got its own
- * by execve, or died. Not CLONE_VFORK: who sleeps in it wakes up behind the new program, on its processor, and gets that when
- * it exits. */
+/* Waits until a new process that shares the caller's memory has got its own by execve, or has died: the kernel then clears
+ * `entering` (CLONE_CHILD_CLEARTID). CLONE_VFORK would wait too, but its caller wakes up on the processor of the new program,
+ * behind it, and runs only when that program sleeps or exits. */
 static inline void sys_exec_await(const pid_t *entering)
 {
         pid_t now;
@@ -254,6 +264,11 @@ static inline int sys_pidfd_open(pid_t pid)
         return (int)sys_call2(SYS_pidfd_open, pid, 0);
 }
 
+static inline int sys_pidfd_getfd(int pidfd, int fd)
+{
+        return (int)sys_call3(SYS_pidfd_getfd, pidfd, fd, 0);
+}
+
 static inline int sys_pidfd_signal(int pidfd, int signo)
 {
         return (int)sys_call4(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
@@ -264,7 +279,7 @@ static inline pid_t sys_wait4(pid_t pid, int *ret_status, int options, struct ru
         return (pid_t)sys_call4(SYS_wait4, pid, ret_status, options, ret_usage);
 }
 
-/* The signal's number, or -EAGAIN when the time is over. NULL waits for ever. */
+/* Waits for a signal of the set, for ever when `timeout` is NULL. Returns its number, or -EAGAIN after the timeout. */
 static inline int sys_sigtimedwait(uint64_t set, const struct timespec *timeout)
 {
         return (int)sys_call4(SYS_rt_sigtimedwait, &set, NULL, timeout, sizeof(set));
@@ -295,26 +310,79 @@ static inline int sys_close(int fd)
         return (int)sys_call1(SYS_close, fd);
 }
 
+/* execve of an open file whose descriptor is close-on-exec. The interpreter of a script has to open the script again through the
+ * descriptor, so for a script the descriptor stays open. */
+static inline long sys_exec_fd(int fd, const char *const *argv, const char *const *env)
+{
+        long r = sys6(SYS_execveat, fd, SYS_ARG(""), SYS_ARG(argv), SYS_ARG(env), AT_EMPTY_PATH, 0);
+        if (r != -ENOENT)
+                return r;
+        (void)sys_call3(SYS_fcntl, fd, F_SETFD, 0);
+        return sys6(SYS_execveat, fd, SYS_ARG(""), SYS_ARG(argv), SYS_ARG(env), AT_EMPTY_PATH, 0);
+}
+
 static inline long sys_read(int fd, void *p, size_t n)
 {
         return sys_call3(SYS_read, fd, p, n);
 }
 
+#define SYS_TRIES 1000 /* how often sys_again allows another try, a millisecond apart */
+
+/* Whether a call that returned `r` must be made again: it was interrupted, or the kernel had no memory for it. In the second case
+ * this sleeps for a millisecond first. `tries` begins with 0. */
+static inline bool sys_again(long r, unsigned *tries)
+{
+        const struct timespec moment = { .tv_nsec = 1000000 };
+        if (r == -EINTR)
+                return true;
+        if ((r != -ENOMEM && r != -ENOBUFS) || ++*tries == SYS_TRIES)
+                return false;
+        (void)sys_call2(SYS_nanosleep, &moment, NULL);
+        return true;
+}
+
 static inline long sys_write(int fd, const void *p, size_t n)
 {
-        return sys_call3(SYS_write, fd, p, n);
+        unsigned tries = 0;
+        long r;
+        do
+                r = sys_call3(SYS_write, fd, p, n);
+        while (sys_again(r, &tries));
+        return r;
 }
 
+/* send(2). Tries again, as often as sys_again allows, while the kernel has no memory, or while the socket has no room and the flags
+ * do not say MSG_DONTWAIT. */
 static inline long sys_send(int fd, const void *p, size_t n, int flags)
 {
-        return sys6(SYS_sendto, fd, SYS_ARG(p), SYS_ARG(n), flags, 0, 0);
+        unsigned tries = 0;
+        long r;
+        do
+                r = sys6(SYS_sendto, fd, SYS_ARG(p), SYS_ARG(n), flags, 0, 0);
+        while (sys_again(r == -EAGAIN && !(flags & MSG_DONTWAIT) ? -ENOBUFS : r, &tries));
+        return r;
 }
 
-/* NULL when it cannot be. */
+/* Returns a new mapping, or NULL when the kernel refuses. */
 static inline void *sys_map(size_t n, int protection, int flags, int fd)
 {
         long at = sys6(SYS_mmap, 0, (long)n, protection, flags, fd, 0);
         return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
+/* Maps and unmaps a stack for a process that shares our memory. That process ends inside of a function, by exit or execve, so its
+ * frames stay poisoned for ASan; unmapping removes the poison, which would hold for whatever is mapped there next. */
+static inline char *sys_stack_map(size_t n)
+{
+        return sys_map(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+static inline void sys_stack_unmap(char *stack, size_t n)
+{
+#if IS_ASAN
+        __asan_unpoison_memory_region(stack, n);
+#endif
+        (void)sys_call2(SYS_munmap, stack, n);
 }
 
 static inline void sys_discard(void *p, size_t n, int advice)

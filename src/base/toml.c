@@ -1,5 +1,5 @@
-/* toml: see toml.h. TOML 1.0 (toml.io/en/v1.0.0) but for dates. Here keys, tables and arrays; the rest of the parser is
- * in toml_text.c and toml_scalar.c.
+/* toml: parses TOML 1.0 (toml.io/en/v1.0.0) without dates: keys, tables and arrays. toml_text.c reads the text,
+ * toml_scalar.c reads strings, numbers and booleans.
  *
  * Recursive descent over the text; recursion is bounded because every table and array knows its depth. The
  * tree's nodes are `struct toml` with private fields behind: how a table came to be (which decides what may
@@ -23,7 +23,7 @@ struct node {
         struct toml toml; /* must be first */
         struct node *last;
         struct node *members[4]; /* hash trie of the members of a table */
-        struct node *branch[4];  /* of the trie that this node is in */
+        struct node *branch[4];  /* the nodes below this one in the hash trie of its table */
         enum origin origin;
         unsigned depth;
 };
@@ -36,7 +36,7 @@ struct key {
 
 static bool parse_value(struct parser *ps, struct node *node);
 
-/* The key for a message: what would break or flood a line of text is not shown. */
+/* Returns the key as an error text shows it: keys with control characters and long keys are not shown. */
 static struct slice shown(struct slice key)
 {
         for (size_t i = 0; i < key.n; i++)
@@ -62,7 +62,7 @@ static struct node *node_new(struct parser *ps, struct node *parent, struct posi
         return node;
 }
 
-/* The node becomes a table or an array: this is where depth, and with it recursion, ends. */
+/* Makes the node a table or an array. The check of the depth here bounds the recursion of the parser. */
 static bool node_open(struct parser *ps, struct node *node, enum toml_type type, enum origin origin)
 {
         if (node->depth > DEPTH_MAX)
@@ -94,7 +94,7 @@ static struct node *find_or_add(struct parser *ps, struct node *table, const str
         return *slot;
 }
 
-/* One part of a key, with the blanks around it and the dot behind it. */
+/* Parses one part of a key, with the blanks around it and the dot behind it. */
 static bool parse_key(struct parser *ps, struct key *ret)
 {
         toml_skip_blanks(ps);
@@ -105,15 +105,9 @@ static bool parse_key(struct parser *ps, struct key *ret)
                 if (!toml_parse_string(ps, &ret->name))
                         return false;
         } else {
-                const char *start = ps->p;
-                while (ps->p < ps->end &&
-                       (toml_digit_value(toml_peek(ps)) < 16 ||
-                        (toml_peek(ps) >= 'g' && toml_peek(ps) <= 'z') ||
-                        (toml_peek(ps) >= 'G' && toml_peek(ps) <= 'Z') || *ps->p == '_' || *ps->p == '-'))
-                        ps->p++;
-                if (ps->p == start)
+                struct slice name = toml_take_word(ps, "_-");
+                if (name.n == 0)
                         return toml_fail_expected(ps, "a key");
-                struct slice name = slice_from(start, (size_t)(ps->p - start));
                 ret->name = slice_from(arena_dup(ps->arena, name), name.n);
         }
         toml_skip_blanks(ps);
@@ -127,7 +121,7 @@ static bool fail_repeated(struct parser *ps, const struct key *key, const struct
                          first->toml.line);
 }
 
-/* key = value, the key perhaps dotted, into `table`. */
+/* Parses `key = value` into `table`; the key may be dotted. */
 static bool parse_pair(struct parser *ps, struct node *table)
 {
         for (;;) {
@@ -206,7 +200,7 @@ static bool parse_value(struct parser *ps, struct node *node)
         }
 }
 
-/* The last part of a header: [name] or [[name]] in `parent`. NULL on failure. */
+/* Opens the table that the last part of a header names, [name] or [[name]] in `parent`. NULL on failure. */
 static struct node *open_table(struct parser *ps, struct node *parent, const struct key *key, bool is_item)
 {
         bool is_new;
@@ -231,7 +225,7 @@ static struct node *open_table(struct parser *ps, struct node *parent, const str
         return node_open(ps, node, TOML_TABLE, BY_HEADER) ? node : NULL;
 }
 
-/* [a.b] or [[a.b]]. */
+/* Parses a header, [a.b] or [[a.b]]. */
 static bool parse_header(struct parser *ps, struct node *root, struct node **ret_table)
 {
         bool is_item = toml_looking_at(ps, S("[["));

@@ -1,38 +1,19 @@
-/* toml_scalar: the values of a TOML file that have no parts: strings, numbers, booleans.
+/* toml_scalar: parses the strings, numbers and booleans of a TOML file.
  *
- * A string is decoded into the arena; the quotes were looked for before, so that its room is known. Any other value is a
- * run of letters, digits and signs, taken as a whole and then judged.
+ * The closing quotes of a string are searched first, so that its size is known when it is decoded into the arena. Any other
+ * value is a run of letters, digits and signs, which is read as a whole and then classified.
  */
 #include "base/toml_internal.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 
-#define NUMBER_BYTES_MAX 128 /* longer than any number that means something */
+#define NUMBER_BYTES_MAX 128 /* no meaningful number is longer */
 
 /* ---- strings ---- */
 
-static char *put_utf8(char *out, uint32_t c)
-{
-        if (c < 0x80) {
-                *out++ = (char)c;
-                return out;
-        }
-        if (c < 0x800) {
-                *out++ = (char)(0xc0 | c >> 6);
-        } else {
-                if (c < 0x10000) {
-                        *out++ = (char)(0xe0 | c >> 12);
-                } else {
-                        *out++ = (char)(0xf0 | c >> 18);
-                        *out++ = (char)(0x80 | (c >> 12 & 63));
-                }
-                *out++ = (char)(0x80 | (c >> 6 & 63));
-        }
-        *out++ = (char)(0x80 | (c & 63));
-        return out;
-}
-
-/* Behind \u or \U. Nothing longer than its escape comes out, so the caller's room is enough. */
+/* Parses the digits behind \u or \U. The character is not longer than its escape, so the caller's room is enough. */
 static bool parse_code_point(struct parser *ps, struct position at, int digits, char **out)
 {
         uint32_t c = 0;
@@ -47,17 +28,20 @@ static bool parse_code_point(struct parser *ps, struct position at, int digits, 
                 return toml_fail(ps, at, "a string cannot hold a NUL");
         if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
                 return toml_fail(ps, at, "the escape is not a Unicode character");
-        *out = put_utf8(*out, c);
+        char bytes[4];
+        size_t n = utf8_encode(c, bytes);
+        memcpy(*out, bytes, n);
+        *out += n;
         return true;
 }
 
-/* Behind a backslash; `at` is where that stands. */
+/* Parses what follows a backslash; `at` is the position of the backslash. */
 static bool parse_escape(struct parser *ps, struct position at, bool is_multi, char **out)
 {
         static const char names[] = "btnfr\"\\", meanings[] = "\b\t\n\f\r\"\\";
         int c = toml_peek(ps);
 
-        if (is_multi) { /* backslash at the end of a line: everything blank goes, up to the next text */
+        if (is_multi) { /* a backslash at the end of a line: all blanks and line ends after it are skipped */
                 const char *start = ps->p;
                 toml_skip_blanks(ps);
                 if (toml_accept_newline(ps)) {
@@ -81,7 +65,7 @@ static bool parse_escape(struct parser *ps, struct position at, bool is_multi, c
         return parse_code_point(ps, at, c == 'u' ? 4 : 8, out);
 }
 
-/* Bytes up to the closing quotes, or SIZE_MAX: an upper bound of what the string holds. */
+/* Returns the number of bytes up to the closing quotes, which the string cannot exceed; SIZE_MAX when there are no such quotes. */
 static size_t string_size(const struct parser *ps, struct slice quotes, bool is_basic)
 {
         for (const char *p = ps->p; ps->end - p >= (ptrdiff_t)quotes.n; p++) {
@@ -142,7 +126,7 @@ static bool is_decimal(char c)
         return c >= '0' && c <= '9';
 }
 
-/* Digits of `base`, with single underscores between digits, from *p on: false when there are none or an
+/* Skips digits of `base`, with single underscores between digits, from *p on. Returns false when there are no digits or an
  * underscore is out of place. */
 static bool scan_digits(const char **p, const char *end, int base)
 {
@@ -155,7 +139,7 @@ static bool scan_digits(const char **p, const char *end, int base)
         return *p > start && (*p)[-1] != '_';
 }
 
-/* The digits were checked. False when the number does not fit. */
+/* Converts digits that were checked. Returns false when the number does not fit. */
 static bool digits_to_integer(struct slice digits, int base, bool is_negative, int64_t *ret)
 {
         uint64_t magnitude = 0, max = (uint64_t)INT64_MAX + is_negative;
@@ -172,7 +156,7 @@ static bool digits_to_integer(struct slice digits, int base, bool is_negative, i
         return true;
 }
 
-/* `s` is a checked decimal float. strtod takes the decimal point of the locale; the program stays in "C". */
+/* Converts a decimal float that was checked. strtod uses the decimal point of the locale, which is always "C" in this program. */
 static bool text_to_real(struct slice s, double *ret)
 {
         char text[NUMBER_BYTES_MAX + 1];
@@ -241,14 +225,7 @@ static bool is_date(struct slice s)
 bool toml_parse_word(struct parser *ps, struct toml *value)
 {
         struct position at = toml_here(ps);
-        const char *start = ps->p;
-
-        while (ps->p < ps->end &&
-               (toml_digit_value(toml_peek(ps)) < 16 || (toml_peek(ps) >= 'g' && toml_peek(ps) <= 'z') ||
-                (toml_peek(ps) >= 'G' && toml_peek(ps) <= 'Z') || (*ps->p && strchr("_+-.:", *ps->p))))
-                ps->p++;
-
-        struct slice token = slice_from(start, (size_t)(ps->p - start));
+        struct slice token = toml_take_word(ps, "_+-.:");
         if (token.n == 0)
                 return toml_fail_expected(ps, "a value");
         if (token.n > NUMBER_BYTES_MAX)

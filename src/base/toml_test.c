@@ -1,4 +1,4 @@
-/* toml: what is read, what is refused and with which words. */
+/* toml_test: which texts are read, which are refused, and with which message. */
 #include "base/toml.h"
 
 #include "base/buf.h"
@@ -42,7 +42,8 @@ static void show(struct buf *b, const struct toml *t)
         ok(r >= 0);
 }
 
-/* The file as one line: {key='value' …}. The text is parsed from a heap block of its exact size. */
+/* Checks that the text, parsed and shown as one line {key='value' …}, is `expected`. The text is parsed from a heap block of its
+ * exact size. */
 static void reads_as(struct slice text, const char *expected)
 {
         _arena_ struct arena a = ARENA_INIT;

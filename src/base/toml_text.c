@@ -1,7 +1,6 @@
-/* toml_text: the text of a TOML file as it is read: where the parser stands, what is next, and what is said when that is
- * not what may stand there.
+/* toml_text: reads the characters of a TOML file: the position of the parser, the next character, and errors about it.
  *
- * Knows characters, lines and comments, nothing of keys and values.
+ * Deals with characters, lines and comments, not with keys and values.
  */
 #include "base/toml_internal.h"
 
@@ -17,11 +16,8 @@ bool toml_is_control(int c)
 
 int toml_digit_value(int c)
 {
-        if (c >= '0' && c <= '9')
-                return c - '0';
-        if (c >= 'a' && c <= 'f')
-                return c - 'a' + 10;
-        return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
+        int value = c < 0 ? -1 : ascii_hex_value((char)c);
+        return value < 0 ? 99 : value;
 }
 
 struct position toml_here(struct parser *ps)
@@ -77,6 +73,19 @@ void toml_skip_blanks(struct parser *ps)
                 ps->p++;
 }
 
+struct slice toml_take_word(struct parser *ps, const char *others)
+{
+        const char *start = ps->p;
+
+        for (; ps->p < ps->end; ps->p++) {
+                char c = ascii_lower(*ps->p);
+                bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+                if (!is_letter && (c == '\0' || !strchr(others, c)))
+                        break;
+        }
+        return slice_from(start, (size_t)(ps->p - start));
+}
+
 bool toml_skip_comment(struct parser *ps)
 {
         toml_skip_blanks(ps);
@@ -99,7 +108,7 @@ bool toml_skip_lines(struct parser *ps)
         return true;
 }
 
-/* What is next, for messages. */
+/* Describes what is next in the text, for error messages. */
 static const char *describe(struct parser *ps, char *room, size_t size)
 {
         size_t n = utf8_sequence(ps->p, (size_t)(ps->end - ps->p));

@@ -1,18 +1,18 @@
-/* uri: see uri.h.
+/* uri: converts file: URIs and native spellings to paths, and paths to file: URIs.
  *
- * A file: URI is read as web browsers do (the WHATWG URL standard), since that is what the clients of the
- * protocol were written against. What may surprise:
+ * A file: URI is read as web browsers read it (the WHATWG URL standard), because the clients of the protocol were
+ * written for that. What may surprise:
  *  - tabs and line ends vanish wherever they are, blanks and control characters at both ends;
  *  - an unescaped backslash is a slash; `%5C` is a backslash;
  *  - a percent sign that two hex digits do not follow stands for itself;
- *  - `.` and `..` go twice: first between the slashes of the text (an empty part counts as one there, so
- *    `a//../b` is `a/b`), then, after percent-decoding, between those of the path (`x%2F..%2Fb` is `b`);
+ *  - `.` and `..` are removed from the text, where an empty part between two slashes counts as a name: `a//../b` is `a/b`;
  *  - `C|` is a drive letter only where no `//` came before it: `file:///C|/x` is the path `/C|/x`.
  * International host names are not mapped: one that is not ASCII is another host.
  */
 #include "base/uri.h"
 
 #include "base/base64.h"
+#include "base/url_text.h"
 #include "base/utf8.h"
 
 #include <arpa/inet.h>
@@ -27,100 +27,27 @@ struct parts {
         bool has_query, has_fragment;
 };
 
-static bool is_alpha(char c)
-{
-        return ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-}
-
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
-static bool is_slash(char c)
-{
-        return c == '/' || c == '\\';
-}
-
-static int hex_value(char c)
-{
-        if (is_digit(c))
-                return c - '0';
-        c = ascii_lower(c);
-        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static struct slice skip(struct slice s, size_t n)
-{
-        return slice_from(s.p + n, s.n - n);
-}
-
-/* The part up to the first slash of either kind. */
+/* Returns the part up to the first slash of either kind. */
 static struct slice first_segment(struct slice s)
 {
         size_t n = 0;
 
-        while (n < s.n && !is_slash(s.p[n]))
+        while (n < s.n && !url_is_slash(s.p[n]))
                 n++;
         return slice_from(s.p, n);
 }
 
 static bool is_drive(struct slice s)
 {
-        return s.n == 2 && is_alpha(s.p[0]) && (s.p[1] == ':' || s.p[1] == '|');
+        return s.n == 2 && url_is_alpha(s.p[0]) && (s.p[1] == ':' || s.p[1] == '|');
 }
 
-/* `C:` or `C%3A`: what the first segment of a URI may not be on this platform. */
+/* Whether a segment is `C:` or `C%3A`, which the first segment of a URI may not be on this platform. */
 static bool is_colon_drive(struct slice s)
 {
-        if (s.n == 0 || !is_alpha(s.p[0]))
+        if (s.n == 0 || !url_is_alpha(s.p[0]))
                 return false;
-        return slice_eq(skip(s, 1), S(":")) || slice_eq_nocase(skip(s, 1), S("%3a"));
-}
-
-/* 1 for `.`, 2 for `..`, in any mixture with `%2e`; else 0. */
-static int count_dots(struct slice s)
-{
-        int dots = 0;
-
-        while (s.n > 0) {
-                size_t n = s.p[0] == '.'                                               ? 1
-                           : s.n >= 3 && slice_eq_nocase(slice_from(s.p, 3), S("%2e")) ? 3
-                                                                                       : 0;
-                if (n == 0 || dots == 2)
-                        return 0;
-                dots++;
-                s = skip(s, n);
-        }
-        return dots;
-}
-
-/* A copy without tabs and line ends anywhere and without blanks and control characters at the ends. */
-static struct slice clean(struct arena *a, struct slice text)
-{
-        while (text.n > 0 && (uint8_t)text.p[0] <= ' ')
-                text = skip(text, 1);
-        while (text.n > 0 && (uint8_t)text.p[text.n - 1] <= ' ')
-                text.n--;
-
-        char *copy = arena_alloc(a, text.n + 1);
-        size_t n = 0;
-        for (size_t i = 0; i < text.n; i++)
-                if (text.p[i] != '\t' && text.p[i] != '\n' && text.p[i] != '\r')
-                        copy[n++] = text.p[i];
-        return slice_from(copy, n);
-}
-
-/* Length of the scheme in front of the first colon; 0 when there is none. */
-static size_t scheme_length(struct slice s)
-{
-        size_t n = 0;
-
-        if (s.n == 0 || !is_alpha(s.p[0]))
-                return 0;
-        while (n < s.n && (is_alpha(s.p[n]) || is_digit(s.p[n]) || strchr("+-.", s.p[n] ? s.p[n] : '/')))
-                n++;
-        return n < s.n && s.p[n] == ':' ? n : 0;
+        return slice_eq(url_skip(s, 1), S(":")) || slice_eq_nocase(url_skip(s, 1), S("%3a"));
 }
 
 static struct parts split(struct slice s)
@@ -138,39 +65,21 @@ static struct parts split(struct slice s)
                 s.n = (size_t)(mark - s.p);
         }
 
-        if (s.n >= 2 && is_slash(s.p[0]) && is_slash(s.p[1])) {
-                struct slice authority = first_segment(skip(s, 2));
+        if (s.n >= 2 && url_is_slash(s.p[0]) && url_is_slash(s.p[1])) {
+                struct slice authority = first_segment(url_skip(s, 2));
                 if (is_drive(authority)) { /* `file://C:/x` is meant as a path */
-                        parts.path = skip(s, 1);
+                        parts.path = url_skip(s, 1);
                         return parts;
                 }
                 parts.has_authority = true;
                 parts.host = authority;
-                s = skip(s, 2 + authority.n);
+                s = url_skip(s, 2 + authority.n);
         }
         parts.path = s;
         return parts;
 }
 
-/* Percent-decodes into `out`, which has room for s.n bytes; returns the number written. */
-static size_t percent_decode(char *out, struct slice s)
-{
-        size_t n = 0;
-
-        for (size_t i = 0; i < s.n; i++) {
-                int high = s.p[i] == '%' && s.n - i > 2 ? hex_value(s.p[i + 1]) : -1;
-                int low = high >= 0 ? hex_value(s.p[i + 2]) : -1;
-                if (low < 0) {
-                        out[n++] = s.p[i];
-                        continue;
-                }
-                out[n++] = (char)(high << 4 | low);
-                i += 2;
-        }
-        return n;
-}
-
-/* URI_OK when it is this host, URI_FOREIGN when another; else what is wrong with it. */
+/* Returns URI_OK for this host, URI_FOREIGN for another host, or what is wrong with the text. */
 static enum uri_result check_host(struct arena *a, struct slice raw)
 {
         if (raw.n == 0)
@@ -185,7 +94,7 @@ static enum uri_result check_host(struct arena *a, struct slice raw)
                 return URI_CREDENTIALS;
 
         char *host = arena_alloc(a, raw.n + 1);
-        size_t n = percent_decode(host, raw);
+        size_t n = url_percent_decode(host, raw);
         for (size_t i = 0; i < n; i++) {
                 if (raw.n == n && host[i] == ':')
                         return URI_PORT;
@@ -197,7 +106,7 @@ static enum uri_result check_host(struct arena *a, struct slice raw)
         return slice_eq_nocase(slice_from(host, n), S("localhost")) ? URI_OK : URI_FOREIGN;
 }
 
-/* Takes the last segment off out[0..n); a drive letter that stands first stays. */
+/* Returns the length of out[0..n) without its last segment; a drive letter that is the first segment stays. */
 static size_t pop_segment(const char *out, size_t n)
 {
         if (n == 3 && is_colon_drive(slice_from(out + 1, 2)))
@@ -207,20 +116,20 @@ static size_t pop_segment(const char *out, size_t n)
         return n > 0 ? n - 1 : 0;
 }
 
-/* The first of the two rounds: raw segments. The result begins with exactly one slash. */
+/* Normalises the raw segments, before percent-decoding: the first of two rounds. The result begins with exactly one slash. */
 static struct slice normalise_raw(struct arena *a, struct slice raw)
 {
         char *out = arena_alloc(a, raw.n + 2);
         size_t n = 0;
 
-        if (raw.n > 0 && is_slash(raw.p[0]))
-                raw = skip(raw, 1);
+        if (raw.n > 0 && url_is_slash(raw.p[0]))
+                raw = url_skip(raw, 1);
         for (bool more = true; more;) {
                 struct slice segment = first_segment(raw);
-                int dots = count_dots(segment);
+                unsigned dots = url_count_dots(segment);
 
                 more = segment.n < raw.n;
-                raw = skip(raw, segment.n + more);
+                raw = url_skip(raw, segment.n + more);
                 if (dots == 2)
                         n = pop_segment(out, n);
                 if (dots == 0 || !more) {
@@ -236,7 +145,8 @@ static struct slice normalise_raw(struct arena *a, struct slice raw)
         return slice_from(out + lead, n - lead);
 }
 
-/* The second round, on the decoded path, in place: no empty segments, no dots, no trailing slash. */
+/* Normalises the decoded path in place, the second round: removes empty segments, `.`, `..` and a trailing slash. Returns the new
+ * length. */
 static size_t normalise_path(char *path, size_t size)
 {
         size_t n = 0, i = 0;
@@ -266,7 +176,8 @@ static size_t normalise_path(char *path, size_t size)
 /* Only a path whose first segment would be taken for a drive letter has no URI of its own. */
 static bool needs_opaque(struct slice path)
 {
-        return path.n >= 3 && is_alpha(path.p[1]) && path.p[2] == ':' && (path.n == 3 || path.p[3] == '/');
+        return path.n >= 3 && url_is_alpha(path.p[1]) && path.p[2] == ':' &&
+               (path.n == 3 || path.p[3] == '/');
 }
 
 static enum uri_result opaque_to_path(struct arena *a, struct slice encoded, struct slice *ret_path)
@@ -287,6 +198,14 @@ static enum uri_result opaque_to_path(struct arena *a, struct slice encoded, str
         return URI_OK;
 }
 
+static bool has_escaped_slash(struct slice s)
+{
+        for (; s.n >= 3; s = url_skip(s, 1))
+                if (s.p[0] == '%' && slice_eq_nocase(slice_from(s.p, 3), S("%2f")))
+                        return true;
+        return false;
+}
+
 static enum uri_result file_uri_to_path(struct arena *a, struct slice rest, struct slice *ret_path)
 {
         struct parts parts = split(rest);
@@ -298,19 +217,21 @@ static enum uri_result file_uri_to_path(struct arena *a, struct slice rest, stru
                 return URI_QUERY;
         if (parts.has_fragment)
                 return URI_FRAGMENT;
+        if (has_escaped_slash(parts.path))
+                return URI_SLASH;
 
         struct slice raw = normalise_raw(a, parts.path);
         if (host == URI_OK && slice_starts(raw, S(OPAQUE_PREFIX)))
-                return opaque_to_path(a, skip(raw, sizeof(OPAQUE_PREFIX) - 1), ret_path);
+                return opaque_to_path(a, url_skip(raw, sizeof(OPAQUE_PREFIX) - 1), ret_path);
 
         char *path = arena_alloc(a, raw.n + 1);
-        size_t n = percent_decode(path, raw);
+        size_t n = url_percent_decode(path, raw);
         if (slice_has_nul(slice_from(path, n)))
                 return URI_NUL;
-        if (host == URI_FOREIGN || is_colon_drive(first_segment(skip(raw, 1))))
+        if (host == URI_FOREIGN || is_colon_drive(first_segment(url_skip(raw, 1))))
                 return URI_FOREIGN;
         struct slice unslashed =
-                parts.path.n > 0 && is_slash(parts.path.p[0]) ? skip(parts.path, 1) : parts.path;
+                parts.path.n > 0 && url_is_slash(parts.path.p[0]) ? url_skip(parts.path, 1) : parts.path;
         if (!parts.has_authority && is_drive(first_segment(unslashed)))
                 return URI_FOREIGN;
 
@@ -333,25 +254,22 @@ enum uri_result uri_to_path(struct arena *a, struct slice text, struct slice *re
                 return URI_OK;
         }
 
-        struct slice s = clean(a, text);
-        size_t n = scheme_length(s);
+        struct slice s = url_clean(a, text);
+        size_t n = url_scheme_length(s);
         if (n == 0)
                 return URI_NOT_ABSOLUTE;
 
         struct slice scheme = slice_from(s.p, n);
         if (slice_eq_nocase(scheme, S("file")))
-                return file_uri_to_path(a, skip(s, n + 1), ret_path);
+                return file_uri_to_path(a, url_skip(s, n + 1), ret_path);
 
-        if (ret_detail) {
-                char *lower = arena_dup(a, scheme);
-                for (size_t i = 0; i < n; i++)
-                        lower[i] = ascii_lower(lower[i]);
-                *ret_detail = slice_from(lower, n);
-        }
+        if (ret_detail)
+                *ret_detail = url_lower(a, scheme);
         return URI_BAD_SCHEME;
 }
 
-/* Printable ASCII but for these, byte for byte as other servers of the protocol write it. */
+/* Whether a character is written without an escape: printable ASCII except for a few, so that a URI is the same, byte for byte, as
+ * other servers of the protocol write it. */
 static bool stays_plain(char c)
 {
         static const bool is_escaped[128] = {
@@ -404,6 +322,6 @@ int uri_from_path(struct buf *out, struct slice path)
         size_t before = out->n;
         int r = needs_opaque(path) ? append_opaque(out, path) : append_plain(out, path);
         if (r < 0)
-                buf_truncate(out, before); /* a half URI names something else */
+                buf_truncate(out, before); /* a truncated URI would name another file */
         return r;
 }

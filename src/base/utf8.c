@@ -1,4 +1,4 @@
-/* utf8: see utf8.h. RFC 3629, table 3-7 of the Unicode standard: no overlong forms, no surrogates, up to
+/* utf8: checks UTF-8 by RFC 3629 and table 3-7 of the Unicode standard: no overlong forms, no surrogates, up to
  * U+10FFFF.
  *
  * What a lead byte allows next is kept as three numbers packed into the caller's state, so the whole-text
@@ -6,12 +6,12 @@
  */
 #include "base/utf8.h"
 
-/* State between bytes of a character: bits 0-7 how many are missing, 8-15 and 16-23 the least and the
- * greatest value of the next one. 0 between characters. */
+/* The state inside of a character: bits 0-7 are how many bytes are missing, 8-15 and 16-23 the least and the greatest value of the
+ * next byte. 0 between characters. */
 #define EXPECT(missing, least, greatest) \
         ((uint32_t)(missing) | (uint32_t)(least) << 8 | (uint32_t)(greatest) << 16)
 
-/* What follows the lead byte `c` (not ASCII), or 0 when nothing can. */
+/* Returns the state after the lead byte `c` (not ASCII); 0 when no character begins with it. */
 static uint32_t expect_after(uint8_t c)
 {
         if (c < 0xc2)
@@ -25,7 +25,7 @@ static uint32_t expect_after(uint8_t c)
         return 0;
 }
 
-/* One byte inside a character: false when it does not fit. */
+/* Takes one further byte of a character. Returns false when it does not fit. */
 static bool step(uint32_t *state, uint8_t c)
 {
         uint32_t missing = *state & 0xff, least = *state >> 8 & 0xff, greatest = *state >> 16;
@@ -44,7 +44,7 @@ static uint64_t load64(const char *p)
         return v;
 }
 
-/* The first byte that is not ASCII, in steps of 32 bytes, which compilers turn into vectors. */
+/* Returns the first byte that is not ASCII, or `end`. Checks 32 bytes at a time, which compilers turn into vectors. */
 static const char *skip_ascii(const char *p, const char *end)
 {
         const uint64_t high = 0x8080808080808080U;
@@ -73,6 +73,17 @@ size_t utf8_sequence(const char *p, size_t n)
                 if (!step(&state, (uint8_t)p[i]))
                         return 0;
         return length;
+}
+
+size_t utf8_encode(uint32_t c, char ret[static 4])
+{
+        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        static const uint8_t leads[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+
+        for (size_t i = n - 1; i > 0; i--, c >>= 6)
+                ret[i] = (char)(0x80 | (c & 63));
+        ret[0] = (char)(leads[n] | c);
+        return n;
 }
 
 bool utf8_feed(uint32_t *state, struct slice piece)

@@ -1,11 +1,11 @@
-/* utf8: every boundary of the encoding, and every way to cut a text in two. */
+/* utf8_test: every boundary of the encoding, and every way to cut a text in two. */
 #include "base/utf8.h"
 
 #include "base/mem.h"
 
 #include "unit.h"
 
-/* A second opinion: decode, then ask whether the number may be written this way. */
+/* A simple version of utf8_sequence to compare with: decodes first, then checks whether the code point may be written this way. */
 static size_t sequence_slowly(const uint8_t *p, size_t n)
 {
         size_t length = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
@@ -143,4 +143,27 @@ TEST(utf8_a_text_cut_inside_a_character_is_not_complete)
         ok(utf8_feed(&st, slice_from(NULL, 0)));
         ok(utf8_feed(&st, S("\x82\xac")));
         ok(utf8_is_complete(st));
+}
+
+TEST(characters_are_written_in_their_shortest_form)
+{
+        static const struct {
+                uint32_t c;
+                struct slice want;
+        } rows[] = {
+                { 0, S("\0") },
+                { 0x7f, S("\x7f") },
+                { 0x80, S("\xc2\x80") },
+                { 0x7ff, S("\xdf\xbf") },
+                { 0x800, S("\xe0\xa0\x80") },
+                { 0xffff, S("\xef\xbf\xbf") },
+                { 0x10000, S("\xf0\x90\x80\x80") },
+                { 0x10ffff, S("\xf4\x8f\xbf\xbf") },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                char bytes[4];
+                size_t n = utf8_encode(rows[i].c, bytes);
+                eq_slice(slice_from(bytes, n), rows[i].want);
+                eq_u64(utf8_sequence(bytes, n), n);
+        }
 }

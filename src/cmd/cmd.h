@@ -1,4 +1,4 @@
-/* cmd: the subcommands. Each gets its own argc and argv (argv[0] is its name) and returns the exit code. */
+/* cmd: the functions of the subcommands. Each gets its own argc and argv (argv[0] is its name) and returns the exit code. */
 #pragma once
 
 struct command {
@@ -10,3 +10,5 @@ struct command {
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+/* Not a subcommand: runs when the program is started under the name codex-linux-sandbox, which is argv[0]. */
+int cmd_linux_sandbox(int argc, char **argv);

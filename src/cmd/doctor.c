@@ -1,35 +1,36 @@
 /* doctor: `farhand doctor`: says what works here and what does not, why, and what would help.
  *
- * The last word is not a guess from the parts: /bin/true is run in a read-only sandbox, the way the server does it, by the
- * back end that the server would choose.
- * Bounded in time; nothing on the machine is changed.
+ * The verdict is not concluded from single findings: this program itself is run in a read-only sandbox, as the server would run
+ * a command, with the back end that the server would choose. Everything is bounded in time and changes nothing on the machine.
  */
 #include "cmd/cmd.h"
 
 #include "base/args.h"
 #include "base/fd.h"
-#include "cmd/box.h"
+#include "cmd/confined.h"
 #include "cmd/findings.h"
 #include "cmd/runner.h"
+#include "confine/prepare.h"
 #include "sandbox/backend.h"
-#include "sandbox/prepare.h"
 #include "wire/jsonw.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define SANDBOX_MS 20000
 #define JSON_BYTES_MAX 65536
 
-/* ---- findings ---- */
+/* ---- the list of findings ---- */
 
 struct finding *findings_add(struct findings *f, const char *name, enum finding_status status,
                              const char *fmt, ...)
 {
-        static struct finding spare;
-        struct finding *one = f->count < FINDINGS_MAX ? &f->list[f->count++] : &spare;
+        static struct finding overflow;
+        struct finding *one = f->count < FINDINGS_MAX ? &f->list[f->count++] : &overflow;
         *one = (struct finding){ .name = name, .status = status };
         va_list ap;
         va_start(ap, fmt);
@@ -50,7 +51,7 @@ void findings_add_result(struct findings *f, const char *name, enum finding_stat
         one->remedy = remedy;
 }
 
-/* ---- the sandbox itself ---- */
+/* ---- trying the sandbox ---- */
 
 static void add_err(struct findings *f, const struct err *err)
 {
@@ -59,8 +60,9 @@ static void add_err(struct findings *f, const struct err *err)
         one->remedy = err->remedy;
 }
 
-static int start_true(struct runner *r, struct box_kept *box, struct arena *a, int null, enum backend wish,
-                      struct err *err)
+/* Runs `farhand --version` in the sandbox, because the machine may have no other program. */
+static int start_self(struct runner *r, struct confined *confined, struct arena *a, int null,
+                      enum backend wish, struct err *err)
 {
         struct profile_entry root = { .kind = TARGET_SPECIAL,
                                       .special = SPECIAL_ROOT,
@@ -68,29 +70,36 @@ static int start_true(struct runner *r, struct box_kept *box, struct arena *a, i
         const struct profile read_only = { .kind = PROFILE_MANAGED, .entries = &root, .count = 1 };
         const struct slice cwd = S("/");
         const struct place place = { .cwd = cwd, .roots = &cwd, .root_count = 1 };
-        static const char *const argv[] = { "true", NULL }, *const env[] = { NULL };
-        int result = box_keep(box, a, &read_only, &place, wish, err);
+        static const char *const argv[] = { "farhand", "--version", NULL };
+        /* A build with sanitizers cannot look for leaks in a sandbox. Other builds ignore the variable. */
+        static const char *const env[] = { "ASAN_OPTIONS=detect_leaks=0", NULL };
+        char self[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        if (n < 0)
+                return err_set(err, 0, -errno, "/proc/self/exe: %s", errno_text(errno));
+        self[n] = '\0';
+        int result = confined_make(confined, a, &read_only, &place, wish, err);
         if (result < 0)
                 return result;
-        const struct spawn_request request = {
+        const struct command_spec command = {
                 .argv = argv,
                 .env = env,
-                .candidates = runner_candidates(a, "true", "/bin:/usr/bin:/run/current-system/sw/bin"),
+                .candidates = runner_candidates(a, self, ""),
                 .cwd = "/",
-                .stdin_fd = null,
-                .stdout_fd = null,
-                .stderr_fd = null,
                 .has_image = true,
-                .image_fd = box->image_fd,
+                .image_fd = confined->sandbox.image_fd,
+                .bwrap = preparer_bwrap(&confined->confine.preparer, confined->sandbox.image),
         };
-        return runner_start(r, &request, err);
+        const int stdio[] = { null, null, null };
+        return runner_start(r, &command, stdio, err);
 }
 
-static void add_outcome(struct findings *f, const struct runner *r, const struct box_kept *box, bool is_over)
+static void add_outcome(struct findings *f, const struct runner *r, const struct confined *confined,
+                        bool is_over)
 {
         struct err err = ERR_INIT;
         if (r->has_failed && prepare_is_step(r->step)) {
-                prepare_explain(box->image_fd, r->step, r->os_errno, r->op, &err);
+                prepare_explain(confined->sandbox.image_fd, r->step, r->os_errno, r->op, &err);
                 add_err(f, &err);
         } else if (r->has_failed) {
                 findings_add(f, "sandbox", FINDING_FAIL, "%s: %s", r->step, errno_text(r->os_errno))
@@ -109,23 +118,23 @@ static void try_sandbox(struct findings *f, struct runner *r, enum backend wish)
 {
         _arena_ struct arena a = ARENA_INIT;
         _close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        struct box_kept box = BOX_KEPT_INIT;
+        struct confined confined = CONFINED_INIT;
         struct err err = ERR_INIT;
         if (null < 0)
-                findings_add_result(f, "sandbox", FINDING_FAIL, -errno, "make /dev/null");
-        else if (start_true(r, &box, &a, null, wish, &err) < 0)
+                findings_add_result(f, "sandbox", FINDING_FAIL, -errno, "look at /dev/null");
+        else if (start_self(r, &confined, &a, null, wish, &err) < 0)
                 add_err(f, &err);
         else
-                add_outcome(f, r, &box, runner_wait(r, SANDBOX_MS));
+                add_outcome(f, r, &confined, runner_wait(r, SANDBOX_MS));
         runner_close(r);
-        box_release(&box);
+        confined_release(&confined);
 }
 
-/* ---- telling ---- */
+/* ---- printing the findings ---- */
 
 static const char *const words[] = { [FINDING_OK] = "ok", [FINDING_WARN] = "warn", [FINDING_FAIL] = "fail" };
 
-/* Everything, some of it, or nothing. */
+/* Says whether all profiles, some profiles or none can be enforced. */
 static const char *verdict(const struct backends *b, bool can_enforce)
 {
         if (!can_enforce)
@@ -199,8 +208,7 @@ int cmd_doctor(int argc, char **argv)
                          "enforced.",
                 .table = table,
         };
-        int rest;
-        switch (args_parse(&spec, argc, argv, &rest)) {
+        switch (args_parse(&spec, argc, argv, NULL)) {
         case ARGS_OK:
                 break;
         case ARGS_HELP:
@@ -208,14 +216,8 @@ int cmd_doctor(int argc, char **argv)
         case ARGS_BAD:
                 return 2;
         }
-        if (rest < argc) {
-                fprintf(stderr, "error: unexpected argument '%s'\n", argv[rest]);
-                return 2;
-        }
-
         if (backend_parse(slice_from_str(backend), &wish) < 0) {
-                fprintf(stderr, "error: invalid value '%s' for '--sandbox-backend': " BACKEND_WISHES "\n",
-                        backend);
+                (void)args_refuse("sandbox-backend", backend, BACKEND_WISHES);
                 return 2;
         }
 
@@ -233,9 +235,11 @@ int cmd_doctor(int argc, char **argv)
         else
                 add_err(&f, &err);
         bool can_enforce = f.list[f.count - 1].status == FINDING_OK;
-        if (!is_json)
+        int r = 0;
+        if (is_json)
+                r = print_json(&f, &backends, can_enforce);
+        else
                 print_text(&f, &backends, can_enforce);
-        else if (print_json(&f, &backends, can_enforce) < 0)
-                return 1;
-        return fflush(stdout) == 0 && can_enforce ? 0 : 1;
+        backends_release(&backends);
+        return r == 0 && fflush(stdout) == 0 && can_enforce ? 0 : 1;
 }

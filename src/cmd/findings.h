@@ -1,4 +1,4 @@
-/* findings: what `farhand doctor` has found, one line of it each. */
+/* findings: the list of what `farhand doctor` has found; each finding becomes one line. */
 #pragma once
 
 #include "base/compat.h"
@@ -8,8 +8,8 @@
 
 enum finding_status {
         FINDING_OK,
-        FINDING_WARN, /* works, but less well, or something beside the sandbox does not */
-        FINDING_FAIL, /* a sandbox needs it */
+        FINDING_WARN, /* works, but less well; or something other than the sandbox does not work */
+        FINDING_FAIL, /* a sandbox needs it, and it does not work */
 };
 
 struct finding {
@@ -25,17 +25,17 @@ struct findings {
         struct finding list[FINDINGS_MAX];
 };
 
-/* The text may be cut. The caller may set os_errno and remedy. */
+/* Adds a finding with a formatted text, which may be cut. The caller may set os_errno and remedy of the returned finding. */
 struct finding *findings_add(struct findings *f, const char *name, enum finding_status status,
                              const char *fmt, ...) PRINTF_LIKE(4, 5);
-/* A call that answered `r`: "works", or its errno with the remedy. */
+/* Adds the result of a call: "works" when `r` is 0, otherwise the errno in `r` and the remedy. */
 void findings_add_result(struct findings *f, const char *name, enum finding_status when_not, int r,
                          const char *remedy);
 
-/* What a sandbox asks of the kernel, each in a process of its own (findings_kernel.c). */
+/* Tries each feature of the kernel that a sandbox needs, in a process of its own (findings_kernel.c). */
 void findings_kernel(struct findings *f);
-/* Which back end would be chosen, and why not the others (findings_backends.c). */
+/* Reports which back end the server would choose, and why not the others (findings_backends.c). */
 struct backends;
 void findings_backends(struct findings *f, const struct backends *b);
-/* What stands around it: cgroups, terminals, limits, programs, directories (findings_host.c). */
+/* Checks what a server needs besides the sandbox: cgroups, terminals, limits, programs, directories (findings_host.c). */
 void findings_host(struct findings *f);

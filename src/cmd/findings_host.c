@@ -1,12 +1,13 @@
-/* findings_host: what stands around a sandbox: who we are, cgroups, terminals, limits, the helper program, directories. */
+/* findings_host: checks what a server needs besides the sandbox: user, cgroups, terminals, limits, farhand-net, directories. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/slice.h"
 #include "cmd/findings.h"
-#include "fsop/journal.h"
-#include "proc/cgroup.h"
+#include "core/net_program.h"
+#include "fsop/state.h"
+#include "keeper/cgroup.h"
 #include "proc/pty.h"
-#include "server/net_helper.h"
+#include "spawner/fence.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,11 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One server wants one instance for its sandboxes and one for its clients; a large tree has so many directories. */
+/* Lower limits than these are a warning. A server needs one inotify instance for its sandboxes and one for its clients; each
+ * directory of a watched tree needs a watch, and a large tree has about INOTIFY_WATCHES_FEW directories. */
 #define INOTIFY_INSTANCES_FEW 16
 #define INOTIFY_WATCHES_FEW 65536
 
-static void user(struct findings *f)
+static void report_user(struct findings *f)
 {
         if (geteuid() != 0) {
                 findings_add(f, "user", FINDING_OK, "uid %u, not root", geteuid());
@@ -30,16 +32,21 @@ static void user(struct findings *f)
                 "run the server as a user of its own";
 }
 
-static void cgroups(struct findings *f)
+/* Since version 254 systemd can put the server itself into a cgroup below its own (DelegateSubgroup), as is needed here. */
+#define REMEDY_CGROUP                                                                                     \
+        "for limits of memory and processes start the server alone in a directory of a delegated cgroup " \
+        "v2 (systemd: Delegate=yes; since systemd 254 DelegateSubgroup=server, before it let ExecStart= " \
+        "make the directory server in its own cgroup and write its pid to server/cgroup.procs, as the "   \
+        "unit of this project does)"
+
+static void report_cgroups(struct findings *f)
 {
         int r = cgroup_probe();
         if (r < 0) {
                 struct finding *one =
                         findings_add(f, "cgroup", FINDING_WARN, "none can be made: %s", errno_text(r));
                 one->os_errno = -r;
-                one->remedy = "commands end without one, too; for limits of memory and processes start the "
-                              "server in a "
-                              "delegated cgroup v2 (systemd: Delegate=yes, DelegateSubgroup=server)";
+                one->remedy = "commands end without one, too; " REMEDY_CGROUP;
                 return;
         }
         bool has_memory = r & CGROUP_MEMORY, has_pids = r & CGROUP_PIDS;
@@ -48,12 +55,10 @@ static void cgroups(struct findings *f)
                              "a leaf for each command; controllers: %s%s%s", has_memory ? "memory " : "",
                              has_pids ? "pids" : "", has_memory || has_pids ? "" : "none");
         if (one->status != FINDING_OK)
-                one->remedy = "for limits of memory and processes start the server in a delegated cgroup v2 "
-                              "(systemd: "
-                              "Delegate=yes, DelegateSubgroup=server)";
+                one->remedy = REMEDY_CGROUP;
 }
 
-static void terminals(struct findings *f)
+static void report_terminals(struct findings *f)
 {
         int master = -1, slave = -1;
         int r = pty_open(24, 80, &master, &slave);
@@ -74,7 +79,7 @@ static uint64_t setting(const char *path)
         return value;
 }
 
-static void inotify(struct findings *f)
+static void report_inotify(struct findings *f)
 {
         uint64_t instances = setting("/proc/sys/fs/inotify/max_user_instances");
         uint64_t watches = setting("/proc/sys/fs/inotify/max_user_watches");
@@ -94,19 +99,52 @@ static void inotify(struct findings *f)
                               "and fs/watch need them";
 }
 
-static void net_program(struct findings *f)
+/* Reports whether commands are kept from using up the inotify limits that report_inotify has printed. */
+static void report_inotify_limits(struct findings *f)
 {
-        char path[PATH_MAX];
-        if (net_helper_find(path) == 0) {
-                findings_add(f, "farhand-net", FINDING_OK, "%s", path);
+        struct fence fence = FENCE_NONE;
+        _close_ int fd = fence_get(&fence);
+        if (fd >= 0) {
+                findings_add(f, "inotify limits", FINDING_OK, "sandboxes share three quarters of these");
                 return;
         }
-        findings_add(f, "farhand-net", FINDING_WARN, "not found: http/request will be refused")->remedy =
-                "install it in libexec/farhand beside the directory of this program";
+        findings_add(f, "inotify limits", FINDING_WARN, "a sandboxed command can use up all of these")
+                ->remedy =
+                "let the server make user namespaces and write /proc/sys/user in them (in a container: no "
+                "read-only /proc/sys)";
 }
 
-/* Nothing is made: what is there, or the directory above that would have to be written, is looked at. */
-static void state_directory(struct findings *f)
+static void report_net_program(struct findings *f)
+{
+        char path[PATH_MAX];
+        struct err err = ERR_INIT;
+        struct helper helper = HELPER_NONE;
+        if (helper_find(NET_PROGRAM, path) < 0) {
+                findings_add(f, NET_PROGRAM, FINDING_WARN, "not found: http/request will be refused")
+                        ->remedy = "install it in libexec/farhand beside the directory of this program";
+                return;
+        }
+        if (helper_open(path, false, &helper, &err) == 0) {
+                findings_add(f, NET_PROGRAM, FINDING_OK, "%s", path);
+                helper_close(&helper);
+                return;
+        }
+        struct finding *one =
+                findings_add(f, NET_PROGRAM, FINDING_WARN, "%s: http/request will be refused", err.text);
+        one->os_errno = err.os_errno;
+        one->remedy = err.remedy ? err.remedy : "look whether this user may read and execute it";
+}
+
+/* Would state_open refuse this directory, because other users own it or can write to it? */
+static bool is_of_others(const char *path)
+{
+        struct stat st;
+        return stat(path, &st) == 0 && (st.st_uid != geteuid() || (st.st_mode & 022));
+}
+
+/* Reports whether the server can have a state directory. Makes nothing: checks the state directory, or the directory in which
+ * it would be made. */
+static void report_state_directory(struct findings *f)
 {
         const char *remedy = geteuid() == 0
                                      ? "let root write /var/lib: what a crash leaves is noted there"
@@ -114,26 +152,27 @@ static void state_directory(struct findings *f)
                                        "noted there";
         char path[PATH_MAX], at[PATH_MAX];
         struct err err = ERR_INIT;
-        if (journal_directory(path, &err) < 0) {
+        if (state_place(0, path, &err) < 0) {
                 findings_add(f, "state directory", FINDING_WARN, "%s", err.text)->remedy = remedy;
                 return;
         }
         (void)snprintf(at, sizeof(at), "%s", path);
         while (access(at, F_OK) < 0 && errno == ENOENT && strrchr(at, '/') != at)
                 *strrchr(at, '/') = 0;
-        bool is_writable = access(at, W_OK | X_OK) == 0;
-        struct finding *one = findings_add(f, "state directory", is_writable ? FINDING_OK : FINDING_WARN,
-                                           "%s%s", path, is_writable ? "" : " cannot be written");
-        if (!is_writable)
-                one->remedy = remedy;
+        const char *why = access(at, W_OK | X_OK) < 0 ? " cannot be written"
+                          : is_of_others(path)        ? " is others' to write, too"
+                                                      : "";
+        findings_add(f, "state directory", *why ? FINDING_WARN : FINDING_OK, "%s%s", path, why)->remedy =
+                *why ? remedy : NULL;
 }
 
 void findings_host(struct findings *f)
 {
-        user(f);
-        cgroups(f);
-        terminals(f);
-        inotify(f);
-        net_program(f);
-        state_directory(f);
+        report_user(f);
+        report_cgroups(f);
+        report_terminals(f);
+        report_inotify(f);
+        report_inotify_limits(f);
+        report_net_program(f);
+        report_state_directory(f);
 }

@@ -1,7 +1,7 @@
-/* findings_kernel: what a sandbox asks of the kernel, tried one by one.
+/* findings_kernel: tries one by one the features of the kernel that a sandbox needs.
  *
- * Each attempt runs in a child that is killed when it takes too long, and in namespaces of its own where it makes any:
- * nothing stays. An attempt calls what the sandbox calls (sandbox/enter.h), so that what fails here is what fails there.
+ * Each attempt runs in a child that is killed when it takes too long, and in namespaces of its own where it makes any, so that
+ * nothing stays behind. An attempt makes the same calls as the sandbox (sandbox/enter.h), so that it fails where the sandbox would.
  */
 #include "base/fd.h"
 #include "base/slice.h"
@@ -26,13 +26,13 @@
 
 /* ---- attempts ---- */
 
-/* Runs in the child. 0 or -errno. */
+/* An attempt: runs in the child and returns 0 or -errno. */
 typedef int attempt_fn(const void *arg);
 
-/* What it returned, or -ETIMEDOUT. */
+/* Runs `fn` in a child. Returns the result of `fn`, or -ETIMEDOUT. */
 static int attempt(attempt_fn *fn, const void *arg)
 {
-        int ends[2], result = -ECANCELED; /* when it was killed */
+        int ends[2], result = -ECANCELED; /* kept when the child was killed */
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return -errno;
         pid_t pid = fork();
@@ -53,7 +53,8 @@ static int attempt(attempt_fn *fn, const void *arg)
         else if (read(answer, &result, sizeof(result)) != sizeof(result))
                 result = -ECANCELED;
         (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, n == 0 ? WNOHANG : 0); /* who hangs in the kernel is not waited for */
+        (void)waitpid(pid, NULL,
+                      n == 0 ? WNOHANG : 0); /* a child that hangs in the kernel is not waited for */
         return result;
 }
 
@@ -65,7 +66,7 @@ static int write_text(const char *path, const char *text)
         return fd_write_all(fd, slice_from_str(text));
 }
 
-/* As the sandbox does: ids one to one. */
+/* Makes a user namespace as a sandbox does, with ids mapped one to one. */
 static int enter_user(void)
 {
         char map[64];
@@ -92,7 +93,7 @@ static int try_namespace(const void *flag)
         return r < 0 ? r : unshare(*(const int *)flag) < 0 ? -errno : 0;
 }
 
-/* Not mounted anywhere: the kernel decides when it is made. */
+/* Makes a proc file system without attaching it to a directory: where proc may not be mounted, making it already fails. */
 static int make_proc(void)
 {
         int fs = sys_fsopen("proc");
@@ -109,7 +110,7 @@ static int try_proc(UNUSED const void *arg)
                 r = -errno;
         if (r < 0)
                 return r;
-        pid_t pid = fork(); /* the first in there */
+        pid_t pid = fork(); /* process 1 of the new pid namespace */
         if (pid == 0) {
                 (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
                 _exit(-make_proc());
@@ -138,7 +139,8 @@ static int try_seccomp(const void *arg)
         return r < 0 ? r : (int)sys_call3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-/* Calls that a filter around us may hide. Each answers something else than ENOSYS or EPERM where it is there. */
+/* The next functions try system calls that a seccomp filter around us may refuse. Where a call with invalid
+ * arguments is allowed, it fails with EINVAL or EFAULT. */
 static int try_openat2(UNUSED const void *arg)
 {
         int root = sys_open("/", O_PATH | O_DIRECTORY);
@@ -157,9 +159,9 @@ static int try_clone3(UNUSED const void *arg)
         return r == -EINVAL || r == -EFAULT ? 0 : r;
 }
 
-/* ---- what it means ---- */
+/* ---- reporting the attempts ---- */
 
-static void kernel_version(struct findings *f)
+static void report_kernel_version(struct findings *f)
 {
         struct utsname name;
         unsigned major = 0, minor = 0;
@@ -172,7 +174,7 @@ static void kernel_version(struct findings *f)
                 one->remedy = "Linux 5.12 or later is needed";
 }
 
-static void calls(struct findings *f)
+static void report_calls(struct findings *f)
 {
         static const char hidden[] =
                 "a kernel of 5.12 or later that shows this call; in a container: allow it in its "
@@ -185,17 +187,17 @@ static void calls(struct findings *f)
                 "seccomp profile");
 }
 
-struct inside {
+struct namespace_try {
         const char *name;
         attempt_fn *fn;
-        int flag;
-        const char *remedy; /* NULL: that of the user namespace */
+        int flag;           /* CLONE_NEW*, for try_namespace */
+        const char *remedy; /* NULL: the same as for the user namespace */
 };
 
-/* What is made in a user namespace. */
-static void namespaces(struct findings *f)
+/* Tries the namespaces that are made inside a user namespace. */
+static void report_namespaces(struct findings *f)
 {
-        const struct inside list[] = {
+        const struct namespace_try list[] = {
                 { "mount namespace", try_namespace, CLONE_NEWNS, NULL },
                 { "pid namespace", try_namespace, CLONE_NEWPID, NULL },
                 { "network namespace", try_namespace, CLONE_NEWNET, NULL },
@@ -209,7 +211,7 @@ static void namespaces(struct findings *f)
         bool has_user = r >= 0;
         findings_add_result(f, "user namespace", FINDING_FAIL, r, remedy_for("namespaces", -r));
         for (size_t i = 0; i < ARRAY_LEN(list); i++) {
-                const struct inside *one = &list[i];
+                const struct namespace_try *one = &list[i];
                 if (!has_user) {
                         findings_add(f, one->name, FINDING_FAIL, "not tried: it needs a user namespace");
                         continue;
@@ -220,7 +222,7 @@ static void namespaces(struct findings *f)
         }
 }
 
-static void filters(struct findings *f)
+static void report_filters(struct findings *f)
 {
         _seccomp_filter_ struct seccomp_filter filter = { 0 };
         struct err err = ERR_INIT;
@@ -239,8 +241,8 @@ static void filters(struct findings *f)
 
 void findings_kernel(struct findings *f)
 {
-        kernel_version(f);
-        calls(f);
-        namespaces(f);
-        filters(f);
+        report_kernel_version(f);
+        report_calls(f);
+        report_namespaces(f);
+        report_filters(f);
 }

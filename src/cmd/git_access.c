@@ -1,9 +1,9 @@
-/* git_access: see git_access.h. */
+/* git_access: finds the repository of a workspace and makes the profile entries that open it. */
 #include "cmd/git_access.h"
 
 #include "base/fd.h"
+#include "plan/look.h"
 #include "policy/rules.h"
-#include "sandbox/look.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 #define COMMON "commondir"
 
-/* ---- small things ---- */
+/* ---- paths and files ---- */
 
 static const char *join(struct arena *a, struct slice dir, const char *name)
 {
@@ -27,7 +27,14 @@ static bool exists(const char *path)
         return lstat(path, &st) == 0;
 }
 
-/* Without links; p == NULL when there is no such thing. */
+/* May this path exist? Only ENOENT and ENOTDIR prove that a path does not exist; after any other error it may exist. */
+static bool may_exist(const char *path)
+{
+        struct stat st;
+        return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* Returns the path without links; p == NULL when the path does not exist. */
 static struct slice real(struct arena *a, const char *path)
 {
         char room[PATH_MAX];
@@ -37,11 +44,11 @@ static struct slice real(struct arena *a, const char *path)
         return slice_from(arena_dup(a, s), s.n);
 }
 
-/* What a file of one line says, as a path: relative to the directory `at`. */
+/* Reads a file of one line: `prefix` and a path. Returns that path without links; a relative path is below the directory `at`. */
 static struct slice pointer(struct arena *a, const char *file, struct slice prefix, struct slice at)
 {
         struct slice text;
-        if (!look_pointer(a, slice_from_str(file), prefix, &text))
+        if (look_pointer(a, slice_from_str(file), prefix, &text) <= 0)
                 return (struct slice){ NULL, 0 };
         const char *path = arena_dup(a, text);
         return real(a, path[0] == '/' ? path : join(a, at, path));
@@ -76,16 +83,11 @@ static int refuse(struct err *err, struct slice root, const char *why)
         return err_set(err, 0, -EINVAL, "--git: %.*s/.git %s", SLICE(root), why);
 }
 
-/* ---- entries ---- */
+/* ---- profile entries ---- */
 
 static void add(struct git_access *g, struct arena *a, const char *path, enum access access)
 {
-        if (g->count == g->room) {
-                size_t room = g->room ? g->room * 2 : 16;
-                g->entries =
-                        arena_grow(a, g->entries, g->room * sizeof(*g->entries), room * sizeof(*g->entries));
-                g->room = room;
-        }
+        g->entries = arena_room(a, g->entries, g->count, &g->room, sizeof(*g->entries));
         g->entries[g->count++] =
                 (struct profile_entry){ .kind = TARGET_PATH, .text = slice_from_str(path), .access = access };
 }
@@ -107,21 +109,21 @@ static int watch(struct git_access *g, struct arena *a, struct slice dir, struct
         return 0;
 }
 
-/* One that has its objects itself. */
+/* Opens a repository that has its own objects. */
 static int open_repository(struct git_access *g, struct arena *a, struct slice dir, struct err *err)
 {
         static const char *const always[] = { "hooks", "config", "config.worktree" };
-        static const char *const others[] = { "worktrees", "modules" }; /* new ones harm nobody */
+        static const char *const others[] = { "worktrees", "modules" }; /* where missing, git may make them */
         add(g, a, arena_dup(a, dir), ACCESS_WRITE);
         for (size_t i = 0; i < ARRAY_LEN(always); i++)
                 add(g, a, join(a, dir, always[i]), ACCESS_READ);
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
-                if (exists(join(a, dir, others[i])))
+                if (may_exist(join(a, dir, others[i])))
                         add(g, a, join(a, dir, others[i]), ACCESS_READ);
         return watch(g, a, dir, err);
 }
 
-/* COMMON/worktrees/NAME, with a file that names our `.git`. Objects and references are in the common one. */
+/* Opens COMMON/worktrees/NAME, which must have a file that names our `.git`. Objects and references are in COMMON. */
 static int open_worktree(struct git_access *g, struct arena *a, struct slice root, struct slice dir,
                          struct err *err)
 {
@@ -140,12 +142,12 @@ static int open_worktree(struct git_access *g, struct arena *a, struct slice roo
         add(g, a, arena_dup(a, dir), ACCESS_WRITE);
         for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
                 add(g, a, join(a, dir, fixed[i]), ACCESS_READ);
-        if (exists(join(a, dir, "modules")))
+        if (may_exist(join(a, dir, "modules")))
                 add(g, a, join(a, dir, "modules"), ACCESS_READ);
         return 0;
 }
 
-/* PROJECT/.git/modules/…, of a project that we are in. */
+/* Is `dir` a directory PROJECT/.git/modules/… of a project that contains the workspace `root`? */
 static bool is_module(struct arena *a, struct slice root, struct slice dir)
 {
         for (struct slice project = above(root);; project = above(project)) {
@@ -171,7 +173,7 @@ int git_access_add(struct git_access *g, struct arena *a, struct slice root, str
         g->found++;
         if (S_ISDIR(st.st_mode)) {
                 struct slice dir = slice_from_str(git);
-                if (!is_repository(a, dir) || exists(join(a, dir, COMMON)))
+                if (!is_repository(a, dir) || may_exist(join(a, dir, COMMON)))
                         return refuse(err, root, "is no repository that has its objects itself");
                 return open_repository(g, a, dir, err);
         }
@@ -180,19 +182,19 @@ int git_access_add(struct git_access *g, struct arena *a, struct slice root, str
         struct slice dir = pointer(a, git, S("gitdir:"), root);
         if (!dir.p)
                 return refuse(err, root, "names no repository");
-        if (exists(join(a, dir, COMMON)))
+        if (may_exist(join(a, dir, COMMON)))
                 return open_worktree(g, a, root, dir, err);
         if (!is_module(a, root, dir) || !is_repository(a, dir))
                 return refuse(err, root, "names no repository that belongs to this directory");
         return open_repository(g, a, dir, err);
 }
 
-/* ---- the watch ---- */
+/* ---- watching for `commondir` ---- */
 
 static bool is_there(struct slice dir, char path[static PATH_MAX + 16])
 {
         (void)snprintf(path, PATH_MAX + 16, "%.*s/" COMMON, SLICE(dir));
-        return exists(path);
+        return may_exist(path);
 }
 
 bool git_access_is_broken(struct git_access *g)

@@ -1,8 +1,11 @@
-/* main: which subcommand. Each has a file of its own; helper roles of the same executable will be chosen here too. */
+/* main: finds the subcommand, or the program by whose name we were started, and runs it. Each subcommand has a file of its own. */
 #include "cmd/cmd.h"
 
+#include "base/err.h"
 #include "base/slice.h"
+#include "proto/wrapper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -25,19 +28,29 @@ static void print_help(FILE *to)
 }
 
 /* A supervisor may start us without 0, 1 or 2. The next descriptor that we open must not become one of them. */
-static int fill_stdio(void)
+static bool fill_stdio(void)
 {
-        int fd;
-        do
-                fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        while (fd >= 0 && fd <= STDERR_FILENO);
-        return fd < 0 ? -1 : close(fd);
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+                if (fcntl(fd, F_GETFD) >= 0)
+                        continue;
+                if (open("/dev/null", O_RDWR | O_CLOEXEC) != fd) { /* open takes the lowest that is free */
+                        fprintf(stderr,
+                                "farhand: descriptor %d is closed, and /dev/null cannot be opened in its "
+                                "place: "
+                                "%s\n",
+                                fd, errno_text(errno));
+                        return false;
+                }
+        }
+        return true;
 }
 
 int main(int argc, char **argv)
 {
-        if (fill_stdio() < 0)
+        if (!fill_stdio())
                 return 1;
+        if (argc > 0 && wrapper_is_named(slice_from_str(argv[0])))
+                return cmd_linux_sandbox(argc, argv);
         const char *name = argc > 1 ? argv[1] : "";
         if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
                 printf("farhand %s\n", FARHAND_VERSION);

@@ -1,4 +1,4 @@
-/* relay: see relay.h. */
+/* relay: carries bytes between the terminal of the user and that of the command, and keeps the modes of both. */
 #include "cmd/relay.h"
 
 #include "base/clock.h"
@@ -13,17 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_MS 250          /* how often we look whether the terminal is ours again */
-#define DRAIN_QUIET_MS 100   /* nothing more came for so long: there is nothing more */
-#define DRAIN_TOTAL_MS 10000 /* a user's terminal that takes nothing is given up */
+#define LOOK_MS 250          /* how often we check whether we are in the foreground again */
+#define DRAIN_QUIET_MS 100   /* when nothing came for this long, all output was carried */
+#define DRAIN_TOTAL_MS 10000 /* a terminal of the user that accepts nothing is given up */
 #define ROWS 24
 #define COLS 80
 
 enum { FD_IN, FD_OUT, FD_MASTER };
 
-/* ---- opening ---- */
+/* ---- opening the terminals ---- */
 
-/* A description of our own, so that not blocking is nobody else's business. */
+/* Opens the terminal again, so that O_NONBLOCK does not affect other processes that share the descriptor. */
 static int terminal_reopen(int fd, int flags)
 {
         char path[32];
@@ -46,10 +46,10 @@ static int terminal_make(struct relay *r, int user)
         struct termios user_modes, modes;
         if (tcgetattr(user, &user_modes) < 0 || tcgetattr(r->slave, &modes) < 0)
                 return -errno;
-        /* In the background these may be those of a shell that is editing a line: then a terminal's own are better. */
+        /* While we are in the background, a shell that edits a line may have set the modes. Such modes are not copied. */
         if (user_modes.c_lflag & ICANON)
                 modes = user_modes;
-        /* The user's terminal keeps its modes then, and does these things itself. */
+        /* A terminal of the user that does not become raw does echo and line editing itself. */
         if (!r->wants_raw) {
                 modes.c_lflag &= ~(tcflag_t)(ECHO | ECHONL);
                 modes.c_oflag &= ~(tcflag_t)OPOST;
@@ -57,16 +57,17 @@ static int terminal_make(struct relay *r, int user)
         return tcsetattr(r->slave, TCSANOW, &modes) < 0 ? -errno : 0;
 }
 
-void relay_init(struct relay *r)
+void relay_init(struct relay *r, struct tail *tail)
 {
-        *r = (struct relay){ .master = -1, .slave = -1, .in = -1, .out = -1, .restorer_pipe = -1 };
+        *r = (struct relay){
+                .tail = tail, .master = -1, .slave = -1, .in = -1, .out = -1, .restorer_pipe = -1
+        };
 }
 
 int relay_open(struct relay *r, struct err *err)
 {
         bool is_tty[3];
         int user = -1;
-        relay_init(r);
         for (int i = 2; i >= 0; i--) {
                 r->stdio[i] = i;
                 is_tty[i] = isatty(i);
@@ -95,12 +96,12 @@ int relay_open(struct relay *r, struct err *err)
         return 0;
 }
 
-/* ---- modes ---- */
+/* ---- the modes of the terminal of the user ---- */
 
 static bool is_foreground(const struct relay *r)
 {
         pid_t group = tcgetpgrp(r->in);
-        return group < 0 || group == getpgrp(); /* not our controlling terminal: nobody else's either */
+        return group < 0 || group == getpgrp(); /* not our controlling terminal: no other job uses it */
 }
 
 static bool modes_equal(const struct termios *a, const struct termios *b)
@@ -109,13 +110,14 @@ static bool modes_equal(const struct termios *a, const struct termios *b)
                a->c_lflag == b->c_lflag && memcmp(a->c_cc, b->c_cc, sizeof(a->c_cc)) == 0;
 }
 
-/* Waits for our end. A terminal that the shell has got to first is left alone. */
+/* Waits until the relay ends, and restores the modes of the terminal, unless another process, such as the shell, has changed
+ * them since. */
 static NORETURN void restorer_run(int pipe_fd, int terminal, const struct termios *before)
 {
         struct termios raw, now;
         char byte;
         ssize_t n;
-        (void)setsid(); /* a terminal that does not control us lets us set its modes from anywhere */
+        (void)setsid(); /* a process without a controlling terminal may set modes from the background */
         (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-restorer");
         bool is_known = tcgetattr(terminal, &raw) == 0;
         do
@@ -126,7 +128,8 @@ static NORETURN void restorer_run(int pipe_fd, int terminal, const struct termio
         _exit(0);
 }
 
-/* Once. All signals of ours are blocked by now, so it hears none of them. Without one we do without. */
+/* Starts the process that restores the modes, once. Its signals are blocked, as ours are by now. If it cannot be started
+ * the relay works without it. */
 static void restorer_start(struct relay *r)
 {
         int ends[2];
@@ -151,7 +154,7 @@ static void modes_update(struct relay *r)
                 return;
         r->is_foreground = is_foreground(r);
         if (!r->is_foreground)
-                r->is_raw = false; /* whoever has it now has set its own */
+                r->is_raw = false; /* the process in the foreground has set modes of its own */
         if (r->is_raw || !r->is_foreground || !r->wants_raw || tcgetattr(r->in, &r->before) < 0)
                 return;
         r->raw = r->before;
@@ -174,12 +177,12 @@ void relay_resize(struct relay *r)
 {
         struct winsize size;
         if (r->master >= 0 && ioctl(r->out, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0)
-                (void)!pty_resize(r->master, size.ws_row, size.ws_col); /* the size is a comfort */
+                (void)!pty_resize(r->master, size.ws_row, size.ws_col); /* a wrong size does no harm */
 }
 
-/* ---- carrying ---- */
+/* ---- carrying bytes ---- */
 
-/* The user's terminal is gone: the kernel tells those inside as it tells everybody. */
+/* Closes the terminal of the command when that of the user is gone, so that the kernel sends SIGHUP to the command. */
 static void hang_up(struct relay *r)
 {
         r->is_raw = false;
@@ -189,7 +192,7 @@ static void hang_up(struct relay *r)
         r->slave = fd_close(r->slave);
 }
 
-/* A pager at the other end of our output has taken the terminal: keys are for it, as far as it reads them. */
+/* Does a pager that reads our output use the terminal? Then the keys are for the pager. */
 static bool is_others(const struct relay *r)
 {
         struct termios now;
@@ -209,7 +212,7 @@ static void take_input(struct relay *r, bool is_hung_up)
         } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
                 return;
         } else if (n < 0 && errno == EIO && !is_hung_up) {
-                r->is_resting = true; /* in the background since the last look */
+                r->is_resting = true; /* we came into the background since the last check */
         } else if (n == 0 && !is_hung_up && !r->is_raw) {
                 struct termios inner;
                 bool is_known = tcgetattr(r->slave, &inner) == 0;
@@ -221,7 +224,7 @@ static void take_input(struct relay *r, bool is_hung_up)
         }
 }
 
-/* Writes what is pending; *n is 0 when all of it went. False when there is nobody to take it. */
+/* Writes pending bytes; *n is 0 when all were written. Returns false when the other end is gone. */
 static bool push(int fd, const char *bytes, size_t *off, size_t *n)
 {
         while (*n > 0) {
@@ -241,13 +244,15 @@ static bool push_to_user(struct relay *r)
         return push(r->out, r->to_user, &r->to_user_off, &r->to_user_n);
 }
 
-/* False when nothing more will ever come. */
+/* Reads output of the command. Returns false at the end of the output. */
 static bool take_output(struct relay *r)
 {
         ssize_t n = read(r->master, r->to_user, sizeof(r->to_user));
         if (n > 0) {
                 r->to_user_off = 0;
                 r->to_user_n = (size_t)n;
+                if (r->tail)
+                        tail_add(r->tail, slice_from(r->to_user, r->to_user_n));
                 return true;
         }
         return n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -279,7 +284,7 @@ void relay_carry(struct relay *r, const struct pollfd fds[RELAY_FDS])
         if (fds[FD_MASTER].revents & (POLLIN | POLLHUP | POLLERR) && r->to_user_n == 0)
                 r->is_ended = !take_output(r);
         if (r->to_user_n > 0 && !push_to_user(r))
-                r->to_user_n = 0; /* nobody sees it; the command goes on */
+                r->to_user_n = 0; /* the terminal is gone, but the command goes on */
         if (fds[FD_IN].revents)
                 take_input(r, fds[FD_IN].revents & (POLLHUP | POLLERR | POLLNVAL));
         if (r->master >= 0 && r->to_command_n > 0 &&
@@ -287,12 +292,12 @@ void relay_carry(struct relay *r, const struct pollfd fds[RELAY_FDS])
                 r->to_command_n = 0;
 }
 
-/* ---- the end ---- */
+/* ---- ending the relay ---- */
 
 void relay_drain(struct relay *r)
 {
         uint64_t end_ms = clock_mono_ms() + DRAIN_TOTAL_MS;
-        r->slave = fd_close(r->slave); /* from now on the end of the output can be seen */
+        r->slave = fd_close(r->slave); /* without our copy the end of the output is noticed */
         while (r->master >= 0 && clock_mono_ms() < end_ms) {
                 struct pollfd fd = { .fd = r->master, .events = POLLIN };
                 if (r->to_user_n > 0)

@@ -1,20 +1,21 @@
-/* relay: between the user's terminal and a terminal of the command's own.
+/* relay: connects the terminal of the user with the terminal that the sandboxed command gets.
  *
- * A command in a sandbox never gets the user's terminal itself: it could read what is typed there later, at the shell's
- * prompt. Each of our three descriptors that is a terminal is replaced by a new one, and bytes are carried between the two;
- * the others are handed over as they are.
+ * A sandboxed command never gets the terminal of the user: it could read what is typed later, at the prompt of the shell.
+ * Each of our three descriptors that is a terminal is replaced by a new terminal, and bytes are carried between the two.
+ * Descriptors of other kinds are passed on as they are.
  *
- *     stdin and stdout are terminals   raw: every key goes to the command's terminal, which makes signals of them
- *     only stdin is                    line by line: a pager or a shell may have the terminal, and its keys are not ours
+ *     stdin and stdout are terminals   raw: every key goes to the terminal of the command, which turns some into signals
+ *     only stdin is                    line by line: a pager may be in the foreground, and its keys are not for the command
  *     only stdout or stderr is         output only
  *
- * In the background nothing is read and no mode is changed; that is made up for when we come to the foreground. The modes
- * come back however we end: when we are killed, by a process that waits for that.
+ * In the background nothing is read and no mode is changed; both are done when we come to the foreground. The modes are
+ * restored however we end: when we are killed, another process restores them, which waits for our end.
  */
 #pragma once
 
 #include "base/compat.h"
 #include "base/err.h"
+#include "cmd/tail.h"
 
 #include <poll.h>
 #include <sys/types.h>
@@ -25,16 +26,17 @@
 #define RELAY_IN_BYTES 4096
 
 struct relay {
-        int stdio[3]; /* for the command, borrowed */
-        bool is_tty;  /* stdio[0] is a terminal that shall control the command */
+        int stdio[3];      /* the descriptors for the command, borrowed */
+        bool is_tty;       /* stdio[0] is a terminal that shall control the command */
+        struct tail *tail; /* gets what the command prints; borrowed, may be NULL */
 
-        int master, slave;  /* of the command's terminal; -1: it has none */
-        int in, out;        /* of the user's terminal, descriptions of our own; -1 */
-        bool wants_raw;     /* in the foreground */
-        bool is_raw;        /* now */
-        bool is_foreground; /* at the last look */
-        bool is_resting;    /* somebody else has the terminal: do not look at `in` for a while */
-        bool is_ended;      /* the command's terminal was hung up from inside */
+        int master, slave;  /* the ends of the command's terminal; -1: it has none */
+        int in, out;        /* the terminal of the user, opened again; -1: not open */
+        bool wants_raw;     /* the terminal of the user shall be raw while we are in the foreground */
+        bool is_raw;        /* the terminal of the user is raw now */
+        bool is_foreground; /* we were in the foreground when relay_prepare last checked */
+        bool is_resting;    /* another process has the terminal: `in` is not polled for a while */
+        bool is_ended;      /* all processes have closed the terminal of the command */
         struct termios before, raw;
         pid_t restorer;
         int restorer_pipe;
@@ -45,19 +47,20 @@ struct relay {
         char to_command[RELAY_IN_BYTES];
 };
 
-/* Closed. */
-void relay_init(struct relay *r);
-/* Without a terminal of ours it does nothing from here on. -errno with err (step "pty"). */
+/* Makes a relay that does nothing until relay_open. */
+void relay_init(struct relay *r, struct tail *tail);
+/* Opens the terminals. When none of our descriptors is a terminal the relay does nothing. Returns 0, or -errno with err filled
+ * (step "pty"). */
 NODISCARD int relay_open(struct relay *r, struct err *err);
-/* Before poll: looks at the foreground, fills the array. Returns how long poll may sleep, -1 for ever. */
+/* Before poll: checks whether we are in the foreground, and fills the array. Returns the timeout for poll, -1 for none. */
 NODISCARD int relay_prepare(struct relay *r, struct pollfd fds[RELAY_FDS]);
-/* After poll. */
+/* After poll: carries bytes. */
 void relay_carry(struct relay *r, const struct pollfd fds[RELAY_FDS]);
-/* The window has another size. */
+/* Gives the command's terminal the size of the user's window. Call it when that size has changed. */
 void relay_resize(struct relay *r);
-/* Before we are stopped: the modes as they were. relay_prepare sets them again. */
+/* Restores the modes of the user's terminal before we are stopped. relay_prepare makes it raw again. */
 void relay_restore(struct relay *r);
-/* Nobody is left inside: carries what is still there. Bounded in time. */
+/* After the last process of the sandbox is gone: carries the rest of the output. Bounded in time. */
 void relay_drain(struct relay *r);
-/* Restores, and closes what is ours. */
+/* Restores the modes and closes our descriptors. */
 void relay_close(struct relay *r);

@@ -1,4 +1,4 @@
-/* runner: see runner.h. */
+/* runner: starts a spawner, gives it one command and notes what the spawner reports. */
 #include "cmd/runner.h"
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The spawner gives up after 10 s without a death: it goes first. */
+/* How long to wait for the end of the spawner: longer than the 10 s after which the spawner gives up by itself. */
 #define CLOSE_MS 15000
 
 static void on_started(void *arg, uint32_t number UNUSED, pid_t pid UNUSED)
@@ -63,17 +63,25 @@ int runner_open(struct runner *r, struct err *err)
                 .lost = on_lost,
         };
         *r = (struct runner){ .spawner = NULL };
+        if (access("/dev/null", R_OK | W_OK) < 0) { /* the spawner would end without saying why */
+                err->os_errno = errno;
+                err_set(err, 0, -errno, "/dev/null: %s", errno_text(errno));
+                err->remedy = "mount a /dev that has null, zero, full, random, urandom and tty";
+                return err->code;
+        }
         r->spawner = spawner_new(&events, r, err);
         if (!r->spawner)
                 return err->code;
         pid_t pid = spawn_pid(r->spawner);
         (void)setpgid(pid, pid);
+        (void)fd_raise_limit(); /* with a low limit on open files a start may fail */
         return 0;
 }
 
-int runner_start(struct runner *r, const struct spawn_request *req, struct err *err)
+int runner_start(struct runner *r, const struct command_spec *command, const int stdio[static 3],
+                 struct err *err)
 {
-        int result = spawn_start(r->spawner, RUNNER_NUMBER, req);
+        int result = spawn_start(r->spawner, RUNNER_NUMBER, command, stdio);
         if (result < 0) {
                 err->step = "start";
                 err->os_errno = -result;
@@ -89,7 +97,10 @@ bool runner_wait(struct runner *r, int timeout_ms)
                 struct pollfd fd = { .fd = spawn_fd(r->spawner), .events = POLLIN };
                 if (spawn_wants_write(r->spawner))
                         fd.events |= POLLOUT;
-                if (poll(&fd, 1, (int)(end_ms - now_ms)) > 0)
+                int wait_ms = spawn_wait_ms(r->spawner);
+                if (wait_ms < 0 || (uint64_t)wait_ms > end_ms - now_ms)
+                        wait_ms = (int)(end_ms - now_ms);
+                if (poll(&fd, 1, wait_ms) > 0 || spawn_wait_ms(r->spawner) == 0)
                         spawn_on_ready(r->spawner);
         }
         return r->is_over;
@@ -129,7 +140,7 @@ const char **runner_candidates(struct arena *a, const char *program, const char 
         while (rest.p) {
                 struct slice dir = slice_split(&rest, ':');
                 list[n++] = dir.n ? arena_printf(a, "%.*s/%s", SLICE(dir), program)
-                                  : arena_printf(a, "./%s", program); /* an empty one is the cwd */
+                                  : arena_printf(a, "./%s", program); /* an empty entry of PATH is the cwd */
         }
         list[n] = NULL;
         return list;

@@ -1,8 +1,8 @@
-/* sandbox: `farhand sandbox`: a command here, under a permission profile.
+/* sandbox: `farhand sandbox`: reads its options and makes the profile under which a command is run here.
  *
  * The profile comes from a file or is made from flags; without either the command may read everything, write nothing and
- * reach no network. What cannot be enforced is not run. Like env(1) and timeout(1): the command's exit code is ours, 128+n
- * for a signal, 127 and 126 when it cannot be executed, and 125 for everything that is our own failure.
+ * reach no network. When the profile cannot be enforced the command is not run. Exit codes are like those of env(1) and
+ * timeout(1): that of the command, 128+n for a signal, 127 and 126 when it cannot be executed, and 125 for our own failures.
  */
 #include "cmd/cmd.h"
 
@@ -11,10 +11,11 @@
 #include "base/limits.h"
 #include "cmd/git_access.h"
 #include "cmd/sandbox_run.h"
+#include "confine/prepare.h"
+#include "plan/landlock_plan.h"
+#include "policy/env.h"
 #include "proto/legacy.h"
 #include "proto/profile.h"
-#include "sandbox/landlock_plan.h"
-#include "sandbox/prepare.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -28,17 +29,17 @@
 struct request {
         const char *profile_file;
         bool is_read_only, is_workspace_write;
-        bool has_network, has_git, is_explain;
+        bool has_network, has_git, is_explain, is_quiet;
         const char *cwd_name;
         const char *backend_name;
         enum backend backend;
-        char *directories[DIRECTORIES_MAX]; /* of --workspace-write, as given */
+        char *directories[DIRECTORIES_MAX]; /* the arguments of --workspace-write */
         size_t directory_count;
         char **argv; /* the command; NULL-terminated, may be empty with --explain */
 };
 
-/* What was made of it. */
-struct box_plan {
+/* The profile and its place, made from the request. */
+struct planned_sandbox {
         struct arena arena;
         struct profile profile;
         struct place place;
@@ -53,7 +54,8 @@ static int usage_error(const char *what, const char *more)
 
 /* ---- the command line ---- */
 
-/* Takes the directories behind --workspace-write out of the array, so that only options are left. False: too many. */
+/* Takes the directories behind --workspace-write out of argv, so that only options are left. Returns false when there are
+ * too many directories. */
 static bool take_directories(int *argc, char **argv, struct request *req)
 {
         int kept = 0;
@@ -87,7 +89,7 @@ static int check_modes(const struct request *req)
         return 0;
 }
 
-/* 0, or the exit code with *ret_stop set. */
+/* Reads the command line. Returns 0, or the exit code when *ret_stop is set. */
 static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
 {
         const struct arg table[] = {
@@ -106,6 +108,8 @@ static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
                   .target = &req->cwd_name },
                 { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
                   .target = &req->backend_name },
+                { "quiet", ARG_FLAG, NULL, "do not tell after a failure what was refused",
+                  .target = &req->is_quiet },
                 { "explain", ARG_FLAG, NULL, "print what would be enforced, and run nothing",
                   .target = &req->is_explain },
                 { .name = NULL },
@@ -157,20 +161,18 @@ static int real_directory(struct arena *a, const char *name, struct slice *ret, 
         return 0;
 }
 
-/* The sandbox policies of older programs have tags of their own. */
+/* Is the file a sandbox policy of older programs? Its `type` is one of these; profiles have other types. */
 static bool is_policy(struct arena *a, const struct json_doc *doc)
 {
         static const char *const tags[] = { "danger-full-access", "dangerFullAccess", "read-only",
                                             "readOnly",           "external-sandbox", "externalSandbox",
                                             "workspace-write",    "workspaceWrite" };
         const struct json *tag = json_get(doc, json_root(doc), S("type"));
-        for (size_t i = 0; tag && tag->type == JSON_STRING && i < ARRAY_LEN(tags); i++)
-                if (slice_eq(json_string(a, doc, tag), slice_from_str(tags[i])))
-                        return true;
-        return false;
+        return tag && tag->type == JSON_STRING &&
+               slice_find(json_string(a, doc, tag), tags, ARRAY_LEN(tags)) < ARRAY_LEN(tags);
 }
 
-static int decode_profile(struct box_plan *b, const struct json_doc *doc, struct err *err)
+static int decode_profile(struct planned_sandbox *b, const struct json_doc *doc, struct err *err)
 {
         if (!is_policy(&b->arena, doc))
                 return profile_decode_stored(&b->arena, doc, json_root(doc), &b->profile, err);
@@ -178,13 +180,13 @@ static int decode_profile(struct box_plan *b, const struct json_doc *doc, struct
         int r = sandbox_policy_decode(&b->arena, doc, json_root(doc), &policy, err);
         if (r < 0)
                 return r;
-        /* Protected names need not be told: they are protected in every writable root. */
+        /* The host needs no list of protected names: they are protected in every writable root. */
         const struct policy_host host = { .place = &b->place };
         sandbox_policy_to_profile(&b->arena, &policy, &host, &b->profile);
         return 0;
 }
 
-static int read_profile(struct box_plan *b, const char *file, struct err *err)
+static int read_profile(struct planned_sandbox *b, const char *file, struct err *err)
 {
         _buf_ struct buf text = BUF_INIT(PROFILE_FILE_MAX);
         struct json_error bad;
@@ -194,7 +196,7 @@ static int read_profile(struct box_plan *b, const char *file, struct err *err)
                 err->os_errno = -r;
                 (void)err_set(err, 0, r, "%s", errno_text(r));
         } else {
-                /* Strings of the profile point into the text. */
+                /* Strings of the profile point into the text, so the text must live as long. */
                 char *copy = arena_zalloc(&b->arena, text.n + BUF_PADDING);
                 memcpy(copy, text.p, text.n);
                 r = json_parse(&b->arena, slice_from(copy, text.n), &doc, &bad);
@@ -215,8 +217,8 @@ static struct profile_entry special(enum special what, enum access access)
         return (struct profile_entry){ .kind = TARGET_SPECIAL, .special = what, .access = access };
 }
 
-/* Everything can be read; then what can be written. */
-static int make_profile(struct box_plan *b, const struct request *req, struct err *err)
+/* Makes the profile from the flags: everything can be read, and the given directories can be written. */
+static int make_profile(struct planned_sandbox *b, const struct request *req, struct err *err)
 {
         for (size_t i = 0; req->has_git && i < b->place.root_count; i++) {
                 int r = git_access_add(&b->git, &b->arena, b->place.roots[i], err);
@@ -242,7 +244,7 @@ static int make_profile(struct box_plan *b, const struct request *req, struct er
         return 0;
 }
 
-static int make_place(struct box_plan *b, const struct request *req, struct err *err)
+static int make_place(struct planned_sandbox *b, const struct request *req, struct err *err)
 {
         size_t count = MAX(req->directory_count, 1u);
         struct slice *roots = arena_alloc(&b->arena, count * sizeof(*roots));
@@ -259,13 +261,13 @@ static int make_place(struct box_plan *b, const struct request *req, struct err 
         }
         b->place.roots = roots;
         b->place.root_count = count;
-        b->place.tmpdir = slice_from_str(getenv("TMPDIR"));
+        b->place.tmpdir = env_tmpdir(&b->arena, getenv("TMPDIR"), b->place.cwd);
         return 0;
 }
 
-static int box_plan_make(struct box_plan *b, const struct request *req, struct err *err)
+static int box_plan_make(struct planned_sandbox *b, const struct request *req, struct err *err)
 {
-        *b = (struct box_plan){ .git = GIT_ACCESS_INIT };
+        *b = (struct planned_sandbox){ .git = GIT_ACCESS_INIT };
         int r = make_place(b, req, err);
         if (r == 0)
                 r = req->profile_file ? read_profile(b, req->profile_file, err) : make_profile(b, req, err);
@@ -274,7 +276,7 @@ static int box_plan_make(struct box_plan *b, const struct request *req, struct e
         return r;
 }
 
-static int explain(struct box_plan *b, enum backend wish)
+static int explain(struct planned_sandbox *b, enum backend wish)
 {
         struct err err = ERR_INIT;
         struct plan plan;
@@ -306,17 +308,21 @@ int cmd_sandbox(int argc, char **argv)
         int code = parse(argc, argv, &req, &is_done);
         if (is_done)
                 return code;
-        /* Before anything is opened or read: the spawner is a copy of us. */
+        /* The spawner is forked before anything is opened or read, because it is a copy of this process. */
         if (!req.is_explain && runner_open(&runner, &err) < 0)
                 return sandbox_complain(&err);
 
-        struct box_plan b;
+        struct planned_sandbox b;
         const struct sandbox_run run = {
                 .arena = &b.arena,
                 .profile = &b.profile,
                 .place = &b.place,
                 .git = &b.git,
                 .backend = req.backend,
+                .has_profile = req.profile_file != NULL,
+                .is_workspace_write = req.is_workspace_write,
+                .has_git = req.has_git,
+                .is_quiet = req.is_quiet,
                 .argv = req.argv,
         };
         if (box_plan_make(&b, &req, &err) < 0)

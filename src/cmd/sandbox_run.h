@@ -1,4 +1,4 @@
-/* sandbox_run: `farhand sandbox` from a profile to an exit code: starts the command, passes bytes and signals on, waits. */
+/* sandbox_run: runs a command under a profile: starts it, passes bytes and signals on, waits, and returns the exit code. */
 #pragma once
 
 #include "cmd/git_access.h"
@@ -6,21 +6,24 @@
 #include "policy/rules.h"
 #include "sandbox/backend.h"
 
-#define SANDBOX_EXIT_OURS 125 /* as env(1) and timeout(1): not the command's */
+#define SANDBOX_EXIT_OURS 125 /* a failure of ours, not of the command, as with env(1) and timeout(1) */
 
 struct sandbox_run {
         struct arena *arena;
         const struct profile *profile;
-        const struct place *place; /* the command starts in its cwd */
+        const struct place *place;
+        const char *cwd; /* where the command starts; NULL: in the cwd of the place */
         struct git_access *git;
-        enum backend backend; /* that was asked for */
-        char **argv;          /* at least one */
+        enum backend backend;                          /* the one that was asked for */
+        bool has_profile, is_workspace_write, has_git; /* the options that the profile was made from */
+        bool is_quiet;                                 /* do not print what was refused */
+        char **argv;                                   /* the command; at least one word */
 };
 
-/* The exit code. What went wrong was printed. */
+/* Runs the command and returns the exit code. Prints failures. */
 NODISCARD int sandbox_run(struct runner *runner, const struct sandbox_run *what);
 
-/* Text, step, errno and remedy to stderr. Returns SANDBOX_EXIT_OURS. */
+/* Prints text, step, errno and remedy to stderr. Returns SANDBOX_EXIT_OURS. */
 int sandbox_complain(const struct err *err);
-/* Names of files are not ours: nothing in them may speak to a terminal. */
+/* Prints text without control characters, because names of files may contain any. */
 void sandbox_print(FILE *to, struct slice text);

@@ -1,22 +1,25 @@
-/* serve: `farhand serve`, alias `farhand exec-server`: flags over the configuration file, then the server. */
+/* serve: `farhand serve`, alias `farhand exec-server`: reads flags and the configuration file, and runs the server. */
 #include "cmd/cmd.h"
 
 #include "base/args.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "server/config.h"
-#include "server/server.h"
+#include "core/config.h"
+#include "server/run.h"
+
+#include <errno.h>
 
 struct flags {
         const char *config_file;
         const char *listen;
-        const char *ws_auth, *ws_token_file, *ws_token_sha256, *ws_shared_secret_file, *ws_issuer,
-                *ws_audience;
+        const char *ws_auth, *ws_token_file, *ws_admin_token_file, *ws_token_sha256, *ws_shared_secret_file,
+                *ws_issuer, *ws_audience;
         uint64_t ws_max_clock_skew_seconds;
         bool has_ws_max_clock_skew_seconds;
         uint64_t concurrent_requests;
         bool has_concurrent_requests;
         bool insecure_no_auth;
+        bool allow_other_namespaces;
         const char *sandbox_backend;
         const char *log_level, *log_format;
 };
@@ -31,7 +34,11 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                   .target = &f->concurrent_requests, .min = 1, .given = &f->has_concurrent_requests },
                 { "ws-auth", ARG_STRING, "MODE", "capability-token or signed-bearer-token",
                   .target = &f->ws_auth },
-                { "ws-token-file", ARG_STRING, "FILE", "capability token", .target = &f->ws_token_file },
+                { "ws-token-file", ARG_STRING, "FILE", "capability tokens, one per line",
+                  .target = &f->ws_token_file },
+                { "ws-admin-token-file", ARG_STRING, "FILE",
+                  "the same, of clients that may see and resume all sessions",
+                  .target = &f->ws_admin_token_file },
                 { "ws-token-sha256", ARG_STRING, "HEX", "SHA-256 of the capability token",
                   .target = &f->ws_token_sha256 },
                 { "ws-shared-secret-file", ARG_STRING, "FILE", "secret of signed bearer tokens",
@@ -44,6 +51,9 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                   .given = &f->has_ws_max_clock_skew_seconds },
                 { "insecure-no-auth", ARG_FLAG, NULL, "allow a non-loopback address without --ws-auth",
                   .target = &f->insecure_no_auth },
+                { "allow-other-namespaces", ARG_FLAG, NULL,
+                  "unix: clients may be in other user and pid namespaces (containers)",
+                  .target = &f->allow_other_namespaces },
                 { "config", ARG_STRING, "FILE", "configuration file (TOML); flags win over it",
                   .target = &f->config_file },
                 { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
@@ -58,13 +68,7 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                 .about = "Run commands for clients of the exec-server protocol.",
                 .table = table,
         };
-        int rest;
-        enum args_result r = args_parse(&spec, argc, argv, &rest);
-        if (r == ARGS_OK && rest < argc) {
-                fprintf(stderr, "error: unexpected argument '%s'\n", argv[rest]);
-                return ARGS_BAD;
-        }
-        return r;
+        return args_parse(&spec, argc, argv, NULL);
 }
 
 static void replace(char **target, const char *value)
@@ -75,13 +79,14 @@ static void replace(char **target, const char *value)
         *target = mem_strdup(value);
 }
 
-/* False when a flag's value is no such thing; the complaint was printed. */
-static bool apply_flags(struct config *c, const struct flags *f)
+/* Applies the flags, which override the configuration. */
+static enum args_result apply_flags(struct config *c, const struct flags *f)
 {
         struct auth_options *auth = &c->auth_options;
-        replace(&c->listen, f->listen);
+        replace(&c->conn.listen, f->listen);
         replace(&auth->mode, f->ws_auth);
         replace(&auth->token_file, f->ws_token_file);
+        replace(&auth->admin_token_file, f->ws_admin_token_file);
         replace(&auth->token_sha256, f->ws_token_sha256);
         replace(&auth->shared_secret_file, f->ws_shared_secret_file);
         replace(&auth->issuer, f->ws_issuer);
@@ -93,42 +98,44 @@ static bool apply_flags(struct config *c, const struct flags *f)
         if (f->has_concurrent_requests)
                 c->concurrent_requests = f->concurrent_requests;
         c->insecure_no_auth = c->insecure_no_auth || f->insecure_no_auth;
+        c->conn.allow_other_namespaces = c->conn.allow_other_namespaces || f->allow_other_namespaces;
         if (f->ws_auth && strcmp(f->ws_auth, "capability-token") != 0 &&
-            strcmp(f->ws_auth, "signed-bearer-token") != 0) {
-                fprintf(stderr,
-                        "error: invalid value '%s' for '--ws-auth': capability-token or "
-                        "signed-bearer-token\n",
-                        f->ws_auth);
-                return false;
-        }
-        if (f->sandbox_backend &&
-            backend_parse(slice_from_str(f->sandbox_backend), &c->sandbox_backend) < 0) {
-                fprintf(stderr, "error: invalid value '%s' for '--sandbox-backend': " BACKEND_WISHES "\n",
-                        f->sandbox_backend);
-                return false;
-        }
-        if (f->log_level && log_level_parse(slice_from_str(f->log_level), &c->log_level) < 0) {
-                fprintf(stderr,
-                        "error: invalid value '%s' for '--log-level': debug, info, warn, error or off\n",
-                        f->log_level);
-                return false;
-        }
-        if (f->log_format && log_format_parse(slice_from_str(f->log_format), &c->log_format) < 0) {
-                fprintf(stderr, "error: invalid value '%s' for '--log-format': text or json\n",
-                        f->log_format);
-                return false;
-        }
-        return true;
+            strcmp(f->ws_auth, "signed-bearer-token") != 0)
+                return args_refuse("ws-auth", f->ws_auth, "capability-token or signed-bearer-token");
+        if (f->sandbox_backend && backend_parse(slice_from_str(f->sandbox_backend), &c->sandbox_backend) < 0)
+                return args_refuse("sandbox-backend", f->sandbox_backend, BACKEND_WISHES);
+        if (f->log_level && log_level_parse(slice_from_str(f->log_level), &c->log_level) < 0)
+                return args_refuse("log-level", f->log_level, "debug, info, warn, error or off");
+        if (f->log_format && log_format_parse(slice_from_str(f->log_format), &c->log_format) < 0)
+                return args_refuse("log-format", f->log_format, "text or json");
+        return ARGS_OK;
+}
+
+/* What is read again at a SIGHUP. The flags were checked at the start. */
+struct source {
+        struct config_source source;
+        const struct flags *flags;
+};
+
+static int read_again(const struct config_source *s, struct config *ret, struct err *err)
+{
+        const struct flags *f = container_of(s, struct source, source)->flags;
+        int r = f->config_file ? config_read_file(ret, f->config_file, err) : 0;
+        if (r < 0)
+                return r;
+        return apply_flags(ret, f) == ARGS_OK ? 0 : err_set(err, 0, -EINVAL, "flags");
 }
 
 static int run(struct config *config, const struct flags *f)
 {
+        static struct source source; /* static: a stuck thread may use it after this function has returned */
         struct err err = ERR_INIT;
+        source = (struct source){ { read_again }, f };
         if (f->config_file && config_read_file(config, f->config_file, &err) < 0) {
                 fprintf(stderr, "Error: %s\n", err.text);
                 return 1;
         }
-        if (!apply_flags(config, f))
+        if (apply_flags(config, f) != ARGS_OK)
                 return 2;
         log_set_level(config->log_level);
         log_set_format(config->log_format);
@@ -136,12 +143,12 @@ static int run(struct config *config, const struct flags *f)
                 fprintf(stderr, "Error: %s\n", err.text);
                 return 1;
         }
-        return server_run(config);
+        return server_run(config, &source.source);
 }
 
 int cmd_serve(int argc, char **argv)
 {
-        struct flags f = { 0 };
+        static struct flags f; /* static, like `source` */
         switch (parse_flags(argc, argv, &f)) {
         case ARGS_OK:
                 break;

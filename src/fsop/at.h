@@ -1,8 +1,10 @@
-/* at: the system's calls on names, for everything in this folder that a client's path leads to: under the law of this
- * process, where it has one (law.h). As the system's calls: -1 and errno. */
+/* at: openat, unlinkat and the other system calls on names, for paths that a client named. In a process that has a reach
+ * (reach.h) the calls obey it. They fail as the system calls do: with -1 and errno. */
 #pragma once
 
-#include "fsop/law.h"
+#include "base/fd.h"
+#include "fsop/wary.h"
+#include "reach/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,67 +22,80 @@ static inline int at_result(int r)
 
 static inline int at_open(int dirfd, const char *path, int flags, mode_t mode)
 {
-        if (!law_is_in_force())
+        bool reads = (flags & (O_ACCMODE | O_CREAT | O_PATH | O_DIRECTORY)) == O_RDONLY;
+        if (!reach_is_limited() && reads && wary_is_set())
+                return at_result(fd_open_looking(dirfd, path, flags));
+        if (!reach_is_limited())
                 return openat(dirfd, path, flags, mode);
-        return at_result(law_open(dirfd, path, flags, mode, flags & O_NOFOLLOW ? LAW_NOT_LAST : LAW_FOLLOW));
+        return at_result(
+                reach_open(dirfd, path, flags, mode, flags & O_NOFOLLOW ? REACH_NOT_LAST : REACH_FOLLOW));
 }
 
 static inline int at_stat(int dirfd, const char *path, struct stat *ret, int flags)
 {
-        return law_is_in_force() ? at_result(law_stat(dirfd, path, ret, flags))
-                                 : fstatat(dirfd, path, ret, flags);
+        return reach_is_limited() ? at_result(reach_stat(dirfd, path, ret, flags))
+                                  : fstatat(dirfd, path, ret, flags);
+}
+
+static inline int at_statx(int dirfd, const char *path, struct statx *ret, int flags, unsigned mask)
+{
+        return reach_is_limited() ? at_result(reach_statx(dirfd, path, ret, flags, mask))
+                                  : statx(dirfd, path, flags, mask, ret);
 }
 
 static inline int at_mkdir(int dirfd, const char *path, mode_t mode)
 {
-        return law_is_in_force() ? at_result(law_mkdir(dirfd, path, mode)) : mkdirat(dirfd, path, mode);
+        return reach_is_limited() ? at_result(reach_mkdir(dirfd, path, mode)) : mkdirat(dirfd, path, mode);
 }
 
 static inline int at_unlink(int dirfd, const char *path, int flags)
 {
-        return law_is_in_force() ? at_result(law_unlink(dirfd, path, flags)) : unlinkat(dirfd, path, flags);
+        return reach_is_limited() ? at_result(reach_unlink(dirfd, path, flags))
+                                  : unlinkat(dirfd, path, flags);
 }
 
 static inline int at_rename(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags)
 {
-        if (law_is_in_force())
-                return at_result(law_rename(from_dirfd, from, to_dirfd, to, flags));
+        if (reach_is_limited())
+                return at_result(reach_rename(from_dirfd, from, to_dirfd, to, flags));
         return flags ? renameat2(from_dirfd, from, to_dirfd, to, flags)
                      : renameat(from_dirfd, from, to_dirfd, to);
 }
 
 static inline int at_link(int from_dirfd, const char *from, int to_dirfd, const char *to)
 {
-        return law_is_in_force() ? at_result(law_link(from_dirfd, from, to_dirfd, to))
-                                 : linkat(from_dirfd, from, to_dirfd, to, 0);
+        return reach_is_limited() ? at_result(reach_link(from_dirfd, from, to_dirfd, to))
+                                  : linkat(from_dirfd, from, to_dirfd, to, 0);
 }
 
 static inline int at_symlink(const char *text, int dirfd, const char *path)
 {
-        return law_is_in_force() ? at_result(law_symlink(text, dirfd, path)) : symlinkat(text, dirfd, path);
+        return reach_is_limited() ? at_result(reach_symlink(text, dirfd, path))
+                                  : symlinkat(text, dirfd, path);
 }
 
 static inline ssize_t at_readlink(int dirfd, const char *path, char *ret, size_t n)
 {
-        if (!law_is_in_force())
+        if (!reach_is_limited())
                 return readlinkat(dirfd, path, ret, n);
-        ssize_t got = law_readlink(dirfd, path, ret, n);
+        ssize_t got = reach_readlink(dirfd, path, ret, n);
         if (got < 0)
                 errno = (int)-got;
         return got < 0 ? -1 : got;
 }
 
-/* realpath: NULL and errno. */
+/* Like realpath(3): a path that the caller frees, or NULL with errno set. */
 static inline char *at_real(const char *path)
 {
         char *real = NULL;
-        if (!law_is_in_force())
+        if (!reach_is_limited())
                 return realpath(path, NULL);
-        return at_result(law_real(path, &real)) < 0 ? NULL : real;
+        return at_result(reach_real(path, &real)) < 0 ? NULL : real;
 }
 
-/* Why something cannot be made at `path`: for what its parent's absence means under a law. */
+/* Returns the error for a client after `path` could not be made because of `r`: -EROFS instead of -ENOENT where the reach forbids
+ * to create the parent of `path`. */
 static inline int at_new_error(const char *path, int r)
 {
-        return r == -ENOENT && law_is_in_force() && law_is_in_cover(path) ? -EROFS : r;
+        return r == -ENOENT && reach_is_limited() && reach_is_in_cover(path) ? -EROFS : r;
 }

@@ -1,10 +1,11 @@
-/* content: bytes from one regular file to another.
+/* content: copies the bytes of one regular file to another.
  *
- * In this order: the same blocks (FICLONE), the data between holes for sparse files, a copy inside the kernel for large
- * files, and reading and writing, which beats the rest for small ones.
+ * It tries, in this order: sharing the blocks (FICLONE); copying only the data between the holes of a sparse file; a copy
+ * inside the kernel for large files; reading and writing, which is the fastest for small files.
  */
 #include "fsop/content_internal.h"
 
+#include "base/limits.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define RANGE_BYTES ((size_t)8 * 1024 * 1024) /* one call of copy_file_range */
+#define RANGE_BYTES ((size_t)8 * 1024 * 1024) /* the most for one call of copy_file_range */
 
 static int write_all(int fd, const char *p, size_t n, off_t *at)
 {
@@ -31,7 +32,7 @@ static int write_all(int fd, const char *p, size_t n, off_t *at)
         return 0;
 }
 
-/* Up to `end`, or to the end of the file when it comes first. Both are at *at. */
+/* Copies up to `end`, or to the end of the file if that comes first. Both files are at the offset *at. */
 static int copy_by_hand(int from, int to, off_t end, struct content_ways *ways, off_t *at)
 {
         if (!ways->chunk)
@@ -60,7 +61,8 @@ static int copy_range(int from, int to, off_t end, struct content_ways *ways, of
                         continue;
                 if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO))
                         return -errno;
-                /* Nothing, or refused: across some file systems, into devices, from /proc. By hand then. */
+                /* Nothing was copied, or the call was refused, as between some file systems, into devices and from /proc: read
+                 * and write instead. */
                 if (n <= 0)
                         ways->has_no_range = n < 0;
                 if (n <= 0)
@@ -70,13 +72,13 @@ static int copy_range(int from, int to, off_t end, struct content_ways *ways, of
         return copy_by_hand(from, to, end, ways, at);
 }
 
-/* Only what is not a hole; then to the whole length. */
+/* Copies only what is not a hole, and then sets the length. */
 static int copy_sparse(int from, int to, off_t end, struct content_ways *ways, off_t *at)
 {
         while (*at < end) {
                 off_t data = lseek(from, *at, SEEK_DATA);
                 if (data < 0 && errno == ENXIO)
-                        break; /* a hole up to the end */
+                        break; /* the rest is a hole */
                 if (data < 0)
                         return copy_range(from, to, end, ways, at);
 
@@ -92,7 +94,7 @@ static int copy_sparse(int from, int to, off_t end, struct content_ways *ways, o
                 if (r < 0)
                         return r;
                 if (*at < MIN(hole, end))
-                        return 0; /* cut off while it was read */
+                        return 0; /* the source was truncated while it was read */
         }
         *at = end;
         return ftruncate(to, end) < 0 ? -errno : 0;
@@ -117,9 +119,15 @@ int content_copy(int from, const struct stat *st, int to, bool is_fresh, struct 
                 ways->has_no_clone = clone_is_hopeless(errno);
         }
 
-        if (st->st_size == 0)
-                r = st->st_blocks == 0 ? copy_by_hand(from, to, INT64_MAX, ways, &at) : 0;
-        else if (is_fresh && (off_t)st->st_blocks * 512 < st->st_size)
+        if (st->st_size == 0) {
+                /* Files of /proc and /sys have size 0. Some of them have no end, and some can be read in whole records only. */
+                r = st->st_blocks == 0
+                            ? copy_by_hand(from, to, LIMIT_COPY_UNSIZED_BYTES + CONTENT_CHUNK_BYTES, ways,
+                                           &at)
+                            : 0;
+                if (at > LIMIT_COPY_UNSIZED_BYTES)
+                        r = -EFBIG;
+        } else if (is_fresh && (off_t)st->st_blocks * 512 < st->st_size)
                 r = copy_sparse(from, to, st->st_size, ways, &at);
         else
                 r = copy_range(from, to, st->st_size, ways, &at);

@@ -1,9 +1,8 @@
-/* copy: a file, a link or a tree.
+/* copy: copies a file, a link or a tree.
  *
- * A path names the source and the destination; below them everything is done by descriptors. Links in the source are
- * copied, never followed; below the destination none is followed either, so that nothing that is planted there leads out
- * of it. A file that exists is replaced as a write would replace it (write.h); one that is new is made under its own name,
- * and taken away again when it cannot be filled.
+ * Source and destination are opened by path; below them everything is done by descriptors. Links in the source are copied, never
+ * followed. Links below the destination are not followed either, so that none leads out of it. An existing file is replaced as a
+ * write would replace it (write.h). A new file is made under its final name, and removed again when it cannot be filled.
  */
 #include "fsop/edit.h"
 
@@ -11,6 +10,7 @@
 #include "fsop/at.h"
 #include "fsop/content_internal.h"
 #include "fsop/entry_internal.h"
+#include "fsop/keep_internal.h"
 #include "fsop/tree_internal.h"
 #include "fsop/write_internal.h"
 
@@ -20,19 +20,20 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define DIRECTORY_MODE 0777 /* less the umask */
+/* The mode bits that a copy of a directory gets. It inherits set-gid from the directory in which it is made. */
+#define KEPT_MODE_BITS (S_ISVTX | 0777)
 
 struct copy {
         struct content_ways ways;
-        dev_t dev; /* of the destination's root: never a source */
+        dev_t dev; /* dev and ino of the destination's root, which must not be copied into itself */
         ino_t ino;
         int into;    /* the directory that `lost` was found for, or -1 */
-        mode_t lost; /* permission bits that new files do not get there: umask or default ACL */
+        mode_t lost; /* permission bits that new files do not get in `into`: umask or default ACL */
         struct journal *journal;
         struct err *err;
 };
 
-/* ---- Files */
+/* ---- Copying files */
 
 static int open_source(int dirfd, const char *name, struct stat *ret)
 {
@@ -44,18 +45,35 @@ static int open_source(int dirfd, const char *name, struct stat *ret)
         return TAKE_FD(fd);
 }
 
-/* Where a writer wants the content, and how much of it there was. */
+/* Gets the mode of the source after its content was copied. The kernel removes set-id bits when another user writes to a file, so
+ * a mode from before could give set-id bits to content that another user wrote. 0 or -errno. */
+static int mode_after_copy(int from, const struct stat *st, mode_t *ret)
+{
+        mode_t mode = st->st_mode & 07777;
+        struct stat now;
+
+        if (mode & (S_ISUID | S_ISGID)) {
+                if (fstat(from, &now) < 0)
+                        return -errno;
+                mode &= now.st_mode | ~(mode_t)(S_ISUID | S_ISGID);
+                mode = keep_mode(mode, st, &now);
+        }
+        *ret = mode;
+        return 0;
+}
+
+/* Copies the content to where the writer wants it, and tells the writer how much it was. */
 static int copy_content(struct copy *c, int from, const struct stat *st, struct writer *w)
 {
         bool is_fresh = writer_is_replacing(w) || w->is_made;
         uint64_t bytes = 0;
 
-        /* Only now that it is another file: the holes of the source itself would be filled. */
+        /* Space is reserved only now that target and source are known to differ: else the holes of the source would be filled. */
         int r = writer_expect(w, (uint64_t)st->st_size);
         if (r == 0)
                 r = content_copy(from, st, writer_fd(w), is_fresh, &c->ways, &bytes);
         if ((r == -ENOSPC || r == -EDQUOT) && writer_is_replacing(w)) {
-                /* No room beside it: in place, from the beginning. */
+                /* There is no room beside the target: write in place, from the beginning. */
                 r = writer_go_in_place(w, r);
                 if (r == 0)
                         r = content_copy(from, st, writer_fd(w), false, &c->ways, &bytes);
@@ -64,7 +82,7 @@ static int copy_content(struct copy *c, int from, const struct stat *st, struct 
         return r;
 }
 
-/* Onto what exists, or a name behind links: as a write, with the mode of the source. */
+/* Copies onto an existing file, or to a name that a link points at: as a write does it, with the mode of the source. */
 static int copy_over(struct copy *c, int from, const struct stat *st, struct entry *to, bool follow)
 {
         struct write_options o = { .is_atomic = true, .follow = follow, .has_mode = true };
@@ -76,32 +94,51 @@ static int copy_over(struct copy *c, int from, const struct stat *st, struct ent
         if (r < 0)
                 return r;
         if (w->target >= 0 && w->st.st_dev == st->st_dev && w->st.st_ino == st->st_ino) {
-                (void)fsop_write_abort(w); /* onto itself */
+                (void)fsop_write_abort(w); /* source and target are the same file */
                 return 0;
         }
 
+        mode_t mode = 0;
         r = copy_content(c, from, st, w);
+        if (r == 0)
+                r = mode_after_copy(from, st, &mode);
         if (r < 0) {
                 (void)fsop_write_abort(w);
                 return fsop_fail(c->err, r);
         }
-        writer_set_mode(w, st->st_mode);
+        writer_set_mode(w, mode, st);
         return fsop_write_commit(w, NULL, NULL, NULL, c->err);
 }
 
-/* Under its own name: nobody has it open, and a tree of many small files is copied in few calls each. */
+/* Adds the permission bits that a new file lacks: those that the umask removed (`lost`), and those that open(2) cannot set. */
+static int complete_mode(int from, const struct stat *st, int to, mode_t lost)
+{
+        struct stat made;
+        mode_t mode;
+
+        int r = mode_after_copy(from, st, &mode);
+        if (r < 0)
+                return r;
+        if (mode & (S_ISUID | S_ISGID)) {
+                if (fstat(to, &made) < 0)
+                        return -errno;
+                mode = keep_mode(mode, st, &made);
+        }
+        return (mode & (lost | 07000)) && fchmod(to, mode) < 0 ? -errno : 0;
+}
+
+/* Makes a new file under its final name, without a temporary file, so that each small file of a tree takes only a few calls. */
 static int copy_new(struct copy *c, int from, const struct stat *st, int dirfd, const char *name, mode_t lost)
 {
-        mode_t mode = st->st_mode & 07777;
         uint64_t bytes;
 
-        _close_ int to =
-                at_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
+        _close_ int to = at_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                 st->st_mode & 0777);
         if (to < 0)
                 return -errno;
         int r = content_copy(from, st, to, true, &c->ways, &bytes);
-        if (r == 0 && (mode & (lost | 07000)) && fchmod(to, mode) < 0)
-                r = -errno;
+        if (r == 0)
+                r = complete_mode(from, st, to, lost);
         if (r == 0)
                 r = fsop_flush(to);
         if (r < 0)
@@ -109,21 +146,21 @@ static int copy_new(struct copy *c, int from, const struct stat *st, int dirfd, 
         return r;
 }
 
-/* ---- Links */
+/* ---- Copying links */
 
 static int copy_link(int from, const char *from_name, int to, const char *to_name)
 {
         char target[PATH_MAX];
         ssize_t n = at_readlink(from, from_name, target, sizeof(target) - 1);
         if (n < 0)
-                return errno == EINVAL ? -ENOENT : -errno; /* it was a link a moment ago: that one has gone */
+                return errno == EINVAL ? -ENOENT : -errno; /* EINVAL: it is no link any more */
         target[n] = '\0';
         return at_symlink(target, to, to_name) < 0 ? -errno : 0;
 }
 
-/* ---- Trees */
+/* ---- Copying trees */
 
-/* A file below the destination. */
+/* Copies a file of a tree to the directory at.write. */
 static int copy_member(struct copy *c, struct tree_pair at, const char *name, int from, const struct stat *st)
 {
         mode_t lost = c->into == at.write ? c->lost : 0777;
@@ -137,7 +174,7 @@ static int copy_member(struct copy *c, struct tree_pair at, const char *name, in
                 return fsop_fail(c->err, errno);
         (void)snprintf(to.name, sizeof(to.name), "%s", name);
         r = copy_over(c, from, st, &to, false);
-        return r == -ELOOP ? fsop_fail(c->err, EEXIST) : r; /* a link is in its place, and stays */
+        return r == -ELOOP ? fsop_fail(c->err, EEXIST) : r; /* ELOOP: the name is a link, which stays */
 }
 
 static int type_of(int dirfd, const char *name, unsigned char *type)
@@ -169,29 +206,72 @@ static int copy_entry(void *arg, struct tree_pair at, const char *name, unsigned
         _close_ int from = open_source(at.read, name, &st);
         if (from < 0)
                 return fsop_fail(c->err, from);
-        if (!S_ISREG(st.st_mode)) /* swapped since it was listed */
+        if (!S_ISREG(st.st_mode)) /* the file was swapped since it was listed */
                 return TREE_DONE;
         return copy_member(c, at, name, from, &st);
 }
 
-/* The directory to copy into, made if it is missing; never through a link. */
-static int enter_destination(struct copy *c, int dirfd, const char *name)
+/* Makes a directory with the mode that it has while it is filled: the owner has all rights, whatever the mode of the source is;
+ * others never have more rights than the final mode gives them. */
+static int make_directory(int dirfd, const char *name, const struct stat *source)
 {
-        bool is_new = at_mkdir(dirfd, name, DIRECTORY_MODE) == 0;
-        if (!is_new && errno != EEXIST)
+        return at_mkdir(dirfd, name, (source->st_mode & 0777) | 0700) < 0 ? -errno : 0;
+}
+
+static bool is_empty(int fd)
+{
+        int list = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *dir = list < 0 ? NULL : fdopendir(list);
+        const struct dirent *e = NULL;
+        int seen = 0;
+
+        if (!dir) {
+                fd_close(list);
+                return false;
+        }
+        errno = 0;
+        while (seen++ < 3 && (e = readdir(dir)) &&
+               (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
+                ;
+        bool is_at_end = !e && errno == 0;
+        (void)closedir(dir);
+        return is_at_end;
+}
+
+/* Whether the directory that was opened can be the one that was made a moment ago. In a directory of another user, that user may
+ * have renamed the new one away and put another directory of ours in its place, whose mode protects its files. */
+static bool is_fresh_directory(int fd, const struct stat *st)
+{
+        return st->st_uid == geteuid() && is_empty(fd);
+}
+
+static int note_made(struct copy *c, int fd, const struct stat *source, bool *ret_is_new)
+{
+        struct stat st;
+        if (fstat(fd, &st) < 0)
                 return -errno;
+        c->into = fd;
+        c->lost = 0777 & ~st.st_mode;
+        bool is_right = ((st.st_mode ^ source->st_mode) & KEPT_MODE_BITS) == 0;
+        *ret_is_new = !is_right && is_fresh_directory(fd, &st);
+        return 0;
+}
+
+/* Opens the directory to copy into, and makes it if it is missing; never follows a link. Returns a descriptor or -errno. */
+static int enter_destination(struct copy *c, int dirfd, const char *name, const struct stat *source,
+                             bool *ret_is_new)
+{
+        int made = make_directory(dirfd, name, source);
+        if (made < 0 && made != -EEXIST)
+                return made;
 
         _close_ int fd = at_open(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
         if (fd < 0)
                 return errno == ENOTDIR ? -EEXIST : -errno;
 
-        struct stat st;
         c->into = -1;
-        if (is_new && fstat(fd, &st) == 0) {
-                c->into = fd;
-                c->lost = DIRECTORY_MODE & ~st.st_mode;
-        }
-        return TAKE_FD(fd);
+        int r = made == 0 ? note_made(c, fd, source, ret_is_new) : 0;
+        return r < 0 ? r : TAKE_FD(fd);
 }
 
 static int copy_enter(void *arg, struct tree_pair at, const char *name, struct tree_pair *ret)
@@ -205,24 +285,45 @@ static int copy_enter(void *arg, struct tree_pair at, const char *name, struct t
                 return fsop_fail(c->err, errno);
         if (fstat(from, &st) < 0)
                 return fsop_fail(c->err, errno);
-        /* The destination is mounted somewhere in the source: there would be no end. */
+        /* The destination is mounted somewhere in the source: the copy would never end. */
         if (st.st_dev == c->dev && st.st_ino == c->ino)
                 return fsop_refuse(c->err,
                                    "fs/copy cannot copy a directory to itself or one of its descendants");
 
-        int to = enter_destination(c, at.write, name);
+        bool is_new = false;
+        int to = enter_destination(c, at.write, name, &st, &is_new);
         if (to < 0)
                 return fsop_fail(c->err, to);
-        *ret = (struct tree_pair){ TAKE_FD(from), to };
+        *ret = (struct tree_pair){ TAKE_FD(from), to, is_new };
         return TREE_DONE;
+}
+
+/* Sets the final mode. This comes last, because the mode may forbid even the owner to write there. */
+static int copy_mode(void *arg, struct tree_pair at)
+{
+        struct copy *c = arg;
+        struct stat from, to;
+
+        if (!at.is_new)
+                return 0;
+        _close_ int fd = openat(at.write, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(at.read, &from) < 0 || fstat(fd, &to) < 0)
+                return fsop_fail(c->err, errno);
+        mode_t mode = (from.st_mode & KEPT_MODE_BITS) | (to.st_mode & S_ISGID);
+        int r = reach_may_change(fd);
+        /* EPERM: the directory is ours, so it is the file system that has no such modes. */
+        if (r == 0 && fchmod(fd, mode) < 0 && errno != EPERM)
+                r = -errno;
+        return r < 0 ? fsop_fail(c->err, r) : 0;
 }
 
 static const struct tree_ops copy_ops = {
         .entry = copy_entry,
         .enter = copy_enter,
+        .filled = copy_mode,
 };
 
-/* Whether `fd` or a directory above it is the one of `st`. */
+/* Whether `fd`, or a directory above it, is the directory of `st`. */
 static int is_within(int fd, const struct stat *st)
 {
         _close_ int at = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -234,7 +335,7 @@ static int is_within(int fd, const struct stat *st)
                 if (here.st_dev == st->st_dev && here.st_ino == st->st_ino)
                         return true;
                 if (here.st_dev == last.st_dev && here.st_ino == last.st_ino)
-                        return false; /* above the root is the root */
+                        return false; /* ".." of the root is the root */
                 last = here;
 
                 int above = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -246,7 +347,7 @@ static int is_within(int fd, const struct stat *st)
         return at < 0 ? -errno : -ENAMETOOLONG;
 }
 
-/* The nearest directory on the way to `path` that exists. */
+/* Opens `path`, or the nearest directory above it that exists. Returns a descriptor or -errno. */
 static int open_nearest(const char *path)
 {
         char part[PATH_MAX];
@@ -267,6 +368,26 @@ static int open_nearest(const char *path)
         }
 }
 
+/* Makes the directory `path`, and those above it. 1: `path` is new; 0: it existed; or -errno. */
+static int make_root(const char *path, const struct stat *source, struct err *err)
+{
+        if (!entry_is_unnamed(path)) {
+                _entry_ struct entry e = ENTRY_INIT;
+                int r = entry_open(path, true, &e);
+                if (r == -ENOENT) {
+                        _free_ char *above = mem_strdup(path);
+                        *strrchr(above, '/') = '\0'; /* not empty: -ENOENT means that the parent is not "/" */
+                        r = fsop_create_directory(above, true, true, err);
+                        if (r < 0)
+                                return r;
+                        r = entry_open(path, true, &e);
+                }
+                if (r == 0 && make_directory(e.dirfd, e.name, source) == 0)
+                        return 1;
+        }
+        return fsop_create_directory(path, true, true, err); /* `path` exists, or this gives the error */
+}
+
 static int copy_tree(struct copy *c, int from, const struct stat *st, const char *to)
 {
         _close_ int nearest = open_nearest(to);
@@ -282,9 +403,9 @@ static int copy_tree(struct copy *c, int from, const struct stat *st, const char
                 return fsop_refuse(c->err,
                                    "fs/copy cannot copy a directory to itself or one of its descendants");
 
-        r = fsop_create_directory(to, true, true, c->err);
-        if (r < 0)
-                return r;
+        int made = make_root(to, st, c->err);
+        if (made < 0)
+                return made;
         _close_ int into = fsop_open(to, O_PATH | O_DIRECTORY, 0, true);
         if (into < 0)
                 return fsop_fail(c->err, into);
@@ -293,12 +414,17 @@ static int copy_tree(struct copy *c, int from, const struct stat *st, const char
         c->dev = near.st_dev;
         c->ino = near.st_ino;
 
-        r = tree_walk((struct tree_pair){ from, into }, &copy_ops, c);
-        /* What the walk itself met has no words yet. */
+        struct tree_pair root = { from, into, false };
+        r = made ? note_made(c, into, st, &root.is_new) : 0;
+        if (r == 0)
+                r = tree_walk(root, &copy_ops, c);
+        if (r == 0)
+                r = copy_mode(c, root);
+        /* An error of the walk itself has no text yet. */
         return r < 0 && c->err->code != r ? fsop_fail(c->err, r) : r;
 }
 
-/* ---- The top */
+/* ---- Copying what the request names */
 
 static int copy_file(struct copy *c, int from, const struct stat *st, const char *to)
 {
@@ -326,7 +452,7 @@ static int copy_from(struct copy *c, const struct entry *from, const char *to, b
 {
         struct stat st;
 
-        /* Before it is opened: some devices act on a mere open. */
+        /* The kind is checked before the source is opened, because some devices act when they are opened. */
         if (at_stat(from->dirfd, from->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return fsop_fail(c->err, errno);
         if (S_ISLNK(st.st_mode))
@@ -341,7 +467,7 @@ static int copy_from(struct copy *c, const struct entry *from, const char *to, b
         if (fd < 0)
                 return fsop_fail(c->err, fd);
         if ((st.st_mode & S_IFMT) != seen)
-                return fsop_fail(c->err, EAGAIN); /* swapped since it was looked at */
+                return fsop_fail(c->err, EAGAIN); /* the source was swapped since at_stat */
         return S_ISDIR(seen) ? copy_tree(c, fd, &st, to) : copy_file(c, fd, &st, to);
 }
 
@@ -351,7 +477,7 @@ int fsop_copy(const char *from, const char *to, bool recursive, struct journal *
         struct entry at = ENTRY_INIT;
 
         err->code = 0;
-        /* "/" has no name, and "." is as good as one. */
+        /* A path without a last name ("/", or one that ends in "." or "..") is opened itself, and named "." from there. */
         bool is_unnamed = entry_is_unnamed(from);
         int r = is_unnamed ? fsop_open(from, O_PATH | O_DIRECTORY, 0, true) : entry_open(from, true, &at);
         if (r < 0)

@@ -1,3 +1,4 @@
+/* copy_test: copies of files and trees: modes, links, holes, deep trees, full disks, and directories that are swapped meanwhile. */
 #include "fsop/edit.h"
 
 #include "fsop/rig_mount_internal.h"
@@ -46,7 +47,7 @@ static size_t count_entries(const struct rig *rig, const char *name)
         return n - 2;
 }
 
-/* f, d/f, d/l -> f, d/broken, d/fifo, d/sub/k, ld -> d, lf -> f, broken */
+/* Makes a rig with f, d/f, d/l -> f, d/broken, d/fifo, d/sub/k, ld -> d, lf -> f, broken. */
 static struct rig rig_furnished(void)
 {
         struct rig rig = rig_new();
@@ -175,13 +176,47 @@ TEST(tree_is_copied_with_links_as_links_and_without_special_files)
         eq_int(readlink(rig_path(&rig, "new/deep/e/broken"), target, sizeof(target)), 7);
         ok(S_ISLNK(stat_of(&rig, "new/deep/e/l").st_mode));
 
-        /* A link to a directory is copied as a link; a tree can go through one. */
+        /* A link to a directory is copied as a link; the path of a tree may go through a link. */
         eq_int(copy(&rig, "ld", "link", true), 0);
         ok(S_ISLNK(stat_of(&rig, "link").st_mode));
         rig_directory(&rig, "real");
         rig_link(&rig, "to-real", "real");
         eq_int(copy(&rig, "d/sub", "to-real", true), 0);
         ok(holds(&rig, "real/k", S("kk")));
+}
+
+TEST(copied_directories_keep_their_modes)
+{
+        _rig_ struct rig rig = rig_furnished();
+        static const mode_t modes[] = { 0500, 0700, 0775, 01777, 0751 };
+        mode_t before = umask(077);
+
+        for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+                eq_int(chmod(rig_path(&rig, "d"), modes[i]), 0);
+                eq_int(chmod(rig_path(&rig, "d/sub"), modes[ARRAY_LEN(modes) - 1 - i]), 0);
+                eq_int(copy(&rig, "d", i % 2 ? "above/copy" : "copy", true), 0);
+                eq_int(stat_of(&rig, i % 2 ? "above/copy" : "copy").st_mode & 07777, modes[i]);
+                eq_int(stat_of(&rig, i % 2 ? "above/copy/sub" : "copy/sub").st_mode & 07777,
+                       modes[ARRAY_LEN(modes) - 1 - i]);
+                ok(holds(&rig, i % 2 ? "above/copy/sub/k" : "copy/sub/k", S("kk")));
+                eq_int(chmod(rig_path(&rig, i % 2 ? "above/copy" : "copy"), 0700), 0);
+                eq_int(fsop_remove(rig_path(&rig, i % 2 ? "above/copy" : "copy"), true, true, true, &err), 0);
+        }
+        (void)umask(before);
+        eq_int(chmod(rig_path(&rig, "d"), 0755), 0);
+}
+
+TEST(directories_that_were_there_keep_their_own_modes)
+{
+        _rig_ struct rig rig = rig_furnished();
+
+        rig_directory(&rig, "e");
+        rig_directory(&rig, "e/sub");
+        eq_int(chmod(rig_path(&rig, "e"), 0710), 0);
+        eq_int(chmod(rig_path(&rig, "e/sub"), 0701), 0);
+        eq_int(copy(&rig, "d", "e", true), 0);
+        eq_int(stat_of(&rig, "e").st_mode & 07777, 0710);
+        eq_int(stat_of(&rig, "e/sub").st_mode & 07777, 0701);
 }
 
 TEST(trees_merge)
@@ -196,7 +231,7 @@ TEST(trees_merge)
         eq_int(copy(&rig, "d", "e", true), 0);
         ok(holds(&rig, "e/sub/k", S("kk")) && holds(&rig, "e/sub/other", S("stays")));
         eq_int(stat_of(&rig, "e/sub/k").st_mode & 07777, stat_of(&rig, "d/sub/k").st_mode & 07777);
-        eq_int(copy(&rig, "d", "e", true), -EEXIST); /* the links */
+        eq_int(copy(&rig, "d", "e", true), -EEXIST); /* links are not replaced */
 
         rig_directory(&rig, "x");
         rig_directory(&rig, "x/k");
@@ -245,11 +280,11 @@ TEST(holes_stay_holes)
         eq_int(fd_read_file(rig_path(&rig, "f"), 64 << 20, &b), 0);
         ok(holds(&rig, "g", buf_slice(&b)));
 
-        /* Over other content, which must not show through. */
+        /* The holes of the source must replace the other content of the target. */
         static char noise[20 << 20];
         memset(noise, 'n', sizeof(noise));
         rig_file(&rig, "h", slice_from(noise, sizeof(noise)));
-        eq_int(link(rig_path(&rig, "h"), rig_path(&rig, "i")), 0); /* in place */
+        eq_int(link(rig_path(&rig, "h"), rig_path(&rig, "i")), 0); /* so that h is written in place */
         eq_int(copy(&rig, "f", "h", false), 0);
         ok(holds(&rig, "i", buf_slice(&b)));
 }
@@ -324,7 +359,7 @@ static void full_disk(const struct rig *rig)
         must(copy(rig, "t", "m/t", true) == -ENOSPC);
         must(count_entries(rig, "m/t") == 0 && count_entries(rig, "m") == 4);
 
-        /* A full disk takes a copy of the same size. */
+        /* On a full disk a file can be replaced by one of the same size. */
         memset(large, 'M', sizeof(large));
         rig_file(rig, "six", slice_from(large, 600 << 10));
         rig_file(rig, "m/six", slice_from(large, 600 << 10));

@@ -1,4 +1,4 @@
-/* edit: names and attributes: directories, renames, links, modes and times. */
+/* edit: makes directories and links, renames, and sets modes and times. */
 #include "fsop/edit.h"
 
 #include "fsop/at.h"
@@ -13,9 +13,9 @@
 
 #define DIRECTORY_MODE 0777 /* less the umask */
 
-/* ---- Directories */
+/* ---- Making directories */
 
-/* The directory `name`, made if it is missing. A descriptor, or -errno. */
+/* Opens the directory `name`, and makes it if it is missing. Returns a descriptor or -errno. */
 static int directory_ensure(int dirfd, const char *name, bool follow)
 {
         int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
@@ -27,7 +27,7 @@ static int directory_ensure(int dirfd, const char *name, bool follow)
         int r = at_mkdir(dirfd, name, DIRECTORY_MODE) < 0 ? -errno : 0;
         if (r < 0 && r != -EEXIST)
                 return r;
-        /* Made by us, then no link is expected any more; made by another meanwhile; or a link to nowhere. */
+        /* After EEXIST the name is a directory that another process has made meanwhile, or a broken link. */
         fd = at_open(dirfd, name, r == 0 ? flags | O_NOFOLLOW : flags, 0);
         if (fd < 0)
                 return r == -EEXIST && errno == ENOENT ? -EEXIST : -errno;
@@ -63,7 +63,7 @@ static int directory_make_all(const char *path, bool follow)
         return 0;
 }
 
-/* What it means that `e` exists. */
+/* Returns 0 if the name is a directory already, else the error for making one. */
 static int directory_exists(const struct entry *e, bool follow)
 {
         struct stat st;
@@ -90,7 +90,7 @@ int fsop_create_directory(const char *path, bool recursive, bool follow, struct 
                 r = directory_make_all(path, follow);
 
         if (r < 0 && e.dirfd >= 0 && recursive) {
-                /* Whatever kept us from making it (a read-only file system, say), it may be there already. */
+                /* A directory that cannot be made, for example on a read-only file system, may exist already. */
                 int exists = directory_exists(&e, follow);
                 if (exists == 0 || r == -EEXIST)
                         r = exists;
@@ -98,9 +98,9 @@ int fsop_create_directory(const char *path, bool recursive, bool follow, struct 
         return r < 0 ? fsop_fail(err, r) : 0;
 }
 
-/* ---- Names */
+/* ---- Renaming and linking */
 
-/* For file systems that cannot rename without replacing: exact too, but not for directories. */
+/* Renames by a link and an unlink, for file systems without RENAME_NOREPLACE: never replaces a file, but fails for directories. */
 static int rename_by_link(const struct entry *from, const struct entry *to)
 {
         if (at_link(from->dirfd, from->name, to->dirfd, to->name) < 0)
@@ -120,7 +120,7 @@ int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
         if (r < 0)
                 return fsop_fail(err, r);
 
-        /* Not between the moment in which a conditional write compares and that in which it replaces. */
+        /* The lock keeps this rename from coming between the comparison and the rename of a conditional write. */
         struct name_lock *lock;
         r = name_lock_take(destination.dirfd, destination.name, &lock);
         if (r < 0)
@@ -147,19 +147,19 @@ int fsop_symlink(const char *path, const char *target, struct err *err)
         return r < 0 ? fsop_fail(err, r) : 0;
 }
 
-/* ---- Attributes */
+/* ---- Setting modes and times */
 
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
 
-/* fchmod does not take an O_PATH descriptor, and opening for more could block or act on a device. */
+/* Sets the mode of an O_PATH descriptor. fchmod does not take one, and opening the file for more could block or act on a device. */
 static int change_mode(int fd, mode_t mode)
 {
         if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
                 return 0;
         if (errno != ENOSYS &&
-            errno != EPERM) /* EPERM: also what a filter says that does not know the call */
+            errno != EPERM) /* EPERM also comes from seccomp filters that do not know the call */
                 return -errno;
 
         char path[32];
@@ -181,7 +181,7 @@ static int change_modified(int fd, int64_t ms)
         };
         if (utimensat(fd, "", times, AT_EMPTY_PATH) == 0)
                 return 0;
-        if (errno != EINVAL) /* before Linux 5.8 */
+        if (errno != EINVAL) /* Linux before 5.8 does not know AT_EMPTY_PATH here */
                 return -errno;
 
         char path[32];
@@ -191,13 +191,13 @@ static int change_modified(int fd, int64_t ms)
 
 int fsop_set_metadata(const char *path, const struct fs_changes *c, bool follow, struct err *err)
 {
-        _close_ int fd = fsop_open(path, O_PATH, 0, follow);
+        _close_ int fd = fsop_open_to_change(path, O_PATH, 0, follow);
         if (fd == -ELOOP && !follow)
                 return fsop_refuse(err, "path contains a symbolic link");
         if (fd < 0)
                 return fsop_fail(err, fd);
 
-        int r = law_may_change(fd);
+        int r = reach_may_change(fd);
         if (r == 0 && c->has_mode)
                 r = change_mode(fd, c->mode & 07777);
         if (r == 0 && c->has_modified)

@@ -1,14 +1,14 @@
-/* edit: changes of names and attributes, one call each. */
+/* edit: makes directories and links, renames, removes, copies, and sets modes and times: one function each. */
 #pragma once
 
 #include "fsop/fsop.h"
 
 struct journal;
 
-/* `recursive`: parents too, and an existing directory is fine. */
+/* Makes a directory. `recursive`: its parents too, and an existing directory is no error. */
 NODISCARD int fsop_create_directory(const char *path, bool recursive, bool follow, struct err *err);
 
-/* `replace` false: an existing destination is EEXIST. */
+/* Renames a file, link or directory. Without `replace` an existing destination gives EEXIST. */
 NODISCARD int fsop_rename(const char *from, const char *to, bool replace, struct err *err);
 
 NODISCARD int fsop_symlink(const char *path, const char *target, struct err *err);
@@ -20,11 +20,12 @@ struct fs_changes {
 };
 NODISCARD int fsop_set_metadata(const char *path, const struct fs_changes *c, bool follow, struct err *err);
 
-/* A final link is removed itself. `force`: a missing one is fine. Directories without `recursive`: rmdir. Never leaves
- * the tree that it was pointed at, whatever is swapped meanwhile, and never follows a link. */
+/* Removes a file, directory or tree; a link at the end of the path is removed itself. `force`: a missing file is no error. Without
+ * `recursive` a directory must be empty. Nothing outside of the tree is removed, even if names are swapped meanwhile. */
 NODISCARD int fsop_remove(const char *path, bool recursive, bool force, bool follow, struct err *err);
 
-/* A file onto itself, or onto another name of itself, keeps its content. Trees merge; below the destination no link is
- * followed: what would have to go through one is EEXIST. `journal` as in write.h. PROTOCOL.md 9.3, fs/copy. */
+/* Copies a file, link or tree (docs/PROTOCOL.md, fs/copy). A file that is copied onto itself, or onto another name of itself, keeps
+ * its content. A tree is merged into an existing directory. No link below the destination is followed: a file that would be
+ * written through a link gives EEXIST. `journal` as in write.h. */
 NODISCARD int fsop_copy(const char *from, const char *to, bool recursive, struct journal *journal,
                         struct err *err);

@@ -1,6 +1,7 @@
+/* edit_test: making directories and links, renaming, and setting mode and time. */
 #include "fsop/edit.h"
 
-#include "fsop/rig_internal.h"
+#include "fsop/rig.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ static mode_t mode_of(const struct rig *rig, const char *name)
         return lstat(rig_path(rig, name), &st) == 0 ? st.st_mode : 0;
 }
 
-/* d, d/f, ld -> d, lf -> d/f, broken, loop */
+/* Makes a rig with d, d/f, ld -> d, lf -> d/f, broken, loop. */
 static struct rig rig_furnished(void)
 {
         struct rig rig = rig_new();
@@ -118,7 +119,7 @@ TEST(rename_replaces_only_when_asked)
         eq_int(stat(rig_path(&rig, "d/f"), &st), 0);
         eq_int(st.st_size, 2);
 
-        /* Links are renamed themselves. */
+        /* A link is renamed itself, not its target. */
         eq_int(fsop_rename(rig_path(&rig, "broken"), rig_path(&rig, "moved"), true, &err), 0);
         ok(S_ISLNK(mode_of(&rig, "moved")));
         eq_int(fsop_rename(rig_path(&rig, "none"), rig_path(&rig, "x"), true, &err), -ENOENT);

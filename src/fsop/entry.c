@@ -22,18 +22,39 @@ int entry_open(const char *path, bool follow, struct entry *ret)
         return 0;
 }
 
-bool entry_is_unnamed(const char *path)
+int entry_may_change(int dirfd, const struct stat *st)
 {
-        size_t end = strlen(path);
-        while (end > 0 && path[end - 1] == '/')
-                end--;
+        struct stat dir;
 
-        size_t start = end;
-        while (start > 0 && path[start - 1] != '/')
-                start--;
+        if (!S_ISREG(st->st_mode) || st->st_nlink <= 1)
+                return 0;
+        if (fstat(dirfd, &dir) < 0)
+                return -errno;
+        bool is_ours = dir.st_uid == 0 || dir.st_uid == geteuid();
+        return is_ours || dir.st_uid == st->st_uid ? 0 : -EPERM;
+}
 
-        struct slice name = { path + start, end - start };
-        return name.n == 0 || slice_eq(name, S(".")) || slice_eq(name, S(".."));
+int fsop_open_to_change(const char *path, int flags, mode_t mode, bool follow)
+{
+        size_t length = strlen(path);
+        if (entry_is_unnamed(path) || path[length - 1] == '/') /* directories have no hard links */
+                return fsop_open(path, flags, mode, follow);
+
+        _entry_ struct entry e = ENTRY_INIT;
+        int r = entry_open(path, follow, &e);
+        if (r < 0)
+                return r;
+        /* The first try does not follow links, so it opens only a file that the name itself means: that is what is checked. */
+        _close_ int fd = fsop_open_at(e.dirfd, e.name, flags | O_NOFOLLOW, mode, follow);
+        struct stat st;
+        if (fd >= 0 && fstat(fd, &st) < 0)
+                return -errno;
+        if (fd == -ELOOP || (fd >= 0 && S_ISLNK(st.st_mode))) /* O_PATH opens a link itself */
+                return follow ? fsop_open_at(e.dirfd, e.name, flags, mode, true) : -ELOOP;
+        if (fd < 0)
+                return fd;
+        r = entry_may_change(e.dirfd, &st);
+        return r < 0 ? r : TAKE_FD(fd);
 }
 
 void entry_unmake(int dirfd, const char *name, int fd)

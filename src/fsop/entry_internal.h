@@ -1,5 +1,5 @@
-/* entry: a name in a directory that is held open, so that what is done to it is done there, wherever the path leads by
- * then. */
+/* entry: a name in a directory that is held open, so that all calls on the name act in that directory, even if the path leads
+ * elsewhere by then. */
 #pragma once
 
 #include "base/fd.h"
@@ -19,11 +19,17 @@ static inline void entry_release(struct entry *e)
 }
 #define _entry_ CLEANUP(entry_release)
 
-/* fsop_open_parent with the name as a string. */
+/* Like fsop_open_parent, but copies the name as a string. 0 or -errno. */
 NODISCARD int entry_open(const char *path, bool follow, struct entry *ret);
 
 /* True for a path without a last name: "/", or one that ends in "." or "..". */
-bool entry_is_unnamed(const char *path);
+static inline bool entry_is_unnamed(const char *path)
+{
+        return fsop_last_name(path).n == 0;
+}
 
-/* Takes away a file that was made under a name, when it still is what `fd` has open: by now it may be another's. */
+/* Checks whether a file with a name in `dirfd` may be changed; `st` is its stat. 0, -EPERM as in fsop_open_to_change, or another
+ * -errno. */
+NODISCARD int entry_may_change(int dirfd, const struct stat *st);
+/* Removes a file that was made under a name, if the name still means the file that `fd` has open. */
 void entry_unmake(int dirfd, const char *name, int fd);

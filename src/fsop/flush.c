@@ -1,5 +1,4 @@
-/* flush: the errors of a close, while the descriptor is still open. Apart from fsop.c: it knows no paths, and is as right
- * where those are stood in for. */
+/* flush: gets the errors that a close would report, while the descriptor stays open. Unlike fsop.c it works without paths. */
 #include "fsop/fsop.h"
 
 #include <errno.h>
@@ -8,9 +7,9 @@
 
 int fsop_flush(int fd)
 {
-        /* Every close flushes, not only the last. */
+        /* Closing a second descriptor flushes too: every close does, not only the last. */
         int again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         if (again < 0)
-                return 0; /* no descriptor to ask with: as good as it was */
+                return 0; /* without a second descriptor the errors cannot be known; the real close ignores them */
         return close(again) < 0 && errno != EINTR ? -errno : 0;
 }

@@ -1,13 +1,14 @@
-/* fsop: from a path to a descriptor, and from the system's refusals to the words that clients know.
+/* fsop: opens paths, and turns the system's errors into the texts that clients know.
  *
- * openat2 does the work in one call. It says ELOOP for a link anywhere; clients know two answers, so on ELOOP the path
- * is walked once more, component by component, for the right one. The same walk stands in where openat2 is missing or
- * forbidden (old kernels, seccomp filters of containers).
+ * openat2 opens a path in one call. It fails with ELOOP for a link at any place; clients know two errors, so after ELOOP the
+ * path is walked once more, component by component, to find the right one. The same walk replaces openat2 where that is missing
+ * or forbidden (old kernels, seccomp filters of containers).
  */
 #include "fsop/fsop.h"
 
 #include "base/fd.h"
 #include "fsop/at.h"
+#include "fsop/wary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ int fsop_fail(struct err *err, int e)
 
 int fsop_refuse(struct err *err, const char *fmt, ...)
 {
-        char text[ERR_TEXT_BYTES + 8]; /* longer than what err_set takes: it cuts between characters */
+        char text[ERR_TEXT_BYTES + 8]; /* longer than err_set takes, which cuts between characters */
         va_list ap;
 
         va_start(ap, fmt);
@@ -43,7 +44,7 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
         int fd;
         do
                 fd = openat(dirfd, path, flags, mode);
-        while (fd < 0 && errno == EINTR); /* FUSE and network file systems do that */
+        while (fd < 0 && errno == EINTR); /* FUSE and network file systems can return EINTR */
         return fd < 0 ? -errno : fd;
 }
 
@@ -53,7 +54,7 @@ static int open_without_links(int dirfd, const char *path, int flags, mode_t mod
         struct open_how how = {
                 .flags = (uint64_t)(unsigned)flags,
                 .mode = makes_file ? mode & 07777
-                                   : 0, /* openat2 takes no other bits, and none without need */
+                                   : 0, /* openat2 refuses other bits, and a mode when no file is made */
                 .resolve = RESOLVE_NO_SYMLINKS,
         };
         long fd;
@@ -63,8 +64,8 @@ static int open_without_links(int dirfd, const char *path, int flags, mode_t mod
         return fd < 0 ? -errno : (int)fd;
 }
 
-/* The last component, below `dirfd`. The kernel says ENOTDIR of a link when a directory is wanted, and hands out the link
- * itself for O_PATH: both are ELOOP here, unless O_NOFOLLOW asked for the link. */
+/* Opens the last component, in `dirfd`. For a link the kernel says ENOTDIR when a directory is wanted, and opens the link itself
+ * with O_PATH: both are ELOOP here, unless O_NOFOLLOW asked for the link. */
 static int open_last(int dirfd, const char *name, int flags, mode_t mode)
 {
         _close_ int fd = open_at(dirfd, name, flags | O_NOFOLLOW, mode);
@@ -81,7 +82,7 @@ static int open_last(int dirfd, const char *name, int flags, mode_t mode)
         return TAKE_FD(fd);
 }
 
-/* The components one by one, none of them a link, from `start` or the root. `path` is scratch. */
+/* Opens a path component by component, from `start` or the root; none may be a link. Overwrites the text of `path`. */
 static int open_walking(int start, char *path, int flags, mode_t mode)
 {
         _close_ int dirfd = open_at(start, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -99,7 +100,7 @@ static int open_walking(int start, char *path, int flags, mode_t mode)
 
                 name[length] = '\0';
                 if (*next == '\0') {
-                        /* A slash at the end asks for a directory; passed on, it would also follow a link. */
+                        /* A slash at the end asks for a directory. It is not passed on: the kernel would then follow a link. */
                         if (has_slash && (flags & O_CREAT))
                                 return -EISDIR;
                         return open_last(dirfd, name, has_slash ? flags | O_DIRECTORY : flags, mode);
@@ -114,18 +115,39 @@ static int open_walking(int start, char *path, int flags, mode_t mode)
         }
 }
 
+/* Whether the flags ask for the content of a regular file, so that a FIFO must be refused. A FIFO may be opened for writing
+ * without O_CREAT. */
+static bool opens_file(int flags)
+{
+        bool reads = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_CREAT);
+        bool makes = (flags & (O_CREAT | O_EXCL)) == O_CREAT;
+        return (reads || makes) && !(flags & (O_PATH | O_DIRECTORY));
+}
+
+/* Opens a file after its kind was checked. -ENOENT when the file is missing, or /proc is. */
+static int open_looking(int dirfd, const char *path, int flags, bool follow)
+{
+        int looked = fsop_open_at(dirfd, path, O_PATH | (flags & O_NOFOLLOW), 0, follow);
+        return looked < 0 ? looked : fd_open_looked(looked, flags & ~O_CREAT);
+}
+
 int fsop_open_at(int dirfd, const char *path, int flags, mode_t mode, bool follow)
 {
-        /* O_PATH opens nothing that could block, and openat2 refuses the other two beside it. */
+        /* With O_PATH no open blocks, and openat2 refuses O_NOCTTY and O_NONBLOCK. */
         flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
         if (path[0] == '\0')
                 return -ENOENT;
-        if (law_is_in_force())
-                return law_open(dirfd, path, flags, mode,
-                                !follow              ? LAW_NO_LINKS
-                                : flags & O_NOFOLLOW ? LAW_NOT_LAST
-                                                     : LAW_FOLLOW);
+        if (reach_is_limited())
+                return reach_open(dirfd, path, flags, mode,
+                                  !follow              ? REACH_NO_LINKS
+                                  : flags & O_NOFOLLOW ? REACH_NOT_LAST
+                                                       : REACH_FOLLOW);
+        if (wary_is_set() && opens_file(flags)) {
+                int fd = open_looking(dirfd, path, flags, follow);
+                if (fd != -ENOENT)
+                        return fd;
+        }
         if (follow)
                 return open_at(dirfd, path, flags, mode);
 
@@ -146,15 +168,9 @@ int fsop_open(const char *path, int flags, mode_t mode, bool follow)
         return path[0] == '/' ? fsop_open_at(AT_FDCWD, path, flags, mode, follow) : -EINVAL;
 }
 
-int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
+struct slice fsop_last_name(const char *path)
 {
-        char parent[PATH_MAX];
         size_t end = strlen(path);
-
-        if (path[0] != '/')
-                return -EINVAL;
-        if (end >= sizeof(parent))
-                return -ENAMETOOLONG;
         while (end > 0 && path[end - 1] == '/')
                 end--;
 
@@ -162,29 +178,44 @@ int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
         while (start > 0 && path[start - 1] != '/')
                 start--;
 
-        /* "." and ".." name no entry of their parent: nothing can be made, renamed or removed under them. */
         struct slice name = { path + start, end - start };
-        if (name.n == 0 || slice_eq(name, S(".")) || slice_eq(name, S("..")))
+        if (slice_eq(name, S(".")) || slice_eq(name, S("..")))
+                name.n = 0;
+        return name;
+}
+
+int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
+{
+        char parent[PATH_MAX];
+
+        if (path[0] != '/')
+                return -EINVAL;
+        if (strlen(path) >= sizeof(parent))
+                return -ENAMETOOLONG;
+        struct slice name = fsop_last_name(path);
+        if (name.n == 0)
                 return -EINVAL;
 
+        size_t start = (size_t)(name.p - path);
         memcpy(parent, path, start);
         parent[start] = '\0';
         int fd = fsop_open(parent, O_PATH | O_DIRECTORY, 0, follow);
         if (fd == -ELOOP && !follow)
-                return -ENOTDIR; /* the last of the parent is not the last of the path */
+                return -ENOTDIR; /* the link is not the last component of `path` */
         if (fd >= 0)
                 *ret_name = name;
         return fd;
 }
 
-/* Some devices act on a mere open (watchdogs, tapes): those are told apart before. What is swapped in afterwards is
- * opened without waiting and refused by its descriptor. */
-static int is_device(const char *path, bool follow)
+/* Whether the path is a device or a FIFO. This is asked before the path is opened, because opening some devices has an effect
+ * (watchdogs, tapes) and a FIFO may be locked. A file that is swapped in afterwards is opened without waiting and refused after
+ * fstat; for FIFOs see wary_set. */
+static int is_special(const char *path, bool follow)
 {
         struct stat st;
         if (at_stat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
-                return false; /* opening it will say why */
-        if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
+                return false; /* the caller's open will give the error */
+        if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode) && !S_ISFIFO(st.st_mode))
                 return false;
 
         _close_ int fd = fsop_open(path, O_PATH, 0, follow);
@@ -199,7 +230,7 @@ static int refuse_irregular(const char *path, bool follow, struct err *err)
 
 int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st, struct err *err)
 {
-        int r = is_device(path, follow);
+        int r = is_special(path, follow);
         if (r < 0)
                 return fsop_fail(err, r);
         if (r)

@@ -4,9 +4,9 @@
  * resolved once, to a descriptor; what follows works on descriptors, so that nothing can be swapped between a check and
  * a use. Nothing here waits for a FIFO, a device or a lease.
  *
- * Errors: `code` is -errno; `os_errno` is set, and the text is "TEXT (os error N)", when the system refused; otherwise it
- * is a refusal of ours and the text is the whole of it. Which code a client gets follows from these two alone
- * (server/m_fs.c): ENOENT is "not found", EINVAL, EACCES and EPERM are "invalid request", the rest "internal".
+ * Errors: `code` is -errno. When the system refused, `os_errno` is set and the text is "TEXT (os error N)"; otherwise this code
+ * refused, and the text is a message of its own. The error code that a client gets follows from `code` and `os_errno` alone
+ * (core/job.c): ENOENT is "not found", EINVAL, EACCES and EPERM are "invalid request", the rest "internal".
  */
 #pragma once
 
@@ -16,27 +16,39 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* The system's answer `e` (errno or -errno) in the words that clients know. Returns -errno. */
+/* Sets err to the system's error `e` (errno or -errno) with the text that clients know. Returns -errno. */
 int fsop_fail(struct err *err, int e);
-/* A check of ours: -EINVAL without os_errno. */
+/* Sets err for a request that this code refuses, without os_errno. Returns -EINVAL. */
 int fsop_refuse(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Opens with O_CLOEXEC | O_NOCTTY | O_NONBLOCK added (O_NONBLOCK is without effect on regular files, but a lease that
- * somebody holds is then -EAGAIN). Without `follow` no component may be a link: -ELOOP when the last is one (O_PATH |
- * O_NOFOLLOW opens that one itself), -ENOTDIR when another is. A descriptor, or -errno; -EINVAL for a relative path. */
+/* Opens a file with O_CLOEXEC | O_NOCTTY | O_NONBLOCK added; returns a descriptor or -errno, -EINVAL for a relative path.
+ * O_NONBLOCK has no effect on regular files, except that a file on which another process holds a lease gives -EAGAIN. Without
+ * `follow` no component may be a link: a link at the end gives -ELOOP (but O_PATH | O_NOFOLLOW opens the link itself), a link
+ * before the end -ENOTDIR. When the flags ask to read or to create, the descriptor of a FIFO may be an O_PATH one: the caller
+ * must check the kind of the file. */
 NODISCARD int fsop_open(const char *path, int flags, mode_t mode, bool follow);
-/* The same from a directory on, for a relative path. */
+/* The same for a path that is relative to the directory `dirfd`. */
 NODISCARD int fsop_open_at(int dirfd, const char *path, int flags, mode_t mode, bool follow);
 
-/* The directory that holds the last component, as an O_PATH descriptor, and that component (into `path` itself; slashes
- * at the end are left out, so it need not end in a NUL). -EINVAL for "/" and when it is "." or "..". `follow` is about
- * the components before the last: a link among them is -ENOTDIR. */
+/* Returns the last component of a path, without slashes behind it. The slice is empty for "/", and when the component is "." or
+ * "..", because these names cannot be made, renamed or removed. */
+NODISCARD struct slice fsop_last_name(const char *path);
+
+/* Opens the directory that holds the last component of `path`. Returns an O_PATH descriptor or -errno, -EINVAL when
+ * fsop_last_name is empty. *ret_name is the last component; it points into `path`, and slashes may follow it. Without `follow` a
+ * link among the components before the last gives -ENOTDIR. */
 NODISCARD int fsop_open_parent(const char *path, bool follow, struct slice *ret_name);
 
-/* A regular file, for reading. Refusals: "path `P` is not a file" (with `follow`), "path is not a regular file". */
+/* Opens a regular file for reading. Any other kind is refused: "path `P` is not a file" with `follow`, else "path is not a regular
+ * file". */
 NODISCARD int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st,
                                 struct err *err);
 
-/* What the file system tells only when a file is closed: on NFS and some others that there was no room after all. The
- * descriptor stays open. -errno. */
+/* Like fsop_open, for a file that is to be changed. -EPERM for a file with several names that does not belong to the owner of its
+ * directory, when that directory belongs neither to us nor to root: another user may have made a hard link to our file there. The
+ * check is for the name itself; with `follow` the target of a link is not checked. */
+NODISCARD int fsop_open_to_change(const char *path, int flags, mode_t mode, bool follow);
+
+/* Returns the error that a file system would report only when the file is closed (NFS: that the disk is full), as -errno, or 0.
+ * The descriptor stays open. */
 NODISCARD int fsop_flush(int fd);

@@ -1,7 +1,8 @@
+/* fsop_test: how paths are opened, with and without openat2, and the error texts that clients know. */
 #include "fsop/fsop.h"
 
+#include "fsop/rig.h"
 #include "fsop/rig_forbid_internal.h"
-#include "fsop/rig_internal.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ TEST(refusal_of_ours_has_no_number_and_is_cut_between_characters)
         eq_int(strlen(err.text), ERR_TEXT_BYTES - 2);
 }
 
-/* What fsop_open says of the paths in the rig of open_rig, following or not. 0 = a descriptor. */
+/* The results of fsop_open for the paths in the rig of open_rig, with links followed and not. 0: a descriptor. */
 static const struct {
         const char *path;
         int flags, follow, no_follow;
@@ -89,7 +90,7 @@ static struct rig open_rig(void)
         return rig;
 }
 
-/* How many of `opens` went wrong. */
+/* Opens all paths of `opens`, and counts the wrong results. */
 static int count_wrong_opens(const struct rig *rig)
 {
         int wrong = 0;
@@ -115,7 +116,7 @@ TEST(open_follows_links_or_says_where_one_is)
         eq_int(count_wrong_opens(&rig), 0);
 }
 
-/* The answers of a kernel without openat2, and of a container that forbids it. */
+/* Counts the wrong opens in a child where openat2 fails with `answer`, as on an old kernel or in a container that forbids it. */
 static int wrong_opens_without_openat2(const struct rig *rig, int answer)
 {
         pid_t pid = fork();
@@ -175,7 +176,7 @@ TEST(open_takes_only_absolute_paths_that_the_system_takes)
         eq_int(fsop_open(path, O_PATH, 0, false), -ENAMETOOLONG);
 }
 
-/* Opens the parent and looks whether it is `directory` of the rig. */
+/* Checks that fsop_open_parent opens `directory` of the rig and returns the name `wanted`. */
 static void parent_is(const struct rig *rig, const char *path, bool follow, const char *directory,
                       struct slice wanted)
 {

@@ -1,8 +1,9 @@
-/* journal: one file of fixed slots per server; a slot in use holds "DIRECTORY\0NAME\0", a free one begins with NUL.
+/* journal: keeps the names of temporary files in a file of fixed slots; a slot in use holds "DIRECTORY\0NAME\0", a free one begins
+ * with NUL.
  *
- * No checksums: a slot is written before its temporary file exists, and a record that a kill cut short, or that mixes
- * with what was there before, names a file that nobody has (the names are random). What a sweep finds it checks anyway:
- * whoever can write the journal can make us remove files of that form only.
+ * There are no checksums. A slot is written before its temporary file exists; a record that a kill has cut short, or that is mixed
+ * with an older one, names a file that does not exist, because the names are random. A sweep checks every name: with a forged
+ * journal it removes only files whose names have our form.
  */
 #include "fsop/journal.h"
 
@@ -10,6 +11,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "fsop/fsop.h"
+#include "fsop/state.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,10 +28,10 @@
 struct journal {
         int dirfd, fd;
         char name[sizeof(FILE_PREFIX) + UUID_TEXT_BYTES];
-        pthread_mutex_t lock; /* the two below */
+        pthread_mutex_t lock; /* protects `used` and `used_count` */
         bool used[JOURNAL_SLOTS];
         size_t used_count;
-        struct journal_remote remote; /* add is NULL: the file is ours */
+        struct journal_remote remote; /* `add` is NULL: this process writes the file itself */
 };
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES])
@@ -50,20 +52,20 @@ bool journal_is_temp_name(const char *name)
                strcmp(name + prefix + JOURNAL_TEMP_RANDOM, JOURNAL_TEMP_SUFFIX) == 0;
 }
 
-/* ---- The sweep */
+/* ---- Sweeping the journals of dead servers */
 
-typedef void (*sweep_fn)(const char *directory, const char *name);
+struct others {
+        journal_other *fn; /* called for names that are not of temporary files; NULL: they are forgotten */
+        void *arg;
+};
 
-/* Removes one temporary file. True when there is nothing left to do about it; false when a later start should try. */
-static bool sweep_name(const char *directory, const char *name, sweep_fn other)
+/* Removes one temporary file. True when there is nothing left to do about it; false when a later start should try again. */
+static bool sweep_name(const char *directory, const char *name, const struct others *others)
 {
         if (directory[0] != '/' || name[0] == '\0' || strchr(name, '/'))
                 return true;
-        if (!journal_is_temp_name(name)) {
-                if (other)
-                        other(directory, name);
-                return true;
-        }
+        if (!journal_is_temp_name(name))
+                return !others || !others->fn || others->fn(others->arg, directory, name);
 
         _close_ int dirfd = fsop_open(directory, O_PATH | O_DIRECTORY, 0, false);
         if (dirfd < 0)
@@ -72,13 +74,13 @@ static bool sweep_name(const char *directory, const char *name, sweep_fn other)
         struct stat st;
         if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT;
-        /* As root it may already have been given to the owner of the file that it was to replace. */
+        /* A server that runs as root may already have given the file to the owner of the file that it was to replace. */
         if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && geteuid() != 0))
                 return true;
         return unlinkat(dirfd, name, 0) == 0 || errno == ENOENT;
 }
 
-static bool sweep_slots(int fd, sweep_fn other)
+static bool sweep_slots(int fd, const struct others *others)
 {
         bool is_clean = true;
         char slot[SLOT_BYTES + 1];
@@ -92,29 +94,30 @@ static bool sweep_slots(int fd, sweep_fn other)
                 memset(slot + n, 0, sizeof(slot) - (size_t)n);
 
                 size_t directory_end = strlen(slot);
-                if (directory_end < SLOT_BYTES && !sweep_name(slot, slot + directory_end + 1, other))
+                if (directory_end < SLOT_BYTES && !sweep_name(slot, slot + directory_end + 1, others))
                         is_clean = false;
         }
         return is_clean;
 }
 
-static void sweep_journal(int dirfd, const char *name, sweep_fn other)
+static void sweep_journal(int dirfd, const char *name, const struct others *others)
 {
-        /* Nothing here blocks, and what is not a journal of ours is left alone. */
-        _close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        /* Opens without blocking, and leaves alone what is not a journal of our user. */
+        _close_ int fd = fd_open_looking(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         struct stat st;
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
                 return;
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return; /* its server lives */
+                return; /* the server that holds the lock is still alive */
 
-        /* Removed while the lock is held: nobody else sweeps it at the same time. */
-        if (sweep_slots(fd, other))
+        /* The journal is removed while its lock is held, so that no other server sweeps it at the same time. */
+        if (sweep_slots(fd, others))
                 (void)unlinkat(dirfd, name, 0);
 }
 
-void journal_sweep(const struct journal *j, sweep_fn other)
+void journal_sweep(const struct journal *j, journal_other *other, void *arg)
 {
+        const struct others others = { other, arg };
         int fd = openat(j->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
         if (!dir) {
@@ -125,62 +128,14 @@ void journal_sweep(const struct journal *j, sweep_fn other)
         const struct dirent *entry;
         for (size_t n = 0; n < JOURNAL_SWEEP_MAX && (entry = readdir(dir)); n++)
                 if (strncmp(entry->d_name, FILE_PREFIX, sizeof(FILE_PREFIX) - 1) == 0)
-                        sweep_journal(j->dirfd, entry->d_name, other);
+                        sweep_journal(j->dirfd, entry->d_name, &others);
         closedir(dir);
 }
 
-/* ---- The state directory */
+/* ---- The journal of this server */
 
-int journal_directory(char *ret, struct err *err)
-{
-        const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-        int n;
-
-        if (geteuid() == 0)
-                n = snprintf(ret, PATH_MAX, "/var/lib/farhand");
-        else if (state && state[0] == '/')
-                n = snprintf(ret, PATH_MAX, "%s/farhand", state);
-        else if (home && home[0] == '/')
-                n = snprintf(ret, PATH_MAX, "%s/.local/state/farhand", home);
-        else
-                return err_set(err, 0, -ENOENT, "no state directory: neither XDG_STATE_HOME nor HOME is set");
-        return n < PATH_MAX ? 0 : fsop_fail(err, ENAMETOOLONG);
-}
-
-static void make_directories(const char *path)
-{
-        char part[PATH_MAX];
-
-        /* What cannot be made cannot be opened either, and that is told. */
-        for (size_t i = 1; i < sizeof(part); i++) {
-                if (path[i] != '/' && path[i] != '\0')
-                        continue;
-                memcpy(part, path, i);
-                part[i] = '\0';
-                (void)mkdir(part, 0700);
-                if (path[i] == '\0')
-                        return;
-        }
-}
-
-static int open_directory(const char *path, struct err *err)
-{
-        make_directories(path);
-
-        _close_ int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        struct stat st;
-        if (fd < 0 || fstat(fd, &st) < 0) {
-                fsop_fail(err, errno);
-                return err_wrap(err, "%s", path);
-        }
-        if (st.st_uid != geteuid() || (st.st_mode & 022))
-                return err_set(err, 0, -EPERM, "%s: not ours alone to write", path);
-        return TAKE_FD(fd);
-}
-
-/* ---- The own journal */
-
-/* Between the making and the lock another server may take it for one without an owner, and remove it: then again. */
+/* Makes and locks the journal. Between the two steps another server may take the file for one without an owner and remove it: then
+ * this is done again. */
 static int open_file(struct journal *j)
 {
         for (int i = 0; i < OPEN_TRIES; i++) {
@@ -200,21 +155,9 @@ static int open_file(struct journal *j)
         return -EAGAIN;
 }
 
-int journal_open(const char *state_dir, struct journal **ret, struct err *err)
+static int open_in(const char *state_dir, struct journal **ret, struct err *err)
 {
-        char path[PATH_MAX];
-
-        *ret = NULL;
-        if (!state_dir) {
-                int r = journal_directory(path, err);
-                if (r < 0)
-                        return r;
-                state_dir = path;
-        } else if (strlen(state_dir) >= sizeof(path)) {
-                return fsop_fail(err, ENAMETOOLONG);
-        }
-
-        _close_ int dirfd = open_directory(state_dir, err);
+        _close_ int dirfd = state_open(state_dir, err);
         if (dirfd < 0)
                 return dirfd;
         struct journal *j = mem_new(struct journal);
@@ -230,6 +173,26 @@ int journal_open(const char *state_dir, struct journal **ret, struct err *err)
         }
         *ret = j;
         return 0;
+}
+
+int journal_open(const char *state_dir, struct journal **ret, struct err *err)
+{
+        char path[PATH_MAX];
+        int r = -ENAMETOOLONG;
+
+        *ret = NULL;
+        if (state_dir)
+                return strlen(state_dir) < sizeof(path) ? open_in(state_dir, ret, err)
+                                                        : fsop_fail(err, ENAMETOOLONG);
+        for (unsigned n = 0; n < STATE_PLACES && r < 0; n++) {
+                struct err why = ERR_INIT;
+                r = state_place(n, path, &why);
+                if (r == 0)
+                        r = open_in(path, ret, &why);
+                if (r < 0 && n == 0)
+                        *err = why; /* why the first place is not used */
+        }
+        return r;
 }
 
 struct journal *journal_new_remote(const struct journal_remote *remote)
@@ -260,7 +223,7 @@ static int slot_take(struct journal *j)
         int slot = -EAGAIN;
 
         (void)pthread_mutex_lock(&j->lock);
-        /* The lowest: the file stays small and in the cache. */
+        /* The lowest free slot is used, so that the file stays small and in the cache. */
         for (int i = 0; i < JOURNAL_SLOTS && slot < 0; i++)
                 if (!j->used[i])
                         slot = i;
@@ -288,7 +251,7 @@ int journal_add(struct journal *j, const char *directory, const char *name)
 
         if (j->remote.add)
                 return j->remote.add(j->remote.arg, directory, name);
-        if (directory_n > PATH_MAX || name_n > sizeof(record) - PATH_MAX)
+        if (directory_n > PATH_MAX || name_n > sizeof(record) - directory_n)
                 return -ENAMETOOLONG;
         memcpy(record, directory, directory_n);
         memcpy(record + directory_n, name, name_n);
@@ -320,7 +283,7 @@ void journal_remove(struct journal *j, int slot)
                 return;
         }
         must(slot >= 0 && slot < JOURNAL_SLOTS);
-        /* Should this fail the next start looks for a file that is not there: harmless. */
+        /* If this fails, the next start looks for a file that does not exist, which is harmless. */
         ssize_t n = pwrite(j->fd, "", 1, (off_t)slot * SLOT_BYTES);
         (void)n;
         slot_release(j, slot);

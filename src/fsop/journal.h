@@ -1,10 +1,10 @@
-/* journal: the names of temporary files that are not finished, kept where a crash does not reach.
+/* journal: a file with the names of unfinished temporary files, so that they can be removed after a crash.
  *
- * One file per server in the state directory ($XDG_STATE_HOME/farhand, else ~/.local/state/farhand; as root
- * /var/lib/farhand), locked for its life. The next start removes what journals without an owner name, and then them.
- * Only names of our own making are ever removed here, and only regular files.
+ * Each server has one file in the state directory (fsop/state.h), which it locks until it ends. The next server that starts with
+ * the same directory reads the journals that are not locked, removes the files that they name, and then the journals. It
+ * removes only regular files whose names have the form that we make.
  *
- * The lock is the open file's: a child forked after journal_open that keeps the descriptor keeps the journal alive.
+ * The lock belongs to the open file: a child forked after journal_open that keeps the descriptor keeps the journal locked.
  */
 #pragma once
 
@@ -20,25 +20,24 @@ struct journal;
 #define JOURNAL_TEMP_BYTES \
         (sizeof(JOURNAL_TEMP_PREFIX) - 1 + JOURNAL_TEMP_RANDOM + sizeof(JOURNAL_TEMP_SUFFIX))
 
-#define JOURNAL_SLOTS 1024 /* names at a time; beyond, journal_add is -EAGAIN and the write goes on unnamed */
+#define JOURNAL_SLOTS 1024 /* names at a time; beyond: journal_add gives -EAGAIN, the file is not recorded */
 #define JOURNAL_SWEEP_MAX 4096 /* journals of dead servers that one start looks at */
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
 NODISCARD bool journal_is_temp_name(const char *name);
 
-/* The place above. -ENOENT when neither variable is set, with err. `ret`: PATH_MAX. */
-NODISCARD int journal_directory(char *ret, struct err *err);
-
-/* `state_dir` NULL: the place above. When no journal can be kept *ret is NULL and the return value says why: writes then go
- * on without. */
+/* Makes a journal in `state_dir`. When that is NULL, the first of the usual places (fsop/state.h) that can be used is taken; if
+ * that is not the first of them, the result is 0 all the same, and err says why the first could not be used. When no journal can
+ * be made, *ret is NULL and the result is -errno: writes then go on without a journal. */
 NODISCARD int journal_open(const char *state_dir, struct journal **ret, struct err *err);
 struct journal *journal_close(struct journal *j); /* removes the file when nothing is pending; NULL is fine */
 
-/* Removes what dead servers left. Blocks as long as the file systems do on which that is; from any thread, once. Names
- * that are not of a temporary file are given to `other`, which knows what they are, or not. */
-void journal_sweep(const struct journal *j, void (*other)(const char *directory, const char *name));
+/* Removes the temporary files of dead servers. Blocks as long as their file systems do; any thread may call it, once. Names that
+ * are not those of temporary files are passed to `other`, which returns false when a later start must see them again. */
+typedef bool journal_other(void *arg, const char *directory, const char *name);
+void journal_sweep(const struct journal *j, journal_other *other, void *arg);
 
-/* In a process that cannot reach the file: what it has to say goes to who can. */
+/* For an fs helper, which cannot reach the file of the journal: functions that send its records to the server. */
 struct journal_remote {
         int (*add)(void *arg, const char *directory, const char *name);
         void (*remove)(void *arg, int slot);
@@ -46,10 +45,10 @@ struct journal_remote {
 };
 NODISCARD struct journal *journal_new_remote(const struct journal_remote *remote);
 
-/* Whose temporary file it was has died: it is removed, and so is its name. */
+/* Removes a temporary file whose process has died, and its record. */
 void journal_clean(struct journal *j, int slot, const char *directory, const char *name);
 
-/* From any thread. `directory`: absolute and without links, or a sweep will not find it. A slot number, or -errno (the
- * caller goes on without). */
+/* Records a temporary file. Any thread may call it. `directory` must be absolute and without links, or a sweep will not find the
+ * file. Returns the number of the slot, or -errno: the caller then goes on without a record. */
 NODISCARD int journal_add(struct journal *j, const char *directory, const char *name);
 void journal_remove(struct journal *j, int slot);

@@ -1,6 +1,7 @@
+/* journal_test: what the next server removes after a kill, and what it must leave alone. */
 #include "fsop/journal.h"
 
-#include "fsop/rig_internal.h"
+#include "fsop/rig.h"
 #include "unit.h"
 
 #include <dirent.h>
@@ -26,12 +27,12 @@ static struct journal *journal_in(const struct rig *rig)
         struct journal *j;
 
         eq_int(journal_open(rig_path(rig, "state"), &j, &err), 0);
-        journal_sweep(j, NULL);
+        journal_sweep(j, NULL, NULL);
         ok(j);
         return j;
 }
 
-/* A server that names `name` in the rig, makes it and is killed. */
+/* Runs a server that records `name` in its journal, makes the file and is killed. */
 static void die_with(const struct rig *rig, const char *name)
 {
         pid_t pid = fork();
@@ -74,7 +75,7 @@ TEST(next_start_removes_what_a_killed_server_left)
 
         struct journal *j = journal_in(&rig);
         eq_int(access(rig_path(&rig, name), F_OK), -1);
-        eq_int(count_entries(rig_path(&rig, "state")), 1); /* the new one */
+        eq_int(count_entries(rig_path(&rig, "state")), 1); /* only the new journal */
         journal_close(j);
         eq_int(count_entries(rig_path(&rig, "state")), 0);
 }
@@ -140,7 +141,7 @@ TEST(journal_of_a_living_server_is_not_swept)
         eq_int(count_entries(rig_path(&rig, "state")), 2);
         journal_close(other);
 
-        /* Finished: the next start must not take the name for one that was left. */
+        /* The record was removed, so the next start must leave the file. */
         journal_remove(j, slot);
         journal_close(j);
         eq_int(count_entries(rig_path(&rig, "state")), 0);
@@ -183,6 +184,9 @@ TEST(slots_are_bounded_and_come_back)
         memset(longest, '/', sizeof(longest));
         longest[PATH_MAX + 1] = '\0';
         eq_int(journal_add(j, longest, name), -ENAMETOOLONG);
+        longest[NAME_MAX] = '\0'; /* a name as long as that of any file */
+        journal_remove(j, 9);
+        eq_int(journal_add(j, "/tmp", longest), 9);
         for (int i = 0; i < JOURNAL_SLOTS; i++)
                 journal_remove(j, i);
         journal_close(j);

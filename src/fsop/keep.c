@@ -1,4 +1,4 @@
-/* keep: owner, ACL and extended attributes from one file to another. */
+/* keep: copies owner, ACL and extended attributes from one file to another. */
 #include "fsop/keep_internal.h"
 
 #include "base/mem.h"
@@ -8,11 +8,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define LIST_SMALL 256 /* most files have none, few have many */
+#define LIST_SMALL 256 /* enough for most files: few have many attributes */
 
 struct names {
         char small[LIST_SMALL];
-        char *large; /* when they do not fit */
+        char *large; /* used when the names do not fit into `small` */
         const char *p;
         size_t n;
 };
@@ -57,7 +57,8 @@ static bool is_label(const char *name)
         return strncmp(name, "security.", 9) == 0;
 }
 
-/* What goes with the content: a write takes capabilities away, and the kernel itself makes digests of the new. */
+/* Whether the attribute depends on the content: a write removes capabilities, and the kernel itself computes digests of the new
+ * content. */
 static bool is_of_content(const char *name)
 {
         return strcmp(name, "security.capability") == 0 || strcmp(name, "security.ima") == 0 ||
@@ -72,7 +73,7 @@ static int keep_one(int from, int to, const char *name)
         if (n < 0)
                 return errno == ENODATA ? 0 : -errno;
         if (is_label(name)) {
-                /* Mostly the new file has the same by itself, and few may set one. */
+                /* Usually the kernel has given the new file the same label, and most users may not set labels. */
                 _free_ char *own = mem_alloc(XATTR_SIZE_MAX);
                 if (fgetxattr(to, name, own, XATTR_SIZE_MAX) == n && memcmp(own, value, (size_t)n) == 0)
                         return 0;
@@ -91,7 +92,7 @@ static int keep_xattrs(int from, int to)
                 if (!is_of_content(name) && (r = keep_one(from, to, name)) < 0)
                         return r;
 
-        /* What the new file has from its directory (a default ACL) the old one did not have. */
+        /* Removes the ACL that the new file got from its directory's default ACL and that the old one did not have. */
         r = names_read(to, &found);
         if (r < 0)
                 return r;
@@ -99,6 +100,12 @@ static int keep_xattrs(int from, int to)
                 if (!is_label(name) && !names_have(&wanted, name) && fremovexattr(to, name) < 0)
                         return -errno;
         return 0;
+}
+
+mode_t keep_mode(mode_t mode, const struct stat *from, const struct stat *to)
+{
+        bool is_same = from->st_uid == to->st_uid && from->st_gid == to->st_gid;
+        return is_same ? mode : mode & ~(mode_t)(S_ISUID | S_ISGID);
 }
 
 int keep_attributes(int from, int to, const struct stat *st)

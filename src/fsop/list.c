@@ -1,8 +1,8 @@
-/* list: the names in a directory.
+/* list: lists the names in a directory, sorted.
  *
- * The kernel tells the kind of a file with its name: only links, and whatever it does not tell, cost a call each. Names
- * are collected until there are twice as many as are wanted; then the larger half goes. So a directory without end costs
- * time, but no memory.
+ * The kernel returns the kind of a file with its name; only links and files of unknown kind cost a call each. Names are
+ * collected until there are twice as many as wanted; then the half that sorts last is dropped. So a huge directory costs time,
+ * but no memory.
  */
 #include "base/fd.h"
 #include "base/mem.h"
@@ -41,7 +41,7 @@ static int by_name(const void *x, const void *y)
         return order ? order : (a->name.n > b->name.n) - (a->name.n < b->name.n);
 }
 
-/* Copies the names, one behind the other, and points the entries at the copies. */
+/* Copies the names into the arena, in one block, and points the entries at the copies. */
 static void move_names(struct arena *to, struct fs_entry *entries, size_t count)
 {
         size_t bytes = 0;
@@ -80,7 +80,7 @@ static void make_room(struct reader *r)
         }
 }
 
-/* What the name stands for, links followed. False for a broken link, and for what is gone already. */
+/* Finds the kind of a file, links followed. False for a broken link, and for a file that was removed meanwhile. */
 static bool find_kind(int dirfd, const struct dirent64 *d, struct fs_entry *ret)
 {
         unsigned char type = d->d_type;

@@ -1,4 +1,4 @@
-/* list: the names in a directory, for those of this folder that have it open. */
+/* list: lists the names in an open directory, for the modules of this folder. */
 #pragma once
 
 #include "fsop/meta.h"
@@ -6,9 +6,9 @@
 struct listing {
         struct fs_entry *entries; /* sorted by bytes; in the arena, with their names */
         size_t count;
-        size_t total; /* how many there were; more than `count` when `keep` was less */
+        size_t total; /* how many names there were; more than `count` when `keep` was less */
 };
 
-/* The first `keep` names of what `dirfd` is a directory of, without `.` and `..` and broken links. Memory is bounded by
- * `keep`, not by the directory. -errno. */
+/* Lists the first `keep` names of the directory `dirfd`, without `.`, `..` and broken links. `keep`, not the directory, bounds the
+ * memory. 0 or -errno. */
 NODISCARD int list_read(struct arena *a, int dirfd, size_t keep, struct listing *ret);

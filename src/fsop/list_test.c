@@ -1,12 +1,13 @@
+/* list_test: the order and the kinds of the names in a directory, and the limits of a list. */
 #include "fsop/list_internal.h"
 
 #include "base/buf.h"
-#include "fsop/rig_internal.h"
+#include "fsop/rig.h"
 #include "unit.h"
 
 #include <errno.h>
 
-/* "name/ name* name" for directories, files, others; a link has @ behind it. */
+/* Writes the entries as "name/" (directory), "name*" (file) or "name" (other kinds); a link has @ behind it. */
 static const char *show(const struct fs_entry *entries, size_t count)
 {
         static char text[4096];
@@ -84,12 +85,12 @@ static void make_files(const struct rig *rig, size_t count)
         _close_ int dirfd = open(rig->root, O_PATH | O_CLOEXEC);
         char name[32];
 
-        /* Links to one file: cheaper than files of their own, and the same to a reader. */
+        /* Hard links to one file are cheaper to make than files, and look the same in a list. */
         rig_file(rig, "f000000", S(""));
         for (size_t i = 1; i < count; i++) {
                 snprintf(name, sizeof(name), "f%06zu", i);
                 if (linkat(dirfd, "f000000", dirfd, name, 0) < 0)
-                        must(mknodat(dirfd, name, S_IFREG | 0600, 0) == 0); /* at most so many links */
+                        must(mknodat(dirfd, name, S_IFREG | 0600, 0) == 0); /* the file has no more links */
         }
 }
 

@@ -1,20 +1,20 @@
-/* lock: the locks of names and files (name_lock_internal.h) of several processes, all of them in one: a process that does
- * file requests for another asks that one. */
+/* lock: lets several processes share the locks of names and files (name_lock_internal.h): the server holds all locks, and an fs
+ * helper asks the server for them. */
 #pragma once
 
 #include "base/compat.h"
 
 #include <stdint.h>
 
-/* In the process that asks: a number, or -errno. */
+/* How an fs helper asks the server for a lock. `take` returns the number of the lock, or -errno. */
 struct lock_remote {
         int (*take)(void *arg, uint64_t dev, uint64_t ino, const char *name);
         void (*release)(void *arg, int number);
         void *arg;
 };
-void lock_set_remote(const struct lock_remote *remote); /* must stay */
+void lock_set_remote(const struct lock_remote *remote); /* `remote` must stay valid until the process ends */
 
-/* In the one that is asked, for it: waits so long at most, because it is not believed. -ETIMEDOUT. */
+/* The server takes a lock for an fs helper. It waits for a bounded time (-ETIMEDOUT), because the fs helper is not trusted. */
 struct name_lock;
 NODISCARD int lock_take(uint64_t dev, uint64_t ino, const char *name, unsigned wait_ms,
                         struct name_lock **ret);

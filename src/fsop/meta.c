@@ -1,4 +1,4 @@
-/* meta: what a file is, from one descriptor or one look. */
+/* meta: reads the metadata, digest, real path and link target of a file. */
 #include "fsop/meta.h"
 
 #include "base/fd.h"
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define DIGEST_CHUNK_BYTES ((size_t)128 * 1024)
+#define META_MASK (STATX_BASIC_STATS | STATX_BTIME)
 
 static int64_t milliseconds(int64_t seconds, int64_t nanoseconds)
 {
@@ -52,60 +53,73 @@ int fsop_digest_fd(int fd, uint8_t ret[FS_DIGEST_BYTES])
                         break;
                 offset += n;
                 if (offset > FS_DIGEST_FILE_MAX)
-                        return -EFBIG; /* also of a file that grows while it is read */
+                        return -EFBIG; /* also when the file grows while it is read */
                 sha256_update(&sha, (size_t)n, chunk);
         }
         sha256_digest(&sha, FS_DIGEST_BYTES, ret);
         return 0;
 }
 
-/* When the file was made; 0 where the file system does not say. */
-static int64_t created_ms(int fd)
+static void meta_from_statx(const struct statx *stx, struct fs_meta *ret)
+{
+        bool has_birth = stx->stx_mask & STATX_BTIME;
+        *ret = (struct fs_meta){
+                .is_directory = S_ISDIR(stx->stx_mode),
+                .is_file = S_ISREG(stx->stx_mode),
+                .size = stx->stx_size,
+                .created_ms = has_birth ? milliseconds(stx->stx_btime.tv_sec, stx->stx_btime.tv_nsec) : 0,
+                .modified_ms = milliseconds(stx->stx_mtime.tv_sec, stx->stx_mtime.tv_nsec),
+                .mode = stx->stx_mode & 07777,
+                .uid = stx->stx_uid,
+                .gid = stx->stx_gid,
+                .links = stx->stx_nlink,
+        };
+}
+
+void fs_meta_from_fd(int fd, const struct stat *st, struct fs_meta *ret)
+{
+        struct statx stx;
+        fs_meta_from_stat(st, ret);
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) == 0 && (stx.stx_mask & STATX_BTIME))
+                ret->created_ms = milliseconds(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec);
+}
+
+/* Gets the metadata with links followed. Makes two calls for a link, and one for any other file. */
+static int look(const char *path, struct fs_meta *ret, struct err *err)
 {
         struct statx stx;
 
-        if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) < 0 || !(stx.stx_mask & STATX_BTIME))
-                return 0;
-        return milliseconds(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec);
-}
-
-/* Links followed; two looks at most, one when there is no link. */
-static int look(const char *path, struct fs_meta *ret, struct err *err)
-{
-        struct stat st;
-
-        if (at_stat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (at_statx(AT_FDCWD, path, &stx, AT_SYMLINK_NOFOLLOW, META_MASK) < 0)
                 return fsop_fail(err, errno);
 
-        bool is_symlink = S_ISLNK(st.st_mode);
-        if (is_symlink && at_stat(AT_FDCWD, path, &st, 0) < 0)
+        bool is_symlink = S_ISLNK(stx.stx_mode);
+        if (is_symlink && at_statx(AT_FDCWD, path, &stx, 0, META_MASK) < 0)
                 return fsop_fail(err, errno);
 
-        fs_meta_from_stat(&st, ret);
+        meta_from_statx(&stx, ret);
         ret->is_symlink = is_symlink;
         return 0;
 }
 
 static int look_without_links(const char *path, struct fs_meta *ret, struct err *err)
 {
-        struct stat st;
+        struct statx stx;
         _close_ int fd = fsop_open(path, O_PATH | O_NOFOLLOW, 0, false);
 
-        if (fd == -ELOOP) /* a link, and a slash behind it */
+        if (fd == -ELOOP) /* the path ends in a link and a slash */
                 return fsop_refuse(err, "path contains a symbolic link");
         if (fd < 0)
                 return fsop_fail(err, fd);
-        if (fstat(fd, &st) < 0)
+        if (statx(fd, "", AT_EMPTY_PATH, META_MASK, &stx) < 0)
                 return fsop_fail(err, errno);
-        if (S_ISLNK(st.st_mode))
+        if (S_ISLNK(stx.stx_mode))
                 return fsop_refuse(err, "path contains a symbolic link");
 
-        fs_meta_from_stat(&st, ret);
-        ret->created_ms = created_ms(fd);
+        meta_from_statx(&stx, ret);
         return 0;
 }
 
-/* Size, time and digest of one descriptor, so that they belong together. */
+/* Takes size, time and digest from one descriptor, so that they belong together. */
 static int add_digest(const char *path, bool follow, struct fs_meta *meta, uint8_t *ret_digest,
                       struct err *err)
 {
@@ -145,8 +159,8 @@ int fsop_metadata(const char *path, bool follow, struct fs_meta *ret, uint8_t *r
 
 int fsop_canonicalize(const char *path, struct buf *ret, struct err *err)
 {
-        /* Only text comes of it, and every component is asked of the kernel: what a link in /proc tells of a deleted
-         * or unreachable file is looked up like any other target, and not found. */
+        /* The result is only text, and the kernel looks up every component: the target that a link in /proc shows for a
+         * deleted or unreachable file is looked up like any other, and not found. */
         _free_ char *real = at_real(path);
         if (!real)
                 return fsop_fail(err, errno);

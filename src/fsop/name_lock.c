@@ -1,4 +1,4 @@
-/* name_lock: one writer at a time for a name in a directory. */
+/* name_lock: locks for names in directories and for files, so that each has one writer at a time. */
 #include "fsop/name_lock_internal.h"
 
 #include "base/list.h"
@@ -16,13 +16,13 @@ struct name_lock {
         dev_t dev;
         ino_t ino;
         char name[NAME_MAX + 1];
-        unsigned users; /* the holder and those that wait */
+        unsigned users; /* the holder and the threads that wait */
         bool is_held;
-        int number; /* at who was asked for it; -1 */
+        int number; /* number of the lock in the server, for an fs helper; -1: it is held in this process only */
         pthread_cond_t released;
 };
 
-/* As many as there are writes that take their place at this moment, at most one per thread and open stream. */
+/* The locks that are held or waited for now: at most one for each thread and open stream. */
 static struct list locks = { &locks, &locks };
 static pthread_mutex_t locks_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -56,7 +56,7 @@ void lock_set_remote(const struct lock_remote *r)
         remote = r;
 }
 
-/* Nobody uses it any more? Then it is out of the list. */
+/* Gives up one use of the lock. True when it was the last: then the lock is out of the list, and the caller frees it. */
 static bool lock_leave(struct name_lock *l)
 {
         if (--l->users > 0)
@@ -71,7 +71,7 @@ static void lock_free(struct name_lock *l)
         free(l);
 }
 
-/* `until` is NULL: as long as it takes. */
+/* Takes the lock. Waits until `until` at most (-ETIMEDOUT); NULL: without a limit. */
 static int take(const struct stat *st, const char *name, const struct timespec *until, struct name_lock **ret)
 {
         int r = 0;

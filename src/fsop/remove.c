@@ -1,7 +1,7 @@
-/* remove: a file, a link, a directory, a tree.
+/* remove: removes a file, a link, a directory or a tree.
  *
- * Directories are opened one below the other, without following links, and names are removed below those descriptors: a
- * directory that is swapped for a link meanwhile loses that link. Mount points are not entered: the answer is EBUSY, as it
+ * Directories are opened one below the other, without following links, and names are removed relative to their descriptors: when
+ * a directory is swapped for a link meanwhile, the link is removed. Mount points are not entered: the answer is EBUSY, as it
  * would be after emptying what is mounted there.
  */
 #include "fsop/edit.h"
@@ -21,13 +21,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Directories that were filled again while they were emptied, in one request. Beyond: ENOTEMPTY. */
+/* How many times in one request a directory may be emptied again because it was filled meanwhile. Beyond: ENOTEMPTY. */
 #define REMOVE_AGAIN_MAX 1024
 #define SWAPPED_MAX 64
 #define FDINFO_BYTES_MAX 4096
 
 struct removal {
-        unsigned again;
+        unsigned repeats; /* how many times directories were emptied again; at most REMOVE_AGAIN_MAX */
 };
 
 static int remove_entry(UNUSED void *arg, struct tree_pair at, const char *name, unsigned char type)
@@ -39,7 +39,7 @@ static int remove_entry(UNUSED void *arg, struct tree_pair at, const char *name,
         return errno == EISDIR ? TREE_DESCEND : -errno;
 }
 
-/* Tells mounts apart, also two of the same file system, as long as both descriptors are open. */
+/* Gets the id of the mount. It differs also for two mounts of the same file system, as long as both descriptors are open. */
 static int mount_of(int fd, uint64_t *ret)
 {
         struct statx stx;
@@ -49,7 +49,7 @@ static int mount_of(int fd, uint64_t *ret)
                 return 0;
         }
 
-        /* Before Linux 5.8. */
+        /* Before Linux 5.8 only fdinfo tells the mount. */
         char path[64];
         _buf_ struct buf text = BUF_INIT(FDINFO_BYTES_MAX);
         (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
@@ -64,8 +64,8 @@ static int mount_of(int fd, uint64_t *ret)
         return -EOPNOTSUPP;
 }
 
-/* What openat2 does, where it is missing or forbidden: old kernels, the filters of some containers; and under a law. Where
- * nobody tells whether this is a mount point, it might be one. */
+/* Opens a directory unless it is a mount point. Replaces openat2 where that is missing or forbidden (old kernels, filters of some
+ * containers), and under a reach. If the kernel does not say whether a directory is a mount point, it is treated as one. */
 static int open_on_mount(int dirfd, const char *name, int flags)
 {
         uint64_t outer, inner;
@@ -88,16 +88,16 @@ static int open_directory(int dirfd, const char *name)
                 .resolve = RESOLVE_NO_XDEV,
         };
 
-        long fd = law_is_in_force() ? -1 : syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
-        if (law_is_in_force() || (fd < 0 && (errno == ENOSYS || errno == EPERM)))
+        long fd = reach_is_limited() ? -1 : syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+        if (reach_is_limited() || (fd < 0 && (errno == ENOSYS || errno == EPERM)))
                 return open_on_mount(dirfd, name, (int)how.flags);
         if (fd < 0)
                 return errno == EXDEV ? -EBUSY : -errno;
         return (int)fd;
 }
 
-/* A child for the walk: its descriptor, or TREE_SKIP when it is gone already. What is swapped for a link, and back, while we
- * look is tried again. */
+/* Opens a child for the walk: its descriptor, or TREE_SKIP when it was removed already. A directory that is swapped for a link and
+ * back meanwhile is tried again. */
 static int remove_enter(UNUSED void *arg, struct tree_pair at, const char *name, struct tree_pair *ret)
 {
         for (int i = 0; i < SWAPPED_MAX; i++) {
@@ -108,13 +108,13 @@ static int remove_enter(UNUSED void *arg, struct tree_pair at, const char *name,
                 }
                 if (fd == -ENOENT)
                         return TREE_SKIP;
-                /* Not to be read, but it may be empty. */
+                /* A directory that cannot be read can be removed if it is empty. */
                 if (fd == -EACCES)
                         return at_unlink(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? TREE_SKIP
                                                                                               : -EACCES;
                 if (fd != -ENOTDIR && fd != -ELOOP)
                         return fd;
-                if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT) /* swapped for something else */
+                if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT) /* it is no directory any more */
                         return TREE_SKIP;
                 if (errno != EISDIR)
                         return -errno;
@@ -128,13 +128,14 @@ static int remove_leave(void *arg, struct tree_pair at, const char *name)
 
         if (at_unlink(at.read, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
                 return TREE_DONE;
-        if ((errno == ENOTEMPTY || errno == EEXIST) && r->again++ < REMOVE_AGAIN_MAX)
+        if ((errno == ENOTEMPTY || errno == EEXIST) && r->repeats++ < REMOVE_AGAIN_MAX)
                 return TREE_AGAIN;
         if (errno != ENOTDIR)
                 return -errno;
-        if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT) /* swapped for something else */
+        if (at_unlink(at.read, name, 0) == 0 || errno == ENOENT) /* it is no directory any more */
                 return TREE_DONE;
-        return errno == EISDIR && r->again++ < REMOVE_AGAIN_MAX ? TREE_AGAIN : -errno; /* and back */
+        /* EISDIR: the name was swapped back to a directory. */
+        return errno == EISDIR && r->repeats++ < REMOVE_AGAIN_MAX ? TREE_AGAIN : -errno;
 }
 
 static const struct tree_ops remove_ops = {
@@ -146,10 +147,10 @@ static const struct tree_ops remove_ops = {
 static int remove_tree(const struct entry *e)
 {
         struct removal removal = { 0 };
-        struct tree_pair parent = { e->dirfd, -1 };
+        struct tree_pair parent = { .read = e->dirfd, .write = -1 };
 
         for (;;) {
-                struct tree_pair root = { -1, -1 };
+                struct tree_pair root = { .read = -1, .write = -1 };
                 int r = remove_enter(&removal, parent, e->name, &root);
                 if (r == TREE_SKIP)
                         return 0;

@@ -1,3 +1,4 @@
+/* remove_test: removing files and trees, also below mount points and on kernels without openat2. */
 #include "fsop/edit.h"
 
 #include "fsop/rig_forbid_internal.h"
@@ -95,7 +96,7 @@ TEST(tree_ten_thousand_deep_goes_with_few_descriptors)
                 _close_ int fd = open(rig.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
                 for (int i = 0; i < 10000; i++) {
                         eq_int(mkdirat(fd, "d", 0700), 0);
-                        if (i % 100 == 0) /* left and right of the path down */
+                        if (i % 100 == 0) /* siblings that sort before and after "d" */
                                 ok(mkdirat(fd, "a", 0700) == 0 && mkdirat(fd, "z", 0700) == 0);
                         int next = openat(fd, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
                         ok(next >= 0);
@@ -160,7 +161,7 @@ TEST(mount_point_is_busy_and_what_is_mounted_stays)
         rig_in_namespace(&rig, mount_points);
 }
 
-/* As Linux 5.8 behind a filter that does not know openat2. */
+/* Tests without openat2, as on Linux 5.8 behind a filter that does not know that call. */
 static void mount_points_by_statx(const struct rig *rig)
 {
         if (!rig_forbid(SCMP_SYS(openat2), EPERM))
@@ -168,7 +169,7 @@ static void mount_points_by_statx(const struct rig *rig)
         mount_points(rig);
 }
 
-/* As Linux before 5.6. */
+/* Tests without openat2 and statx, as on an old kernel. */
 static void mount_points_by_proc(const struct rig *rig)
 {
         if (!rig_forbid(SCMP_SYS(openat2), ENOSYS) || !rig_forbid(SCMP_SYS(statx), ENOSYS))
@@ -176,7 +177,7 @@ static void mount_points_by_proc(const struct rig *rig)
         mount_points(rig);
 }
 
-/* Nobody tells where a mount begins: it might be anywhere. */
+/* Tests where neither a system call nor /proc says where a mount begins. */
 static void mount_points_unknown(const struct rig *rig)
 {
         if (!rig_forbid(SCMP_SYS(openat2), ENOSYS) || !rig_forbid(SCMP_SYS(statx), ENOSYS))

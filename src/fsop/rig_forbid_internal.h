@@ -1,11 +1,11 @@
-/* rig_forbid: system calls that an old kernel does not have, or the filter of a container forbids. Only for x_test.c. */
+/* rig_forbid: forbids a system call, like an old kernel or the filter of a container. Only for x_test.c. */
 #pragma once
 
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From now on `call` is answered with an errno, in this process and its children. False where filters are forbidden. */
+/* Makes `call` fail with the errno `answer` from now on, in this process and its children. False where filters are forbidden. */
 static inline bool rig_forbid(int call, int answer)
 {
         scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);

@@ -1,7 +1,7 @@
 /* rig_mount: a child with mounts of its own, for tests of full and foreign file systems. Only for x_test.c. */
 #pragma once
 
-#include "fsop/rig_internal.h"
+#include "fsop/rig.h"
 #include "unit.h"
 
 #include <sched.h>
@@ -14,7 +14,7 @@ static inline bool rig_put(const char *path, const char *text)
         return fd >= 0 && fd_write_all(fd, slice_from_str(text)) == 0;
 }
 
-/* Own mounts; without privileges as root of a user namespace of one user. */
+/* Gives this process a mount namespace of its own; without privileges, as root of a new user namespace with one user. */
 static inline bool rig_unshare(void)
 {
         char users[32], groups[32];
@@ -27,7 +27,7 @@ static inline bool rig_unshare(void)
                rig_put("/proc/self/setgroups", "deny") && rig_put("/proc/self/gid_map", groups);
 }
 
-/* Runs `fn` in a child whose mounts nobody else sees; must() is its way to fail. Skips where that is not allowed. */
+/* Runs `fn` in a child with a mount namespace of its own; `fn` fails by must(). Skips the test where that is not allowed. */
 static inline void rig_in_namespace(const struct rig *rig, void (*fn)(const struct rig *rig))
 {
         pid_t pid = fork();
@@ -47,7 +47,7 @@ static inline void rig_in_namespace(const struct rig *rig, void (*fn)(const stru
         eq_int(status, 0);
 }
 
-/* A tmpfs at `name`, which is made. */
+/* Makes the directory `name` and mounts a tmpfs on it. */
 static inline void rig_tmpfs(const struct rig *rig, const char *name, const char *options)
 {
         rig_directory(rig, name);

@@ -1,4 +1,4 @@
-/* room: space on the disk before it is needed. */
+/* room: reserves space on the disk before it is needed. */
 #include "fsop/room_internal.h"
 
 #include "base/mem.h"
@@ -14,7 +14,8 @@ void room_release(int fd, const struct stat *st)
 {
         struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st->st_mtim };
 
-        /* To its own length: frees the blocks behind it, and touches the time, which is put back if we may. */
+        /* Truncating a file to its own length frees the blocks beyond it. It also changes the time, which is restored where that is
+         * permitted. */
         if (ftruncate(fd, st->st_size) == 0)
                 (void)futimens(fd, times);
 }
@@ -34,12 +35,13 @@ static int fill_with_zeros(int fd, off_t from, off_t to)
         return 0;
 }
 
-static bool has_no_means(int r)
+/* Whether fallocate failed because this file system or kernel cannot reserve space at all. */
+static bool cannot_reserve(int r)
 {
         return r == -EOPNOTSUPP || r == -ENOSYS || r == -EINVAL || r == -ENODEV || r == -EPERM;
 }
 
-/* RLIMIT_FSIZE stops writes, not the room that is kept for them. */
+/* Whether a write of this size would fail: RLIMIT_FSIZE limits writes, but not the space that is reserved for them. */
 static bool is_beyond_limit(uint64_t size)
 {
         struct rlimit limit;
@@ -55,7 +57,7 @@ int room_secure(int fd, const struct stat *st, uint64_t size)
         off_t end = (off_t)size;
         bool grows = end > st->st_size;
         bool has_holes = (off_t)st->st_blocks * 512 < MIN(end, st->st_size);
-        /* An empty file has nothing to lose; that is also what most of /proc and /sys is. */
+        /* An empty file has no content to lose. Most files of /proc and /sys look empty too. */
         if (st->st_size == 0 || (!grows && !has_holes))
                 return 0;
 
@@ -63,7 +65,7 @@ int room_secure(int fd, const struct stat *st, uint64_t size)
         do
                 r = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, end) < 0 ? -errno : 0;
         while (r == -EINTR);
-        if (has_no_means(r)) /* no blocks: not kept on a disk at all */
+        if (cannot_reserve(r)) /* a file without blocks is not on a disk */
                 r = grows && st->st_blocks > 0 ? fill_with_zeros(fd, st->st_size, end) : 0;
         if (r < 0)
                 room_release(fd, st);

@@ -1,4 +1,4 @@
-/* tree: a walk over a directory tree by descriptors. */
+/* tree: walks over a directory tree by descriptors. */
 #include "fsop/tree_internal.h"
 
 #include "base/buf.h"
@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LIST_BYTES (64 * 1024)
@@ -19,28 +18,21 @@ struct identity {
 };
 
 struct level {
-        struct tree_pair fds; /* -1 while closed, and on the side that is not used */
+        struct tree_pair fds; /* both -1 while the level is closed */
+        /* the directories of `fds`, noted when the level was closed, to recognise them when it is opened again */
         struct identity read, write;
-        size_t pending; /* offset in walk::names of the first child that is not done; the name at it is the current */
-        size_t end; /* where this level's names end */
+        size_t pending; /* offset in walk::names of the current child, the first that is not done */
+        size_t end;     /* where this level's names end */
 };
 
 struct walk {
         const struct tree_ops *ops;
         void *arg;
-        bool has_write;
+        bool has_write;       /* the walk makes a copy: each level also has a directory that is written */
         struct level *levels; /* levels[0] is the root */
         size_t depth, allocated;
-        struct buf names; /* of children to enter, NUL-terminated, deepest level last */
+        struct buf names; /* the names of children to enter, NUL-terminated, deepest level last */
         char list[LIST_BYTES];
-};
-
-struct linux_dirent64 {
-        uint64_t d_ino;
-        int64_t d_off;
-        unsigned short d_reclen;
-        unsigned char d_type;
-        char d_name[];
 };
 
 static bool is_dot(const char *name)
@@ -48,12 +40,12 @@ static bool is_dot(const char *name)
         return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* Tells all entries; the names of directories are kept for later. */
+/* Calls `entry` for all entries of a directory, and keeps the names of those to be entered. */
 static int level_list(struct walk *w, struct level *l)
 {
         l->pending = w->names.n;
         for (;;) {
-                long n = syscall(SYS_getdents64, l->fds.read, w->list, sizeof(w->list));
+                ssize_t n = getdents64(l->fds.read, w->list, sizeof(w->list));
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno != ENOENT) /* ENOENT: the directory itself was removed */
@@ -61,8 +53,8 @@ static int level_list(struct walk *w, struct level *l)
                 if (n <= 0)
                         break;
 
-                for (long at = 0; at < n;) {
-                        const struct linux_dirent64 *d = (const void *)(w->list + at);
+                for (ssize_t at = 0; at < n;) {
+                        const struct dirent64 *d = (const void *)(w->list + at);
                         at += d->d_reclen;
                         if (is_dot(d->d_name))
                                 continue;
@@ -94,7 +86,7 @@ static int identify(int fd, struct identity *ret)
         return 0;
 }
 
-/* Closes a level that is far above, remembering which directory it was. */
+/* Closes a level, and remembers which directory it was. */
 static int level_park(struct walk *w, struct level *l)
 {
         int r = identify(l->fds.read, &l->read);
@@ -116,7 +108,7 @@ static int open_above(int fd, int flags, struct identity wanted)
         if (r < 0)
                 return r;
         if (found.dev != wanted.dev || found.ino != wanted.ino)
-                return -ESTALE; /* moved away meanwhile: what is above now is not ours */
+                return -ESTALE; /* the child was moved: its parent is now another directory */
         return TAKE_FD(above);
 }
 
@@ -142,7 +134,7 @@ static int walk_push(struct walk *w, struct tree_pair fds)
         }
         w->levels[w->depth++] = (struct level){ .fds = fds };
 
-        /* Never the root, whose descriptors are the caller's. */
+        /* The level that is now too far above is closed, but never the root, whose descriptors belong to the caller. */
         struct level *far =
                 w->depth > TREE_OPEN_LEVELS + 1 ? &w->levels[w->depth - 1 - TREE_OPEN_LEVELS] : NULL;
         if (far && far->fds.read >= 0) {
@@ -153,13 +145,15 @@ static int walk_push(struct walk *w, struct tree_pair fds)
         return level_list(w, &w->levels[w->depth - 1]);
 }
 
-/* The deepest level has no children left. */
+/* Leaves the deepest level, which has no children left. */
 static int walk_pop(struct walk *w)
 {
         struct level *l = &w->levels[w->depth - 1], *above = l - 1;
         int r = 0;
 
-        if (above->fds.read < 0)
+        if (w->ops->filled)
+                r = w->ops->filled(w->arg, l->fds);
+        if (r == 0 && above->fds.read < 0)
                 r = level_resume(w, above, l);
         level_close(l);
         w->depth--;
@@ -185,7 +179,7 @@ static int walk_step(struct walk *w)
         if (w->depth == TREE_DEPTH_MAX)
                 return -ENAMETOOLONG;
 
-        struct tree_pair child = { -1, -1 };
+        struct tree_pair child = { -1, -1, false };
         const char *name = w->names.p + l->pending;
         int r = w->ops->enter(w->arg, l->fds, name, &child);
         if (r < 0)

@@ -1,7 +1,8 @@
-/* walk: what is below a directory, breadth first.
+/* walk: lists what is below a directory, breadth first.
  *
- * Directories that wait hold a path, not a descriptor: there may be ten thousand. Each is opened from the root's
- * descriptor, without links unless they are followed, so that a link planted meanwhile leads nowhere.
+ * A directory that waits to be entered is kept as a path, not as a descriptor: there may be ten thousand. It is opened relative to
+ * the descriptor of the root, and without following links unless the options ask for that, so that a link that is put in its place
+ * meanwhile does not lead out of the tree.
  */
 #include "fsop/walk.h"
 
@@ -28,7 +29,7 @@ struct walk {
         struct arena *arena;
         const struct walk_options *options;
         struct walk_result *result;
-        size_t root_length; /* of the root's path, with a slash behind it */
+        size_t root_length; /* length of the root's path with a slash behind it */
         int root_fd;
 
         struct pending *queue;
@@ -38,7 +39,7 @@ struct walk {
         uint64_t examined;
         size_t answer_bytes;
         struct map seen; /* device and inode of the directories queued; only when links are followed */
-        struct buf uri;  /* scratch */
+        struct buf uri;  /* the URI of the item that is counted */
 };
 
 static void walk_release(struct walk *w)
@@ -48,18 +49,7 @@ static void walk_release(struct walk *w)
         buf_release(&w->uri);
 }
 
-/* Room for one more in an array of the arena. */
-static void *grown(struct walk *w, void *array, size_t count, size_t *room, size_t size)
-{
-        if (count < *room)
-                return array;
-        size_t more = *room ? 2 * *room : 64;
-        array = arena_grow(w->arena, array, count * size, more * size);
-        *room = more;
-        return array;
-}
-
-/* Takes the item out of what the answer may hold. False, and the walk is truncated, when it does not fit. */
+/* Counts the item against the size of the answer. False when it does not fit: then the walk is truncated. */
 static bool spend(struct walk *w, struct slice path, size_t message_bytes)
 {
         buf_truncate(&w->uri, 0);
@@ -80,7 +70,7 @@ static bool add_item(struct walk *w, struct slice path, bool is_directory)
 
         if (!spend(w, path, 0))
                 return false;
-        r->items = grown(w, r->items, r->count, &w->items_room, sizeof(r->items[0]));
+        r->items = arena_room(w->arena, r->items, r->count, &w->items_room, sizeof(r->items[0]));
         r->items[r->count++] = (struct walk_item){ .path = path, .is_directory = is_directory };
         return true;
 }
@@ -92,12 +82,12 @@ static bool add_error(struct walk *w, struct slice path, int e)
 
         if (!spend(w, path, strlen(message)))
                 return false;
-        r->errors = grown(w, r->errors, r->error_count, &w->errors_room, sizeof(r->errors[0]));
+        r->errors = arena_room(w->arena, r->errors, r->error_count, &w->errors_room, sizeof(r->errors[0]));
         r->errors[r->error_count++] = (struct walk_error){ .path = path, .message = message };
         return true;
 }
 
-/* True when the directory was not met before. */
+/* Marks the directory as seen. False when it was seen before. */
 static bool mark_seen(struct walk *w, const struct stat *st)
 {
         uint64_t *key = arena_alloc(w->arena, 2 * sizeof(*key));
@@ -113,11 +103,11 @@ static bool mark_seen(struct walk *w, const struct stat *st)
 
 static void enqueue(struct walk *w, struct slice path, uint64_t depth)
 {
-        w->queue = grown(w, w->queue, w->queued, &w->queue_room, sizeof(w->queue[0]));
+        w->queue = arena_room(w->arena, w->queue, w->queued, &w->queue_room, sizeof(w->queue[0]));
         w->queue[w->queued++] = (struct pending){ .path = path, .depth = depth };
 }
 
-/* A directory that was listed is entered later, unless something speaks against it. False when the walk is over. */
+/* Queues a directory that was listed, unless the options or the limits forbid to enter it. False when the walk is over. */
 static bool consider(struct walk *w, int dirfd, const struct pending *parent, const struct fs_entry *e,
                      struct slice path)
 {
@@ -155,7 +145,7 @@ static struct slice join(struct walk *w, struct slice directory, struct slice na
         return slice_from(path, n);
 }
 
-/* One name. False when the walk is over. */
+/* Examines a name, and lists it where the options say so. False when the walk is over. */
 static bool examine(struct walk *w, int dirfd, const struct pending *parent, const struct fs_entry *e,
                     bool is_searchable)
 {
@@ -176,7 +166,7 @@ static bool examine(struct walk *w, int dirfd, const struct pending *parent, con
         return e->is_file || consider(w, dirfd, parent, e, path);
 }
 
-/* One directory, or the reason why it could not be opened. False when the walk is over. */
+/* Examines all names in a directory; `dirfd` may be an -errno, which is added as an error. False when the walk is over. */
 static bool enter(struct walk *w, const struct pending *p, int dirfd)
 {
         _arena_ struct arena names = ARENA_INIT;
@@ -186,12 +176,12 @@ static bool enter(struct walk *w, const struct pending *p, int dirfd)
         if (dirfd < 0)
                 return add_error(w, p->path, dirfd);
 
-        /* One name more than may be examined, so that it is known whether there are more. */
+        /* Reads one name more than may be examined, to know whether the walk is truncated. */
         int r = list_read(&names, dirfd, (size_t)(w->options->max_entries - w->examined) + 1, &list);
         if (r < 0)
                 return add_error(w, p->path, r);
 
-        /* A directory that may be read but not searched tells names and nothing else. */
+        /* In a directory that may be read but not searched, names can be listed but not examined. */
         bool is_searchable = at_stat(dirfd, ".", &st, 0) == 0 || errno != EACCES;
         for (size_t i = 0; i < list.count; i++)
                 if (!examine(w, dirfd, p, &list.entries[i], is_searchable))
@@ -211,7 +201,7 @@ static int check_options(const struct walk_options *o, struct err *err)
         return 0;
 }
 
-/* Why the root could not be opened: 0 when there is nothing below it, 1 when it is a directory that may not be read. */
+/* Finds out why the root could not be opened. 0: nothing is below it; 1: it is a directory that may not be read; or -errno. */
 static int look_at_root(const char *path, bool follow, struct err *err)
 {
         struct stat st;
@@ -244,7 +234,7 @@ int fsop_walk(struct arena *a, const char *path, const struct walk_options *o, s
 
         struct slice root = slice_from_str(path);
         while (root.n > 1 && root.p[root.n - 1] == '/')
-                root.n--; /* it would hide that the root is a link */
+                root.n--; /* a slash at the end would hide that the root is a link */
         root.p = arena_dup(a, root);
 
         int fd = fsop_open(root.p, O_RDONLY | O_DIRECTORY | (o->follow_directory_links ? 0 : O_NOFOLLOW), 0,

@@ -1,8 +1,8 @@
-/* walk: what is below a directory, breadth first, the names of each directory sorted by bytes (PROTOCOL.md 9.3, fs/walk).
+/* walk: lists what is below a directory, breadth first, the names of each directory sorted by bytes (docs/PROTOCOL.md, fs/walk).
  *
- * The root is not listed. Links to files, broken links and special files are not listed either; links to directories are
- * when they are followed, and each real directory is entered once. What cannot be entered or examined is an error of its
- * own and does not end the walk.
+ * The root is not listed, nor are links to files, broken links and special files. Links to directories are listed when links are
+ * followed; each real directory is entered once. A directory that cannot be entered, or a name that cannot be examined, adds an
+ * error to the result and does not end the walk.
  */
 #pragma once
 
@@ -12,17 +12,18 @@
 #define WALK_DEPTH_MAX 64
 #define WALK_DIRECTORIES_MAX 10000
 #define WALK_ENTRIES_MAX 50000
-/* An answer holds so much: for each item its URI, for an error its message too, and WALK_ITEM_BYTES. Beyond: truncated. */
+/* The walk is truncated when the answer would be larger than this. An item counts as its URI and WALK_ITEM_BYTES, an error as its
+ * message too. */
 #define WALK_ANSWER_BYTES ((size_t)4 * 1024 * 1024)
 #define WALK_ITEM_BYTES ((size_t)64)
 
 struct walk_options {
         uint64_t max_depth;       /* 0: only what is in the root */
-        uint64_t max_directories; /* how many are entered, the root among them; more: truncated */
-        uint64_t
-                max_entries; /* names examined, listed or not, but for broken links; more: truncated at once */
+        uint64_t max_directories; /* how many are entered, the root among them; beyond: truncated */
+        /* How many names are examined, listed or not, not counting broken links; beyond: truncated at once. */
+        uint64_t max_entries;
         bool follow_directory_links;
-        bool prune_hidden; /* directories whose name begins with a dot are listed, not entered */
+        bool prune_hidden; /* directories whose name begins with a dot are listed, but not entered */
 };
 
 struct walk_item {
@@ -43,7 +44,7 @@ struct walk_result {
         bool is_truncated;
 };
 
-/* A root that is no directory, or a link when they are not followed, has nothing below. One that cannot be looked at is an
- * error. Limits that are zero or above the maximums are refused with the words that clients know. */
+/* Walks what is below `path`. The result is empty when `path` is no directory, or is a link and links are not followed. It is an
+ * error when `path` cannot be looked at, or when a limit is zero or above its maximum (with the texts that clients know). */
 NODISCARD int fsop_walk(struct arena *a, const char *path, const struct walk_options *o,
                         struct walk_result *ret, struct err *err);

@@ -1,7 +1,8 @@
+/* walk_test: the order of a walk, its limits, and its errors. */
 #include "fsop/walk.h"
 
 #include "base/mem.h"
-#include "fsop/rig_internal.h"
+#include "fsop/rig.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #define PLENTY ((struct walk_options){ .max_depth = 10, .max_directories = 100, .max_entries = 1000 })
 
-/* Paths below the rig, "/" behind directories; then "!path" for errors, and "..." when truncated. */
+/* Writes a result as text: paths below the rig, "/" behind directories; then "!path" for errors, and "..." when truncated. */
 static const char *show(const struct rig *rig, const struct walk_result *r)
 {
         static char text[8192];
@@ -117,7 +118,7 @@ TEST(hidden_directories_are_listed_but_not_entered_when_pruned)
         eq_str(walk_of(&rig, "", o), ".git/ B a/ sp ace a/1 a/b/ a/b/c/");
         eq_str(walk_of(&rig, ".git", o), ".git/HEAD");
 
-        /* A hidden link does not use up the directory behind it. */
+        /* A hidden link, which is not entered, does not mark its target as seen. */
         rig_link(&rig, ".la", "a");
         o.follow_directory_links = true;
         eq_str(walk_of(&rig, "", o), ".git/ .la/ B a/ ln/ sp ace a/1 a/b/ a/up/ a/b/c/");
@@ -203,7 +204,7 @@ TEST(names_are_bytes)
         eq_str(walk_of(&rig, "", PLENTY), "d\xff/ d\xff/f\xfe\n");
 }
 
-/* The answer holds 64 bytes and the URI of each item: 7 for the scheme, and three for each blank. */
+/* Each item takes 64 bytes and its URI in the answer; a URI has 7 bytes for the scheme, and 3 for each blank of the path. */
 TEST(answer_that_grows_too_large_is_truncated)
 {
         _rig_ struct rig rig = rig_new();
@@ -249,7 +250,7 @@ TEST(deep_tree_ends_in_an_error_and_not_in_a_hang)
         ok(!result.is_truncated);
 }
 
-/* As somebody who is not root, in a child. Its exit status is that of `look`. */
+/* Runs `look` in a child that is not root, and returns its result. */
 static int as_nobody(int (*look)(const struct rig *rig), const struct rig *rig)
 {
         pid_t pid = fork();

@@ -1,13 +1,14 @@
-/* write: a file gets new content, whole or not at all.
+/* write: replaces the content of a file, completely or not at all.
  *
- * Beside the target when that changes nothing but the content, in place otherwise (write.h says when). What cannot be
- * known before it is tried (no room beside it, a mount point) goes over to in place when it shows.
+ * The new content is written to a temporary file beside the target when replacing the target changes nothing but its content, else
+ * in place (write.h says when). If replacing turns out to be impossible (no room, a mount point), the write goes on in place.
  */
 #include "fsop/write.h"
 
 #include "base/mem.h"
 #include "fsop/at.h"
 #include "fsop/edit.h"
+#include "fsop/keep_internal.h"
 #include "fsop/name_lock_internal.h"
 #include "fsop/room_internal.h"
 #include "fsop/write_internal.h"
@@ -17,18 +18,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define FIND_TRIES 64 /* the file comes and goes under our hands */
+#define FIND_TRIES 64 /* how often the file is looked up while other processes create and remove it */
 
-/* ---- Begin */
+/* ---- Beginning a write */
 
-/* What is known before anything is tried. */
+/* Whether the write must be in place, as far as that is known before anything is tried. */
 static bool must_stay_in_place(const struct writer *w)
 {
         if (!w->o.is_atomic)
                 return true;
         if (w->target < 0)
                 return false;
-        /* A set-id bit that only its owner could have set is the kernel's to keep or to take. */
+        /* A replacement made without root could not keep set-id bits as the kernel would; in place the kernel decides. */
         return w->is_linked || w->st.st_nlink != 1 || ((w->st.st_mode & 06000) && geteuid() != 0);
 }
 
@@ -36,7 +37,7 @@ static int begin_exists(struct writer *w, int why, const struct current *c)
 {
         struct stat st;
 
-        /* Something that cannot be written is not absent. */
+        /* A file that cannot be opened for writing exists nevertheless: with MATCH_ABSENT that is a mismatch. */
         if (w->o.match == MATCH_ABSENT &&
             at_stat(w->at.dirfd, w->at.name, &st, w->o.follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0)
                 return write_conflict(c, &st, false);
@@ -67,14 +68,18 @@ static bool is_locked(const struct writer *w)
         return w->lock && (w->target < 0 || file_lock_is_of(w->file_lock, &w->st));
 }
 
-/* Finds and opens all that is needed. In place all is locked first and the file looked up then: who waited for the lock
- * may find another file under the name. */
+/* Finds and opens the files of the write. For a write in place the locks come first and the file is looked up after that, because
+ * the name may mean another file after waiting for a lock. */
 static int writer_prepare(struct writer *w, const struct current *c)
 {
         for (int i = 0; i < FIND_TRIES; i++) {
                 int r = writer_find(w);
                 if (r < 0)
                         return begin_exists(w, r, c);
+
+                r = w->target < 0 || w->is_linked ? 0 : entry_may_change(w->at.dirfd, &w->st);
+                if (r < 0)
+                        return fsop_fail(c->err, r);
 
                 bool is_stream = w->target >= 0 && !S_ISREG(w->st.st_mode);
                 if (is_stream && !w->o.follow)
@@ -96,8 +101,8 @@ static int writer_prepare(struct writer *w, const struct current *c)
                         r = writer_make_temp(w);
                         if (r == 0 || w->target < 0)
                                 return r < 0 ? fsop_fail(c->err, r) : 0;
-                        w->o.is_atomic =
-                                false; /* nothing can be put beside it, or it would not be the same */
+                        /* No temporary file can be made, or it cannot get the owner and attributes of the target. */
+                        w->o.is_atomic = false;
                         continue;
                 }
 
@@ -129,6 +134,8 @@ int writer_begin(struct entry *at, const struct write_options *o, struct writer 
         bool is_old = w->target >= 0 && !w->is_made;
         w->has_mode = is_old ? writer_is_replacing(w) : o->has_mode;
         w->mode = (is_old ? w->st.st_mode : o->mode) & 07777;
+        w->is_mode_kept = is_old;
+        w->mode_from = w->st;
         *ret = w;
         return 0;
 }
@@ -171,7 +178,7 @@ int fsop_write_begin(const char *path, const struct write_options *o, struct wri
         return writer_begin(&at, o, ret, ret_current, ret_exists, err);
 }
 
-/* ---- Data */
+/* ---- Writing the content */
 
 int writer_expect(struct writer *w, uint64_t size)
 {
@@ -191,9 +198,10 @@ void writer_set_written(struct writer *w, uint64_t bytes)
         w->written = bytes;
 }
 
-void writer_set_mode(struct writer *w, mode_t mode)
+void writer_set_mode(struct writer *w, mode_t mode, const struct stat *from)
 {
-        w->has_mode = w->is_mode_asked = true;
+        w->has_mode = w->is_mode_asked = w->is_mode_kept = true;
+        w->mode_from = *from;
         w->mode = mode & 07777;
 }
 
@@ -215,7 +223,7 @@ static int put(struct writer *w, struct slice *bytes)
 int fsop_write_data(struct writer *w, struct slice bytes, struct err *err)
 {
         int r = put(w, &bytes);
-        /* No room beside it. In place there may be, but a match could not be checked any more. */
+        /* There is no room for a second file. There may be enough in place, but then a match could not be checked any more. */
         if ((r == -ENOSPC || r == -EDQUOT) && w->o.match == MATCH_ANY) {
                 r = writer_go_in_place(w, r);
                 if (r == 0)
@@ -224,9 +232,9 @@ int fsop_write_data(struct writer *w, struct slice bytes, struct err *err)
         return r < 0 ? fsop_fail(err, r) : 0;
 }
 
-/* ---- Commit */
+/* ---- Committing and aborting */
 
-/* The mode that the file shall have, and its metadata. */
+/* Sets the final mode of the file and reads its metadata. */
 static int finish(struct writer *w, struct fs_meta *ret)
 {
         int fd = writer_fd(w);
@@ -234,10 +242,11 @@ static int finish(struct writer *w, struct fs_meta *ret)
 
         if (fstat(fd, &st) < 0)
                 return -errno;
-        if (w->has_mode && S_ISREG(st.st_mode) && (st.st_mode & 07777) != w->mode) {
-                if (fchmod(fd, w->mode) < 0)
+        mode_t mode = w->is_mode_kept ? keep_mode(w->mode, &w->mode_from, &st) : w->mode;
+        if (w->has_mode && S_ISREG(st.st_mode) && (st.st_mode & 07777) != mode) {
+                if (fchmod(fd, mode) < 0)
                         return -errno;
-                st.st_mode = (st.st_mode & S_IFMT) | w->mode;
+                st.st_mode = (st.st_mode & S_IFMT) | mode;
         }
         if (ret)
                 fs_meta_from_stat(&st, ret);
@@ -250,7 +259,8 @@ static int finish_in_place(struct writer *w, struct fs_meta *ret)
 
         if (fstat(w->target, &st) < 0)
                 return -errno;
-        /* Only now, when all of the new is there, the rest goes: of the old, of what was appended meanwhile, of the room. */
+        /* Only now that the new content is complete, the rest is cut off: old content, what was appended meanwhile, reserved
+         * space. */
         bool has_rest = (uint64_t)st.st_size > w->written || (w->has_room && w->written < w->o.size);
         if (S_ISREG(st.st_mode) && (has_rest || w->written == 0) &&
             ftruncate(w->target, (off_t)w->written) < 0)
@@ -259,7 +269,7 @@ static int finish_in_place(struct writer *w, struct fs_meta *ret)
         return r == 0 ? fsop_flush(w->target) : r;
 }
 
-/* Exact: what appeared meanwhile stays, and is -EEXIST. */
+/* Gives a new file its name. A file that appeared under the name meanwhile stays, and the result is -EEXIST. */
 static int rename_to_absent(const struct writer *w)
 {
         if (at_rename(w->at.dirfd, w->temp_name, w->at.dirfd, w->at.name, RENAME_NOREPLACE) == 0)
@@ -283,7 +293,8 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
 {
         struct fs_meta meta;
 
-        /* While there is a way back. What could not be kept beside it is no source for writing in place either. */
+        /* Flushes while the old file still exists. If the temporary file could not store the content, the content cannot be copied
+         * from there to write in place either. */
         int r = fsop_flush(w->temp);
         if (r == 0)
                 r = writer_lock(w, -1);
@@ -308,7 +319,8 @@ static int commit_replacing(struct writer *w, struct fs_meta *ret, const struct 
                 return 0;
         }
 
-        /* A mount point, a directory in which what others own may not be replaced, a mode that only the owner may give. */
+        /* The target cannot be replaced: it is a mount point, or another user's file in a sticky directory, or only its owner may
+         * set the mode. */
         r = writer_go_in_place(w, r);
         if (r == 0)
                 r = finish_in_place(w, ret);
@@ -328,7 +340,7 @@ int fsop_write_commit(struct writer *w, struct fs_meta *ret, struct fs_meta *ret
                         fsop_fail(err, r);
         }
         if (r == 0) {
-                w->is_made = false; /* it stays */
+                w->is_made = false; /* fsop_write_abort must not remove the file */
                 w->has_room = false;
         }
         (void)fsop_write_abort(w);
@@ -340,7 +352,7 @@ static void abort_in_place(struct writer *w)
         if (w->is_made)
                 entry_unmake(w->at.dirfd, w->at.name, w->target);
         else if (w->has_room && (w->written == 0 || w->st.st_size == 0))
-                room_release(w->target, &w->st); /* as it was: nothing of the old is overwritten yet */
+                room_release(w->target, &w->st); /* nothing was overwritten: the file is as before */
 }
 
 struct writer *fsop_write_abort(struct writer *w)

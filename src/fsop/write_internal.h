@@ -1,4 +1,4 @@
-/* writer: the parts of a write, for write.c, write_*.c and copy.c. */
+/* writer: the state of a write and the functions that write.c, write_*.c and copy.c share. */
 #pragma once
 
 #include "fsop/entry_internal.h"
@@ -7,37 +7,39 @@
 
 struct name_lock;
 
-/* A write is one of three:
- *   replacing   temp >= 0; target too, unless the file is new
- *   in place    temp < 0, target a regular file; name and file are locked from the beginning to the end
- *   a stream    temp < 0, target a FIFO or device */
+/* A write has one of three forms:
+ *   replacing   temp >= 0; target >= 0 too, unless the file is new
+ *   in place    temp < 0, target is a regular file; name and file are locked from the beginning to the end
+ *   a stream    temp < 0, target is a FIFO or device */
 struct writer {
         struct write_options o;
-        struct entry at; /* where the file is or will be, beyond links to what is not there yet */
-        int target;      /* open for writing; -1: there is none */
-        struct stat st;  /* of target, as it was found */
+        struct entry at; /* where the file is or will be made; links to a missing file were followed */
+        int target;      /* the file, open for writing; -1: it does not exist */
+        struct stat st;  /* the stat of target when it was found */
         bool is_linked;  /* target was reached through a link */
-        bool is_made;    /* target was made by us, in place */
-        bool has_room;   /* room was secured in target */
-        int temp;        /* what will replace target */
+        bool is_made;    /* target was made by this write, in place */
+        bool has_room;   /* space was reserved in target */
+        int temp;        /* the temporary file that will replace target, or -1 */
         char temp_name[JOURNAL_TEMP_BYTES];
-        int slot;                    /* in the journal, or -1 */
-        struct name_lock *lock;      /* of the name */
-        struct name_lock *file_lock; /* of what it means, which may be reached by other names too */
-        bool has_mode;               /* `mode` is what the file shall have in the end */
-        bool is_mode_asked;          /* and not merely what the old one has */
+        int slot;                    /* of the temporary file in the journal, or -1 */
+        struct name_lock *lock;      /* the lock of the name */
+        struct name_lock *file_lock; /* the lock of the file itself, which may have other names */
+        bool has_mode;               /* `mode` must be set in the end */
+        bool is_mode_asked;          /* the caller asked for `mode`; else it is that of the old file */
         mode_t mode;
+        bool is_mode_kept;     /* `mode` was copied from another file: keep_mode decides about set-id bits */
+        struct stat mode_from; /* the stat of the file that `mode` was copied from */
         uint64_t written;
 };
 
-/* Locks the name, and the file that is open as `fd`, if any (-1). -errno. */
+/* Locks the name, and the file that is open as `fd` unless that is -1. 0 or -errno. */
 NODISCARD int writer_lock(struct writer *w, int fd);
 
-/* What the last name is, into w->target, w->st and w->is_linked; w->at moves on when a link leads nowhere yet. A missing
- * file is fine. -errno. */
+/* Opens the file that w->at names, and fills in w->target, w->st and w->is_linked. When w->at names a link to a missing file, it
+ * moves on to where that file will be made. 0, also when the file is missing, or -errno. */
 NODISCARD int writer_find(struct writer *w);
 
-/* Where a mismatch is told to; both may be NULL. */
+/* Where the state of a file that does not match is stored; `meta` and `exists` may be NULL. */
 struct current {
         struct fs_meta *meta;
         bool *exists;
@@ -46,37 +48,43 @@ struct current {
 
 /* ---- write_match.c */
 
-/* The answer to a mismatch; `st` NULL: there is no file. */
+/* Stores the state of a file that does not match, and returns the error. `st` NULL: the file does not exist. */
 int write_conflict(const struct current *c, const struct stat *st, bool is_linked);
-/* Whether what is open as `fd` (-1: nothing is there) is what the caller expects. 0, or the error. */
+/* Checks the condition of the write (write_options::match) on the file that is open as `fd`; -1: it does not exist. 0, or the
+ * error. */
 NODISCARD int writer_match(const struct writer *w, int fd, const struct stat *st, const struct current *c);
-/* The same for what the name means by now, with others that write it in place kept out. */
+/* The same for the file that the name means now, while its lock keeps out writers that work in place. */
 NODISCARD int writer_match_again(struct writer *w, const struct current *c);
 
 /* ---- write_place.c */
 
-/* A temporary file with all that must be kept of the target; -errno, and then there is none. */
+/* Makes a temporary file, with the owner, ACL and attributes of the target if there is one. On failure (-errno) no file is left. */
 NODISCARD int writer_make_temp(struct writer *w);
-void writer_drop_temp(struct writer *w); /* and its name in the journal; fine without one */
-/* The target itself, when it is new; -EEXIST when it is not any more. */
+/* Removes the temporary file, if there is one, and its record in the journal. */
+void writer_drop_temp(struct writer *w);
+/* Creates the target itself. -EEXIST when another process has created it meanwhile. */
 NODISCARD int writer_make_in_place(struct writer *w);
 NODISCARD int writer_secure_room(struct writer *w, uint64_t size);
 
-/* There is no room beside the file, or it cannot be replaced: over to writing it in place, what was written so far again.
- * -errno; `why` when it cannot be done. */
+/* Changes over to writing in place, because there is no room beside the file or it cannot be replaced, and writes the content so
+ * far once more. 0 or -errno; `why` when the file cannot be written in place either. */
 NODISCARD int writer_go_in_place(struct writer *w, int why);
 
 /* ---- write.c */
 
-/* fsop_write_begin on a directory that is open already. Takes *at, also on failure. */
+/* Like fsop_write_begin, for a name in an open directory. Takes over *at, also on failure. */
 NODISCARD int writer_begin(struct entry *at, const struct write_options *o, struct writer **ret,
                            struct fs_meta *ret_current, bool *ret_exists, struct err *err);
 
-/* For content that comes by other means than fsop_write_data: how much there will be, where to, how much it was. */
-NODISCARD int writer_expect(struct writer *w, uint64_t size); /* -errno when there is no room for it */
+/* For a copy, which does not use fsop_write_data: announces `size` bytes, and reserves space for them when the target is written in
+ * place. 0, or -errno when there is no space. */
+NODISCARD int writer_expect(struct writer *w, uint64_t size);
+/* Returns the descriptor to which the copy must write the content. */
 int writer_fd(const struct writer *w);
+/* Tells the writer how many bytes were written to writer_fd. */
 void writer_set_written(struct writer *w, uint64_t bytes);
-void writer_set_mode(struct writer *w, mode_t mode);
+/* Sets the final mode: `mode`, which is that of the copied file `from`. */
+void writer_set_mode(struct writer *w, mode_t mode, const struct stat *from);
 
 static inline bool writer_is_replacing(const struct writer *w)
 {

@@ -1,4 +1,4 @@
-/* write_match: whether a file is what the writer expects: absent, of a digest, of a size and time. */
+/* write_match: checks whether a file is what the writer expects: absent, or of a given digest, or of a given size and time. */
 #include "fsop/write_internal.h"
 
 #include "fsop/at.h"
@@ -45,18 +45,18 @@ int writer_match(const struct writer *w, int fd, const struct stat *st, const st
 
 int writer_match_again(struct writer *w, const struct current *c)
 {
-        if (w->o.match == MATCH_ANY || w->o.match == MATCH_ABSENT) /* the rename looks itself */
+        if (w->o.match == MATCH_ANY || w->o.match == MATCH_ABSENT) /* rename_to_absent checks MATCH_ABSENT */
                 return 0;
 
         int flags = w->o.match == MATCH_DIGEST ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_PATH;
         _close_ int fd = at_open(w->at.dirfd, w->at.name, flags | O_NOFOLLOW | O_CLOEXEC, 0);
         struct stat st = { 0 };
-        /* A link in its place is another file than the one that was compared. */
+        /* A link under the name is not the file that was compared before. */
         if (fd < 0 && errno == ELOOP && at_stat(w->at.dirfd, w->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return write_conflict(c, &st, true);
         if (fd < 0 && errno != ENOENT)
                 return fsop_fail(c->err, errno);
-        /* Looked at when it is ours: who wrote it in place may only just have finished. */
+        /* The file is compared only after we have its lock, because another write in place may be under way. */
         int r = writer_lock(w, fd);
         if (r == 0 && fd >= 0 && fstat(fd, &st) < 0)
                 r = -errno;

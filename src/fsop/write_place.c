@@ -1,4 +1,4 @@
-/* write_place: where the new content goes: beside the target, or into it. */
+/* write_place: makes the file for the new content: a temporary file beside the target, or the target itself. */
 #include "fsop/write_internal.h"
 
 #include "base/mem.h"
@@ -13,7 +13,7 @@
 
 #define COPY_BYTES ((size_t)65536)
 
-/* ---- Beside the target */
+/* ---- Making a temporary file beside the target */
 
 void writer_drop_temp(struct writer *w)
 {
@@ -25,7 +25,7 @@ void writer_drop_temp(struct writer *w)
         w->slot = -1;
 }
 
-/* Before the file exists, so that there is no moment at which a kill leaves one that nobody knows. */
+/* Records the name in the journal before the file exists, so that a kill at any moment leaves no unrecorded file. */
 static void temp_note(struct writer *w)
 {
         char link[32], directory[PATH_MAX];
@@ -60,7 +60,7 @@ int writer_make_temp(struct writer *w)
         return r;
 }
 
-/* ---- In place */
+/* ---- Writing the target in place */
 
 int writer_make_in_place(struct writer *w)
 {
@@ -106,7 +106,7 @@ static int place_copy_temp(struct writer *w)
         return lseek(w->target, (off_t)w->written, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* Whether the name still means what we have open: it may have been replaced, or moved to another name. */
+/* Whether the name still means the file that is open: it may have been replaced or renamed. */
 static bool is_still_named(const struct writer *w)
 {
         struct stat st;
@@ -129,6 +129,7 @@ int writer_go_in_place(struct writer *w, int why)
                 return r;
         r = place_copy_temp(w);
         writer_drop_temp(w);
-        w->has_mode = w->is_mode_asked; /* its own it still has */
+        /* A file that is written in place keeps its mode, unless another one was asked for. */
+        w->has_mode = w->is_mode_asked;
         return r;
 }

@@ -1,4 +1,4 @@
-/* Writes that meet others: names that move, links and second names of one file, and what is kept when all goes wrong. */
+/* write_race_test: writes that run beside other changes: names that move, links and second names of one file, and failures. */
 #include "fsop/edit.h"
 #include "fsop/rig_mount_internal.h"
 #include "fsop/write.h"
@@ -96,10 +96,10 @@ TEST(root_of_a_container_writes_what_it_may_give_away_but_not_change)
         rig_file(&rig, "f", S("old"));
         eq_int(chmod(rig_path(&rig, "f"), 0666), 0);
         eq_int(chown(rig_path(&rig, "f"), 65534, 65534), 0);
-        rig_in_namespace(&rig, write_without_fowner); /* a child */
+        rig_in_namespace(&rig, write_without_fowner);
 }
 
-/* ---- Failures */
+/* ---- Failed writes */
 
 static void fill_empty(const struct rig *rig)
 {
@@ -137,14 +137,14 @@ TEST(copy_of_a_sparse_file_onto_itself_takes_no_room)
         rig_link(&rig, "l", "f");
         struct stat before = stat_of(&rig, "f");
         if (before.st_blocks > 1000)
-                rig_skip(&rig); /* no holes here */
+                rig_skip(&rig); /* the file system has no holes */
         err = ERR_INIT;
         eq_int(fsop_copy(rig_path(&rig, "f"), rig_path(&rig, "g"), false, NULL, &err), 0);
         eq_int(fsop_copy(rig_path(&rig, "f"), rig_path(&rig, "l"), false, NULL, &err), 0);
         eq_int(stat_of(&rig, "f").st_blocks, before.st_blocks);
 }
 
-/* Puts another file in the place of one that is being made. */
+/* A thread that renames `from` to `to` as soon as `inotify` reports that `to` was made. */
 struct usurper {
         int inotify;
         const char *from, *to;
@@ -197,7 +197,7 @@ TEST(labels_of_the_security_modules_are_kept)
 
         rig_file(&rig, "f", S("old"));
         if (setxattr(rig_path(&rig, "f"), "security.farhand", "label", 5, 0) < 0)
-                rig_skip(&rig); /* only for root, and not everywhere */
+                rig_skip(&rig); /* only root may set it, and not on every file system */
         struct writer *w = begin(&rig, "f", plain);
         eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), 0);
         eq_int(getxattr(rig_path(&rig, "f"), "security.farhand", value, sizeof(value)), 5);
@@ -225,7 +225,7 @@ static void *write_rival(void *arg)
         return NULL;
 }
 
-/* Two writes, each on the condition that the file is as it was, reach it by two names at once. */
+/* Writes one file through two names at once, both times on the condition that the file is unchanged: only one may succeed. */
 static void contend(const struct rig *rig, const char *mine, const char *others)
 {
         struct stat st;
@@ -241,7 +241,7 @@ static void contend(const struct rig *rig, const char *mine, const char *others)
 
         struct writer *w = begin(rig, mine, o);
         eq_int(pthread_create(&thread, NULL, write_rival, &rival), 0);
-        /* Time to do harm. When it waits, as it should, it is not used up in vain: nothing else tells that it waits. */
+        /* Gives the rival a second to write too early, which the locks must prevent. No event says that it waits. */
         clock_gettime(CLOCK_REALTIME, &soon);
         soon.tv_sec += 1;
         bool has_ended = pthread_timedjoin_np(thread, NULL, &soon) == 0;
@@ -298,7 +298,7 @@ TEST(rename_waits_for_a_write_to_its_destination)
         rig_file(&rig, "other", S("other"));
         struct renaming renaming = { .from = rig_path(&rig, "other"), .to = rig_path(&rig, "f") };
         struct write_options o = plain;
-        o.is_atomic = false; /* it has the name from its beginning */
+        o.is_atomic = false; /* the writer holds the lock of the name from its beginning */
         struct writer *w = begin(&rig, "f", o);
         eq_int(pthread_create(&thread, NULL, rename_rival, &renaming), 0);
         clock_gettime(CLOCK_REALTIME, &soon);

@@ -1,4 +1,4 @@
-/* write_target: which file a path to be written means, opened without truncating and without waiting. */
+/* write_target: finds the file that a path to be written means, and opens it without truncating and without waiting. */
 #include "fsop/write_internal.h"
 
 #include "fsop/at.h"
@@ -7,20 +7,28 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define LINKS_MAX 40 /* as the kernel */
+#define LINKS_MAX 40 /* the limit of the kernel */
 
 static int open_target(const struct writer *w, int flags)
 {
-        /* To be compared by digest it must be read too. */
+        /* A file that is compared by digest must be readable too. */
         flags |= w->o.match == MATCH_DIGEST ? O_RDWR : O_WRONLY;
         int fd;
+        /* Where links are not followed, FIFOs are refused, and must not even be opened: another process may hold the lock of the
+         * FIFO, and the open would wait for it (base/fd.h). */
+        if (!w->o.follow && !reach_is_limited()) {
+                do
+                        fd = fd_open_looking(w->at.dirfd, w->at.name, flags | O_NONBLOCK | O_NOCTTY);
+                while (fd == -EINTR);
+                return fd;
+        }
         do
                 fd = at_open(w->at.dirfd, w->at.name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
         while (fd < 0 && errno == EINTR);
         return fd < 0 ? -errno : fd;
 }
 
-/* Moves *e to where the link that it names points. */
+/* Follows the link that *e names: *e becomes the name that the link points at. */
 static int entry_follow(struct entry *e)
 {
         char target[PATH_MAX];
@@ -65,7 +73,7 @@ int writer_find(struct writer *w)
                 if (fd == -ELOOP && w->o.follow) {
                         fd = open_target(w, 0);
                         if (fd == -ENOENT) {
-                                /* A link to what is not there yet: the file is made where it points. */
+                                /* The link points at a missing file: the file is made there. */
                                 int r = entry_follow(&w->at);
                                 if (r < 0)
                                         return r;

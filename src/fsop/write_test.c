@@ -1,3 +1,4 @@
+/* write_test: replacing a file: content, attributes, links, conditions, full disks, and what a killed writer leaves. */
 #include "fsop/write.h"
 
 #include "fsop/journal.h"
@@ -89,7 +90,7 @@ TEST(new_file_has_its_content_and_the_mode_of_the_umask)
         eq_int(put_with(rig_path(&rig, "h"), S("x"), o), 0);
         eq_int(stat_of(&rig, "h").st_mode & 07777, 0767);
         eq_int(made.mode, 0767);
-        eq_int(put_with(rig_path(&rig, "f"), S("x"), o), 0); /* only of a new file */
+        eq_int(put_with(rig_path(&rig, "f"), S("x"), o), 0); /* `mode` is only for a new file */
         eq_int(stat_of(&rig, "f").st_mode & 07777, 0640);
 }
 
@@ -141,7 +142,7 @@ TEST(acl_of_a_replaced_file_is_kept_and_none_comes_from_the_directory)
         eq_int(put(&rig, "with", S("old")), 0);
         eq_int(put(&rig, "without", S("old")), 0);
         if (setxattr(rig_path(&rig, "with"), access, acl, sizeof(acl) - 1, 0) < 0)
-                rig_skip(&rig); /* a file system without ACLs */
+                rig_skip(&rig); /* the file system has no ACLs */
         eq_int(setxattr(rig.root, inherited, acl, sizeof(acl) - 1, 0), 0);
 
         eq_int(put(&rig, "with", S("new")), 0);
@@ -181,7 +182,7 @@ TEST(links_stay_links)
         ok(holds(&rig, "f", S("new")));
         ok(stat_of(&rig, "f").st_ino == before);
 
-        /* To where there is nothing yet, through a second one. */
+        /* A link to a second link, whose target does not exist yet. */
         rig_link(&rig, "m", "n");
         rig_link(&rig, "n", "d/../d/fresh");
         eq_int(put(&rig, "m", S("made")), 0);
@@ -230,7 +231,7 @@ TEST(refusal_to_open_is_the_answer)
         name[sizeof(name) - 1] = '\0';
         eq_int(put(&rig, name, S("x")), -ENAMETOOLONG);
 
-        /* A program that runs. */
+        /* A program that is running cannot be written. */
         _buf_ struct buf self = BUF_INIT(64 << 20);
         eq_int(fd_read_file("/bin/sleep", 64 << 20, &self), 0);
         rig_file(&rig, "sleep", buf_slice(&self));
@@ -245,7 +246,7 @@ TEST(refusal_to_open_is_the_answer)
         }
         fd_close(gate[1]);
         char byte;
-        eq_int(read(gate[0], &byte, 1), 0); /* the end of file says that it was executed */
+        eq_int(read(gate[0], &byte, 1), 0); /* the end of the file says that the child has called exec */
         fd_close(gate[0]);
         eq_int(put(&rig, "sleep", S("x")), -ETXTBSY);
         eq_int(kill(pid, SIGKILL), 0);
@@ -291,7 +292,7 @@ TEST(parents_are_made_when_asked)
         eq_int(put_with(rig_path(&rig, "a/b/c/d"), S("x"), o), -ENOTDIR);
 }
 
-/* ---- Conditions */
+/* ---- Conditional writes */
 
 static struct fs_meta current;
 static bool exists;
@@ -359,7 +360,7 @@ TEST(match_writes)
         o.match_modified_ms = st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
         eq_int(put_if(&rig, "f", o), 0);
 
-        /* In place too. */
+        /* A file with two names is written in place, under the same condition. */
         eq_int(link(rig_path(&rig, "f"), rig_path(&rig, "g")), 0);
         rig_file(&rig, "other", S("else"));
         eq_int(put_if(&rig, "g", matching(&rig, "other")), -ESTALE);
@@ -392,7 +393,7 @@ TEST(change_between_begin_and_commit_is_a_mismatch)
         ok(exists);
         ok(holds(&rig, "g", S("theirs")));
 
-        /* The very content, but through a link that was not there. */
+        /* The content is the same, but the name has become a link meanwhile. */
         o = matching(&rig, "f");
         o.is_atomic = o.follow = true;
         eq_int(fsop_write_begin(rig_path(&rig, "f"), &o, &w, NULL, NULL, &err), 0);
@@ -447,7 +448,7 @@ TEST(of_many_that_want_an_absent_file_one_wins)
         eq_int(count_temps(&rig, ""), 0);
 }
 
-/* ---- Failures */
+/* ---- Failed and aborted writes */
 
 TEST(aborted_write_leaves_the_old_file_and_nothing_else)
 {
@@ -467,7 +468,7 @@ TEST(aborted_write_leaves_the_old_file_and_nothing_else)
         ok(!fsop_write_abort(w));
         ok(holds(&rig, "f", S("old")));
 
-        eq_int(fsop_write_begin(rig_path(&rig, "g"), &o, &w, NULL, NULL, &err), 0); /* in place */
+        eq_int(fsop_write_begin(rig_path(&rig, "g"), &o, &w, NULL, NULL, &err), 0); /* writes in place */
         ok(holds(&rig, "g", S("old")));
         fsop_write_abort(w);
         struct stat after = stat_of(&rig, "g");
@@ -499,7 +500,7 @@ static void full_disk(const struct rig *rig)
         must(holds(rig, "m/f", S("old")));
         must(put(rig, "m/new", slice_from(large, sizeof(large))) == -ENOSPC);
         must(access(rig_path(rig, "m/new"), F_OK) < 0);
-        must(put(rig, "m/b", slice_from(large, sizeof(large))) == -ENOSPC); /* in place */
+        must(put(rig, "m/b", slice_from(large, sizeof(large))) == -ENOSPC); /* two names: writes in place */
         must(holds(rig, "m/a", S("old")));
         struct write_options o = plain;
         o.is_atomic = false;
@@ -507,7 +508,7 @@ static void full_disk(const struct rig *rig)
         must(holds(rig, "m/f", S("old")));
         must(count_temps(rig, "m") == 0);
 
-        /* What was tried and failed takes no room: three thirds fit, and a full disk takes a file of the same size. */
+        /* Failed writes have left nothing: three thirds fit, and on the full disk a file of the same size replaces another. */
         must(put(rig, "m/1", slice_from(third, sizeof(third))) == 0);
         must(put(rig, "m/2", slice_from(third, sizeof(third))) == 0);
         must(put(rig, "m/3", slice_from(third, sizeof(third))) == 0);
@@ -533,7 +534,7 @@ static void mounted_file(const struct rig *rig)
         must(umount(rig_path(rig, "f")) == 0);
         must(holds(rig, "f", S("f")));
 
-        /* Beside it nothing can be made. */
+        /* Nothing can be made beside a file that is mounted in a read-only directory. */
         rig_tmpfs(rig, "ro", "size=1m");
         rig_file(rig, "ro/f", S("x"));
         must(mount(rig_path(rig, "g"), rig_path(rig, "ro/f"), "", MS_BIND, NULL) == 0);
@@ -550,7 +551,7 @@ TEST(file_that_is_a_mount_point_is_written_in_place)
         rig_in_namespace(&rig, mounted_file);
 }
 
-/* ---- Without privileges */
+/* ---- Writes without privileges */
 
 static void as_nobody(const struct rig *rig, void (*fn)(const struct rig *rig))
 {
@@ -617,12 +618,12 @@ TEST(unprivileged_server_keeps_what_it_could_not_give_back)
         eq_int(stat_of(&rig, "open/foreign").st_uid, 0);
         ok(stat_of(&rig, "open/mine").st_ino != inodes[2]);
         eq_int(stat_of(&rig, "open/mine").st_mode & 07777, 0640);
-        eq_int(stat_of(&rig, "open/set").st_mode & 07777, 0755); /* as after any write */
+        eq_int(stat_of(&rig, "open/set").st_mode & 07777, 0755); /* every write removes the set-id bits */
         eq_int(stat_of(&rig, "open/shared/new").st_gid, 1234);
         eq_int(count_temps(&rig, "open") + count_temps(&rig, "closed"), 0);
 }
 
-/* ---- Readers and kills */
+/* ---- Readers during a write, and killed writers */
 
 struct poll {
         const char *path;
@@ -691,7 +692,7 @@ TEST(temporary_file_of_a_killed_writer_goes_with_the_next_start)
         ok(holds(&rig, "d/f", S("old")));
 
         eq_int(journal_open(rig_path(&rig, "state"), &o.journal, &err), 0);
-        journal_sweep(o.journal, NULL);
+        journal_sweep(o.journal, NULL, NULL);
         eq_int(count_temps(&rig, "d"), 0);
         eq_int(put_with(rig_path(&rig, "d/f"), S("new"), o), 0);
         journal_close(o.journal);

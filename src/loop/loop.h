@@ -1,11 +1,14 @@
-/* loop: libuv, reduced to what we use: descriptors, timers, signals, and the end of a turn.
+/* loop: descriptors, timers, signals, and the end of a turn, on epoll(7).
  *
- * One thread owns the loop and all state. Objects that the loop may still call are never freed inside a callback by
- * hand: watch_free and timer_free take care of libuv's late close; an object of ours that dies during a turn is put off
- * with loop_defer until its end.
+ * One thread owns the loop and all state. watch_free and timer_free may be called anywhere, also inside a callback: the loop
+ * makes no further call for what they freed. An owner that ends during a turn frees itself with loop_defer, at the end of
+ * the turn, because the loop may still call it before.
  *
  * The end of a turn comes just before the loop sleeps: handlers only append to queues, and what they queued is written
  * there, once.
+ *
+ * The kernel limits the epoll registrations of each user, and sandboxed commands use up those of the server's user. When no
+ * registration is left a descriptor is watched with poll(2) until the kernel grants one: that costs more, and works the same.
  */
 #pragma once
 
@@ -13,26 +16,39 @@
 #include "base/err.h"
 #include "base/list.h"
 
-#include <uv.h>
+struct timer;
 
 struct loop {
-        uv_loop_t uv;
-        uv_prepare_t turn_end;
-        uv_idle_t again; /* runs while deferred work waits: the loop does not sleep */
-        void (*on_turn_end)(
-                void *arg); /* after the deferred work of the turn; what it defers comes next turn */
-        void *arg;
+        int epoll;
+        bool is_stopped;
         struct list deferred; /* struct deferred::link */
+        /* Called after the deferred work of the turn; work that this call defers runs in the next turn. */
+        void (*on_turn_end)(void *arg);
+        void *arg;
+
+        struct list always;       /* watch::link: the descriptor cannot be polled, and events are asked for */
+        struct list unregistered; /* watch::link: epoll had no room */
+        size_t unregistered_count;
+        uint64_t register_at_ms; /* when the unregistered ones are offered to epoll again */
+        uint64_t warn_at_ms;     /* when the next warning may be logged */
+        unsigned troubles;       /* how many times in a row epoll_wait has failed */
+        struct list freed;       /* watch::link: fetched events may still point at these */
+
+        struct timer **timers; /* a heap, the next one first */
+        size_t timer_count, timer_room;
+        uint64_t timer_starts; /* starts so far: timers that are due together run in this order */
 };
 
 NODISCARD int loop_init(struct loop *l, struct err *err);
 void loop_on_turn_end(struct loop *l, void (*fn)(void *arg), void *arg);
 void loop_run(struct loop *l); /* until loop_stop */
 void loop_stop(struct loop *l);
-/* Closes what is left of handles; the loop must not run. */
+/* Ends the last turn, sleeps if there is nothing to do, and handles what happened. loop_run calls this until loop_stop. */
+void loop_turn(struct loop *l, bool may_sleep);
+/* Runs what is deferred. Watches and timers must have been freed. */
 void loop_release(struct loop *l);
 
-/* Work for the end of this turn. The link must stay alive until it ran; deferring twice is one run. */
+/* Work for the end of this turn. The link must stay alive until the work ran. Work that is deferred twice runs once. */
 struct deferred {
         struct list link; /* loop::deferred */
         void (*fn)(struct deferred *d);
@@ -41,23 +57,31 @@ void deferred_init(struct deferred *d, void (*fn)(struct deferred *d));
 void loop_defer(struct loop *l, struct deferred *d);
 void deferred_cancel(struct deferred *d);
 
-enum watch_events { WATCH_READ = UV_READABLE, WATCH_WRITE = UV_WRITABLE };
+enum watch_events { WATCH_READ = 1, WATCH_WRITE = 4 };
 
-/* Is called with the events that hold; on an error condition of the descriptor with all that were asked for, so that the
- * read or write itself shows the error. */
+/* The loop calls this with the events that are true. After an error on the descriptor it reports all events that were asked for,
+ * so that the read or write of the owner returns the error. */
 typedef void (*watch_fn)(void *arg, unsigned events);
 
 struct watch;
 
-/* The descriptor stays the caller's: free the watch, then close. A descriptor that cannot be polled (a regular file,
- * /dev/null) counts as always ready. Nothing is watched until watch_set. */
-NODISCARD struct watch *watch_new(struct loop *l, int fd, watch_fn fn, void *arg);
+/* The descriptor stays the caller's: free the watch, then close it. It must be non-blocking, because a read may find nothing
+ * although the descriptor was reported as ready. A descriptor that cannot be polled (a regular file, /dev/null) counts as always
+ * ready. `events` may be 0. Returns 0 or -errno; a lack of epoll registrations is no failure. */
+NODISCARD int watch_new(struct loop *l, int fd, unsigned events, watch_fn fn, void *arg, struct watch **ret);
 struct watch *watch_free(struct watch *w);        /* NULL is fine; returns NULL */
 void watch_set(struct watch *w, unsigned events); /* 0 pauses */
 
-struct timer;
-
 NODISCARD struct timer *timer_new(struct loop *l, void (*fn)(void *arg), void *arg);
 struct timer *timer_free(struct timer *t);      /* NULL is fine; returns NULL */
-void timer_start(struct timer *t, uint64_t ms); /* once; replaces a running one */
+void timer_start(struct timer *t, uint64_t ms); /* runs once; replaces an earlier start */
 void timer_stop(struct timer *t);
+
+struct signals;
+
+/* Delivers signals (a list that ends in 0) as calls from the loop. They stay blocked in the calling thread and in the processes
+ * that it forks; other threads must block them too. Returns 0 or -errno. */
+NODISCARD int signals_new(struct loop *l, const int *signos, void (*fn)(void *arg, int signo), void *arg,
+                          struct signals **ret);
+/* Ends the delivery; the signals get their default effect again. NULL is fine; returns NULL. */
+struct signals *signals_free(struct signals *s);

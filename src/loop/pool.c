@@ -1,9 +1,8 @@
-/* pool: see pool.h.
+/* pool: runs work on threads and hands it back to the loop.
  *
- * One mutex guards both queues; it is held for a few instructions. The loop is told of finished work with an eventfd of
- * our own and not with uv_async_t: there the loop spins until the thread that woke it has come back from doing so, and a
- * thread that the loop has pushed off its core does not come back for a while. The first thread is made with the pool and stays, so
- * that there is always somebody; the others come when all are busy and go after a while without work.
+ * One mutex guards both queues; it is held for a few instructions. An eventfd tells the loop that work is finished. The
+ * first thread is made with the pool and stays, so that there always is a thread; others are made when all are busy and end
+ * after some time without work.
  */
 #include "loop/pool.h"
 
@@ -32,10 +31,10 @@ struct pool {
         unsigned waiting_count;
         unsigned threads, idle;
         bool is_ending;
-        bool is_given_up; /* whoever sees the last thread go frees the pool */
+        bool is_given_up; /* the last thread that ends frees the pool */
 };
 
-/* The next work, or NULL when this thread has to go. The lock is held; the thread counts as idle. */
+/* Waits for the next work. Returns NULL when this thread must end. The lock is held; the thread counts as idle. */
 static struct work *next_work(struct pool *p)
 {
         struct timespec until;
@@ -46,7 +45,7 @@ static struct work *next_work(struct pool *p)
                 if (r == ETIMEDOUT && list_is_empty(&p->waiting)) {
                         if (p->threads > 1)
                                 break;
-                        until.tv_sec += IDLE_SECONDS; /* the last one stays */
+                        until.tv_sec += IDLE_SECONDS; /* the last thread stays */
                 }
         }
         p->idle--;
@@ -77,12 +76,12 @@ static void *thread_main(void *arg)
                 pthread_mutex_unlock(&p->lock);
                 w->run(w);
                 pthread_mutex_lock(&p->lock);
-                p->idle++; /* before the loop hears of it: its next work needs no other thread */
+                p->idle++; /* before the loop is told, so that its next work finds this thread and makes no other */
                 bool is_first = list_is_empty(&p->finished);
                 list_append(&p->finished, &w->link);
                 if (is_first && !p->is_ending) {
-                        pthread_mutex_unlock(&p->lock); /* the first thing that the loop wants is the lock */
-                        must(eventfd_write(p->finished_signal, 1) == 0);
+                        pthread_mutex_unlock(&p->lock); /* first, because the loop wakes and takes it */
+                        fd_signal(p->finished_signal);
                         pthread_mutex_lock(&p->lock);
                 }
         }
@@ -94,7 +93,8 @@ static void *thread_main(void *arg)
         return NULL;
 }
 
-/* Without signals: they belong to the loop's thread. The lock is held. Returns 0 or -errno. */
+/* Starts a thread in which all signals are blocked, because they belong to the loop's thread. The caller holds the lock. Returns 0
+ * or -errno. */
 static int add_thread(struct pool *p)
 {
         pthread_attr_t attr;
@@ -113,8 +113,8 @@ static int add_thread(struct pool *p)
         return -r;
 }
 
-/* What is finished now. What finishes meanwhile has a turn of its own: threads that are as fast as the loop must not
- * keep it from everything else. */
+/* Hands over the work that is finished now. Work that finishes meanwhile waits for the next turn, so that fast threads cannot
+ * keep the loop from its other tasks. */
 static void hand_over(struct pool *p)
 {
         struct list batch = LIST_INIT(batch);
@@ -135,7 +135,8 @@ static void on_finished(void *arg, UNUSED unsigned events)
 {
         struct pool *p = arg;
         eventfd_t count;
-        (void)eventfd_read(p->finished_signal, &count); /* before the queue is looked at */
+        /* Before the queue is read: work that finishes later signals again. */
+        (void)eventfd_read(p->finished_signal, &count);
         hand_over(p);
 }
 
@@ -144,9 +145,7 @@ static int make_signal(struct pool *p, struct loop *l)
         p->finished_signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (p->finished_signal < 0)
                 return -errno;
-        p->finished_watch = watch_new(l, p->finished_signal, on_finished, p);
-        watch_set(p->finished_watch, WATCH_READ);
-        return 0;
+        return watch_new(l, p->finished_signal, WATCH_READ, on_finished, p, &p->finished_watch);
 }
 
 int pool_new(struct loop *l, unsigned max_threads, struct pool **ret, struct err *err)
@@ -183,15 +182,15 @@ void pool_submit(struct pool *p, struct work *w)
         pthread_mutex_lock(&p->lock);
         list_append(&p->waiting, &w->link);
         p->waiting_count++;
-        /* When no thread can be had the work waits for one that is there. One that came at the end would find the pool
-         * freed: what is submitted then is only cancelled. */
+        /* When no thread can be made, the work waits for an existing one. After pool_free has begun no thread is made, because
+         * the pool may be freed before it runs; the work is only cancelled. */
         if (p->waiting_count > p->idle && p->threads < p->max_threads && !p->is_ending)
                 (void)add_thread(p);
         pthread_mutex_unlock(&p->lock);
         pthread_cond_signal(&p->has_work);
 }
 
-/* Is there anything to hand over, cancelled or done? */
+/* Cancels the work that waits for a thread. Returns whether there was work to hand over, cancelled or done. */
 static bool cancel_waiting(struct pool *p)
 {
         struct work *w;
@@ -223,9 +222,9 @@ bool pool_free(struct pool *p, uint64_t wait_ms)
         int r = 0;
         while (p->threads > 0 && r != ETIMEDOUT)
                 r = pthread_cond_timedwait(&p->thread_ended, &p->lock, &until);
-        bool is_over = p->threads == 0; /* else somebody is stuck in it */
+        bool is_over = p->threads == 0; /* else a thread is stuck in its work */
         pthread_mutex_unlock(&p->lock);
-        while (cancel_waiting(p)) /* what is done may have more to do */
+        while (cancel_waiting(p)) /* a `done` may submit more work */
                 hand_over(p);
         p->finished_watch = watch_free(p->finished_watch);
         pthread_mutex_lock(&p->lock);

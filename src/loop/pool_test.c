@@ -1,4 +1,4 @@
-/* Tests of the thread pool: what runs where, how many at once, and what a stuck call may hold up. */
+/* pool_test: which thread runs what, how many run at once, and what a call that hangs delays. */
 #include "loop/pool.h"
 
 #include "base/mem.h"
@@ -52,7 +52,7 @@ static void wait_done(struct rig *r, unsigned count)
 struct item {
         struct work work;
         pthread_t ran_on, done_on;
-        int gate[2]; /* blocks in run until a byte comes */
+        int gate[2]; /* `run` waits for a byte from this pipe */
         atomic_uint *running, *most;
 };
 
@@ -137,8 +137,7 @@ TEST(the_number_of_threads_is_bounded_and_all_of_them_are_used)
         rig_close(&r);
 }
 
-/* Ends of threads are told through a pipe, by the destructor of a variable of the thread: nothing of the pool runs after
- * that. */
+/* The destructor of a thread-specific variable writes to a pipe when a thread ends: no code of the pool runs after that. */
 static void tell_end(void *arg)
 {
         const int *said = arg;
@@ -187,7 +186,7 @@ TEST(a_pool_with_a_stuck_call_is_given_up_in_time_and_freed_by_it)
         char byte;
         ok(write(stuck.item.gate[1], "x", 1) == 1);
         ok(read(stuck.ended[0], &byte, 1) == 1);
-        eq_int(count_descriptors(), before - 1); /* the pool's own */
+        eq_int(count_descriptors(), before - 1); /* the pool has closed its eventfd */
         for (int i = 0; i < 2; i++) {
                 close(stuck.item.gate[i]);
                 close(stuck.ended[i]);
@@ -202,7 +201,7 @@ struct chain {
         struct chain *next[2]; /* submitted by done */
         int said[2];           /* run writes here */
         int heard;             /* done waits for a byte here */
-        unsigned turn;         /* of done */
+        unsigned turn;         /* the turn in which done was called */
         bool was_cancelled;
 };
 
@@ -244,7 +243,7 @@ TEST(what_finishes_while_others_are_handed_over_has_its_own_turn)
         loop_on_turn_end(&r.loop, on_turn_end, NULL);
         struct chain third = CHAIN, second = CHAIN, first = CHAIN;
         ok(pipe(third.said) == 0);
-        first.next[0] = &second; /* is finished when the only thread runs the third */
+        first.next[0] = &second; /* the second is finished when the only thread runs the third */
         first.next[1] = &third;
         first.heard = third.said[0];
         pool_submit(r.pool, &first.work);
@@ -265,7 +264,7 @@ TEST(work_that_is_submitted_at_the_end_is_cancelled_and_makes_no_thread)
                 first.next[0] = &last;
                 pool_submit(r.pool, &first.work);
                 char byte;
-                ok(read(first.said[0], &byte, 1) == 1); /* it runs, so it is not cancelled */
+                ok(read(first.said[0], &byte, 1) == 1); /* the work runs, so it is not cancelled */
                 rig_close(&r);
                 ok(!first.was_cancelled);
                 ok(last.was_cancelled);

@@ -1,5 +1,7 @@
+/* link: reads messages from the server's socket, and queues and sends messages to it. */
 #include "net/link.h"
 
+#include "base/fd.h"
 #include "base/limits.h"
 
 #include <errno.h>
@@ -8,7 +10,7 @@
 
 #define READ_BYTES (256 * KIB)
 #define IN_MAX (NETMSG_HEAD_BYTES + NETMSG_PAYLOAD_MAX + READ_BYTES)
-/* Every transfer's window, head and last word, with what their messages add: more cannot be waiting. */
+/* The most that can be queued: for each transfer its window, its HEAD and its END, each with the head of its message. */
 #define OUT_MAX ((size_t)LIMIT_HTTP_REQUESTS * 4 * (LIMIT_HTTP_WINDOW_BYTES + NETMSG_PAYLOAD_MAX))
 
 void link_init(struct link *l, int fd)
@@ -32,7 +34,7 @@ int link_read(struct link *l, int (*take)(void *arg, const struct netmsg *m), vo
                 return r;
         ssize_t n = recv(l->fd, room, READ_BYTES, 0);
         if (n < 0)
-                return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+                return fd_is_passing(errno) ? 0 : -errno;
         if (n == 0)
                 return -EPIPE;
         buf_commit(&l->in, (size_t)n);
@@ -61,7 +63,7 @@ int link_flush(struct link *l)
                 ssize_t n = send(l->fd, l->out.p + l->sent, l->out.n - l->sent, MSG_NOSIGNAL);
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
+                if (n < 0 && fd_is_passing(errno))
                         break;
                 if (n < 0)
                         return -errno;

@@ -1,6 +1,6 @@
-/* link: the socket to the server: messages in, messages out.
+/* link: reads messages from the server's socket, and queues and sends messages to it.
  *
- * What waits to be sent is bounded by the credit that the server has given, so appending never fails for want of room.
+ * The server's credit bounds what can be queued, so appending to the queue never fails.
  */
 #pragma once
 
@@ -10,15 +10,16 @@
 struct link {
         int fd; /* not blocking */
         struct buf in, out;
-        size_t sent; /* bytes at the front of `out` that are gone */
+        size_t sent; /* bytes at the front of `out` that were sent already */
 };
 
 void link_init(struct link *l, int fd);
 void link_release(struct link *l);
 
-/* Reads once and hands out whole messages until `take` returns negative. 0; -EPIPE at the end; other -errno. */
+/* Reads from the socket once, and passes each whole message to `take`. 0; -EPIPE when the server has closed the socket; the error
+ * of `take`, which stops at that message; or another -errno. */
 NODISCARD int link_read(struct link *l, int (*take)(void *arg, const struct netmsg *m), void *arg);
-/* 0 also when the socket takes no more now: link_has_output says so. */
+/* Sends as much as the socket takes. 0, also when something is left (link_has_output), or -errno. */
 NODISCARD int link_flush(struct link *l);
 
 static inline bool link_has_output(const struct link *l)

@@ -1,7 +1,7 @@
 /* farhand-net: makes HTTP requests for the server, so that TLS and HTTP parsing happen in a process of their own.
  *
- * Started by the server with a socket as descriptor LINK_FD and nothing else; ends with it. Knows no clients and no
- * sessions: only requests with a number (wire/netmsg.h). Not a command for people.
+ * The server starts it with a socket as descriptor LINK_FD and nothing else; it ends when the server closes the socket. It knows
+ * no clients and no sessions, only requests with a number (wire/netmsg.h). It is not meant to be run by hand.
  */
 #include "base/fd.h"
 #include "base/limits.h"
@@ -19,27 +19,18 @@
 #include <unistd.h>
 
 #define LINK_FD 3
-#define POLL_MS 60000 /* curl wakes earlier when it has a reason */
+#define POLL_MS 60000 /* libcurl returns earlier when it has something to do */
 
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
-
-/* Keys and headers of clients pass through here: no core file, no new privileges, no other descriptor, and not a moment
- * longer than the server. */
+/* Secrets of clients pass through this process, so it writes no core file, gains no privileges, closes all other descriptors, and
+ * dies with the server. */
 static void close_in(void)
 {
         struct rlimit none = { 0, 0 };
         (void)setrlimit(RLIMIT_CORE, &none);
+        (void)prctl(PR_SET_NAME, "farhand-net"); /* it was executed by descriptor, not by name */
         (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (!IS_SANITIZED) { /* the leak checker traces its own process, and takes its time */
+        /* The leak checker must be able to trace this process, and may still run when the server has ended. */
+        if (!IS_ASAN) {
                 (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
                 (void)prctl(PR_SET_DUMPABLE, 0);
         }
@@ -47,7 +38,8 @@ static void close_in(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
-/* libcurl reads http_proxy in lower case only, for fear of CGI, where HTTP_PROXY is a client's header. */
+/* Takes HTTP_PROXY as http_proxy. libcurl reads only the lower-case name, because in CGI programs HTTP_PROXY is a header of the
+ * client. REQUEST_METHOD is set in such programs. */
 static void adopt_proxy(void)
 {
         const char *proxy = getenv("HTTP_PROXY");
@@ -60,7 +52,7 @@ static int take(void *arg, const struct netmsg *m)
         return transfers_take(arg, m);
 }
 
-/* Until the server is gone (0) or talks nonsense. */
+/* Serves until the server has closed the socket (0), or an error such as a broken message (-errno). */
 static int run(struct link *link, struct transfers *ts)
 {
         for (;;) {
@@ -91,7 +83,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         close_in();
-        (void)setlocale(LC_CTYPE, "C.UTF-8"); /* names that are not ASCII come as UTF-8 */
+        (void)setlocale(LC_CTYPE, "C.UTF-8"); /* libcurl converts host names that are not ASCII from UTF-8 */
         adopt_proxy();
 
         struct link link;

@@ -1,8 +1,8 @@
-/* redirect: see redirect.h.
+/* redirect: decides whether an HTTP response is a redirect to follow, and makes the next request.
  *
  * 301 and 302 turn POST into GET, 303 turns everything but HEAD into GET, 307 and 308 change nothing (RFC 9110, 15.4).
- * Credentials and private headers go only where the client sent them: to the same scheme, host and port. What was left
- * behind once does not come back later in the chain.
+ * Credentials and private headers go only to the scheme, host and port that the client named. A hop to another origin drops
+ * them, and a later hop back to the first origin does not add them again.
  */
 #include "net/redirect.h"
 
@@ -52,7 +52,7 @@ static bool turns_into_get(struct slice method, unsigned status)
         return (status == 301 || status == 302) && slice_eq(method, S("POST"));
 }
 
-/* The whole URL to the same server, only its origin to another, nothing from https to http. */
+/* Adds the Referer header: the whole URL for the same origin, only the origin for another, none from https to http. */
 static void add_referer(struct arena *a, const struct hop *now, bool is_same, struct hop *next)
 {
         if (now->url.is_https && !next->url.is_https)

@@ -1,4 +1,4 @@
-/* redirect: what is asked next after a response that points elsewhere. Pure. */
+/* redirect: decides whether an HTTP response is a redirect to follow, and makes the next request. Pure. */
 #pragma once
 
 #include "base/arena.h"
@@ -9,16 +9,16 @@
 struct hop {
         struct slice method;
         struct weburl url;
-        bool has_body; /* the body of the first request goes along */
+        bool has_body; /* the body of the first request is sent again */
         struct http_header *headers;
         size_t header_count;
-        struct slice private_names; /* of headers that go to no other origin; a comma between two */
+        struct slice private_names; /* names of headers that go to no other origin, separated by commas */
 };
 
 enum redirect {
-        REDIRECT_NONE,    /* an answer like any other */
-        REDIRECT_FOLLOW,  /* *ret_next is filled */
-        REDIRECT_REFUSED, /* *ret_why says why; a text in the arena */
+        REDIRECT_NONE,    /* the response is not a redirect */
+        REDIRECT_FOLLOW,  /* *ret_next is the next request */
+        REDIRECT_REFUSED, /* the redirect must not be followed: *ret_why says why, in the arena */
 };
 
 NODISCARD enum redirect redirect_next(struct arena *a, const struct hop *now, const struct netmsg_head *head,

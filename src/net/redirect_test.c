@@ -1,4 +1,4 @@
-/* redirect_test: which method, body and headers go along to where a response points. */
+/* redirect_test: which method, body and headers the request after a redirect has. */
 #include "net/redirect.h"
 
 #include "base/buf.h"
@@ -15,7 +15,7 @@ static struct http_header sent[] = {
         { .name = S("x-k"), .value = S("s") },
 };
 
-/* "METHOD url body=B names…", or what came of it. */
+/* Returns the next request as "METHOD url body=B names…", or the reason why there is none. */
 static const char *follow(struct arena *a, const char *method, const char *from, unsigned status,
                           const char *location)
 {

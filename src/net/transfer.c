@@ -1,3 +1,4 @@
+/* transfer: runs HTTP requests with libcurl and turns their responses into messages for the server. */
 #include "net/transfer.h"
 
 #include "base/clock.h"
@@ -8,12 +9,12 @@
 
 #include <errno.h>
 
-#define BUFFER_BYTES (64L * KIB) /* what curl reads at once */
-#define DRAIN_BYTES (64 * KIB)   /* of a redirect's body, to keep its connection; more: dropped with it */
-#define IDLE_CONNECTIONS 32L     /* kept for the next request */
+#define BUFFER_BYTES (64L * KIB) /* what libcurl reads at once */
+#define DRAIN_BYTES (64 * KIB)   /* a longer body of a redirect is not read, and its connection is closed */
+#define IDLE_CONNECTIONS 32L     /* how many connections are kept for later requests */
 #define CONNECT_MS 60000L        /* one attempt to reach a server */
-#define URL_SHOWN_BYTES 1024     /* of a URL in an error text */
-/* Header lines of one response in all, with those before its head (1xx) and behind its body: libcurl keeps them. */
+#define URL_SHOWN_BYTES 1024     /* how much of a URL an error text shows */
+/* The most header lines of one response, including interim responses (1xx) and trailers: libcurl keeps them all in memory. */
 #define LINES_MAX (4 * LIMIT_HTTP_HEADERS)
 #define LINES_MAX_BYTES (2 * LIMIT_HTTP_HEAD_BYTES)
 
@@ -21,31 +22,31 @@ struct transfer {
         struct transfers *owner;
         struct list link; /* transfers::all */
         uint32_t id;
-        struct arena arena; /* of the request and its hops */
-        struct hop hop;     /* what is asked now */
+        struct arena arena; /* holds the request and its hops */
+        struct hop hop;     /* the request that runs now */
         struct hop next;    /* where a redirect leads */
         struct buf body;
-        uint64_t body_bytes; /* announced */
+        uint64_t body_bytes; /* the size of the body that the server announced */
         bool follows;
         unsigned redirects;
-        uint64_t deadline_ms; /* of clock_mono_ms; UINT64_MAX: none */
+        uint64_t deadline_ms; /* in the time of clock_mono_ms; UINT64_MAX: none */
 
         CURL *easy;
-        bool is_running; /* in the multi handle */
+        bool is_running; /* `easy` is in the multi handle */
         struct curl_slist *lines;
         uint64_t credit;
         bool is_paused;
-        size_t lines_seen, lines_bytes; /* of the response that is coming in, trailers included */
-        struct buf head;                /* its header lines */
+        size_t lines_seen, lines_bytes; /* header lines of the present response so far, with trailers */
+        struct buf head;                /* the header lines of the present response */
         bool is_head_too_long;
         bool has_head;       /* the head of the final response was seen */
         bool is_redirecting; /* this response is not for the client */
         size_t drained;
-        const char *refusal; /* why we end it ourselves; in the arena or a literal */
+        const char *refusal; /* why this code ends the transfer; in the arena or a literal */
         char error[CURL_ERROR_SIZE];
 };
 
-/* --- words to the server ------------------------------------------------------------------------------------------ */
+/* --- messages to the server --------------------------------------------------------------------------------------- */
 
 static struct transfer *transfer_free(struct transfer *t)
 {
@@ -62,7 +63,7 @@ static struct transfer *transfer_free(struct transfer *t)
         return NULL;
 }
 
-/* The last word; frees the transfer. `text` NULL: all went well. */
+/* Sends END and frees the transfer. `text` NULL: the transfer succeeded. */
 static void finish(struct transfer *t, const char *text)
 {
         struct netmsg_end end = { .outcome = text ? NETMSG_FAILED : NETMSG_DONE,
@@ -85,20 +86,20 @@ static const char *failure_text(struct transfer *t, CURLcode code)
 
 #define HEADERS_TOO_LONG "the headers of the response are too long"
 
-/* --- the response ------------------------------------------------------------------------------------------------- */
+/* --- reading the response ----------------------------------------------------------------------------------------- */
 
-/* A folded value is joined where it lies, in `text`, whose lines follow each other: a copy for each of a thousand lines
- * would be a thousand times the head. */
+/* Appends the next line of a folded value in place, in `text`: copying the value for each of a thousand lines would take a thousand
+ * times the memory of the head. */
 static void add_to_value(char *text, struct http_header *last, struct slice more)
 {
-        char *end = text + (last->value.p - text) + last->value.n; /* at the latest where its line ended */
+        char *end = text + (last->value.p - text) + last->value.n; /* always before `more` */
         *end = ' ';
         memmove(end + 1, more.p, more.n);
         last->value.n += 1 + more.n;
 }
 
-/* "Name: value" into the head; a line that begins with a blank goes on with the one before (RFC 9112, 5.2). A line
- * without a colon is left out. */
+/* Adds a line "Name: value" to the head. A line that begins with a blank continues the value of the line before (RFC 9112, 5.2). A
+ * line without a colon is left out. */
 static void add_header_line(char *text, struct netmsg_head *head, struct slice line)
 {
         if (line.n > 0 && (line.p[0] == ' ' || line.p[0] == '\t')) {
@@ -112,7 +113,7 @@ static void add_header_line(char *text, struct netmsg_head *head, struct slice l
                         (struct http_header){ .name = slice_trim(name), .value = slice_trim(value) };
 }
 
-/* What the header lines so far say. -EMSGSIZE when there is too much of it. */
+/* Parses the header lines so far. -EMSGSIZE when there are too many or they are too long. */
 static int collect_headers(struct transfer *t, struct netmsg_head *head)
 {
         size_t count = 0;
@@ -129,7 +130,7 @@ static int collect_headers(struct transfer *t, struct netmsg_head *head)
         return 0;
 }
 
-/* The head of a response is complete. False ends the transfer with t->refusal. */
+/* Handles the complete head of a response. False ends the transfer with t->refusal. */
 static bool on_head(struct transfer *t, long status)
 {
         struct netmsg_head head = { .status = (uint16_t)status };
@@ -154,8 +155,8 @@ static bool on_head(struct transfer *t, long status)
         return true;
 }
 
-/* libcurl gives one line at a time; a status line begins a head, an empty one ends it. Trailers come the same way,
- * after the body. (Its own collection of headers leaves out those without a value.) */
+/* Called by libcurl for each line of a head. A status line begins a head, an empty line ends it. Trailers come the same way, after
+ * the body. The header API of libcurl is not used, because it leaves out headers without a value. */
 static size_t on_header_line(char *bytes, size_t size, size_t n, void *arg)
 {
         struct transfer *t = arg;
@@ -206,7 +207,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
         return n;
 }
 
-/* --- the request -------------------------------------------------------------------------------------------------- */
+/* --- making the request ------------------------------------------------------------------------------------------- */
 
 static void add_line(struct transfer *t, const char *line)
 {
@@ -215,21 +216,14 @@ static void add_line(struct transfer *t, const char *line)
         t->lines = lines;
 }
 
-static bool has_header(const struct hop *hop, struct slice name)
-{
-        for (size_t i = 0; i < hop->header_count; i++)
-                if (slice_eq(hop->headers[i].name, name))
-                        return true;
-        return false;
-}
-
-/* How libcurl wants to be told: "name: value"; "name;" for one without a value; "name:" keeps its own away. */
+/* Gives libcurl the headers in its syntax: "name: value"; "name;" for a header without a value; "name:" removes a header that
+ * libcurl would add. */
 static void set_headers(struct transfer *t)
 {
         curl_slist_free_all(TAKE(t->lines));
         for (size_t i = 0; i < t->hop.header_count; i++) {
                 const struct http_header *h = &t->hop.headers[i];
-                /* The length of the body is ours to say. */
+                /* libcurl sets the length of the body. */
                 if (slice_eq(h->name, S("content-length")) || slice_eq(h->name, S("transfer-encoding")))
                         continue;
                 if (slice_trim(h->value).n == 0)
@@ -237,12 +231,13 @@ static void set_headers(struct transfer *t)
                 else
                         add_line(t, arena_printf(&t->arena, "%.*s: %.*s", SLICE(h->name), SLICE(h->value)));
         }
-        if (!has_header(&t->hop, S("content-type")))
+        if (!http_has_header(t->hop.headers, t->hop.header_count, S("content-type")))
                 add_line(t, "content-type:");
-        if (!has_header(&t->hop, S("expect")))
+        if (!http_has_header(t->hop.headers, t->hop.header_count, S("expect")))
                 add_line(t, "expect:");
         (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->lines);
-        (void)curl_easy_setopt(t->easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); /* not to a proxy */
+        /* The headers of the request are not sent to a proxy. */
+        (void)curl_easy_setopt(t->easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
 }
 
 static void set_method(struct transfer *t)
@@ -267,7 +262,7 @@ static void set_options(struct transfer *t)
         (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->error);
         (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
         (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
-                               1L); /* does not wait for a name that nobody wants any more */
+                               1L); /* a cancelled transfer does not wait for its name to be resolved */
         (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
         (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
         (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
@@ -288,7 +283,7 @@ static void set_options(struct transfer *t)
 /* Sends the request of t->hop. May free t. */
 static void start_hop(struct transfer *t)
 {
-        long left_ms = 0; /* none */
+        long left_ms = 0; /* no limit */
         if (t->deadline_ms != UINT64_MAX) {
                 uint64_t now_ms = clock_mono_ms();
                 if (now_ms >= t->deadline_ms) {
@@ -321,7 +316,7 @@ static void on_done(struct transfer *t, CURLcode code)
         (void)curl_multi_remove_handle(t->owner->multi, t->easy);
         t->is_running = false;
         if (t->is_redirecting && !t->refusal) {
-                t->hop = t->next; /* also when its body broke off, or was too long to be waited for */
+                t->hop = t->next; /* also when the body of the redirect broke off or was too long */
                 start_hop(t);
         } else if (code == CURLE_OK && t->has_head) {
                 finish(t, NULL);
@@ -330,7 +325,7 @@ static void on_done(struct transfer *t, CURLcode code)
         }
 }
 
-/* --- words of the server ------------------------------------------------------------------------------------------ */
+/* --- messages from the server ------------------------------------------------------------------------------------- */
 
 static struct transfer *find(struct transfers *ts, uint32_t id)
 {
@@ -390,7 +385,7 @@ static int take_request(struct transfers *ts, const struct netmsg *msg)
 static int take_body(struct transfer *t, struct slice bytes)
 {
         if (t->body.n == t->body_bytes || buf_append(&t->body, bytes) < 0)
-                return -EPROTO; /* more than was announced */
+                return -EPROTO; /* the body is longer than announced */
         if (t->body.n == t->body_bytes)
                 start_hop(t);
         return 0;
@@ -404,7 +399,7 @@ static int take_credit(struct transfer *t, struct slice payload)
         t->credit += bytes;
         if (t->is_paused) {
                 t->is_paused = false;
-                (void)curl_easy_pause(t->easy, CURLPAUSE_CONT); /* may pause again at once */
+                (void)curl_easy_pause(t->easy, CURLPAUSE_CONT); /* on_body may pause it again at once */
         }
         return 0;
 }
@@ -430,7 +425,7 @@ int transfers_take(struct transfers *ts, const struct netmsg *m)
         }
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- running and ending transfers --------------------------------------------------------------------------------- */
 
 void transfers_perform(struct transfers *ts)
 {
@@ -440,7 +435,7 @@ void transfers_perform(struct transfers *ts)
         while ((msg = curl_multi_info_read(ts->multi, &left))) {
                 if (msg->msg != CURLMSG_DONE)
                         continue;
-                CURLcode code = msg->data.result; /* the message does not outlive its handle */
+                CURLcode code = msg->data.result; /* copied: the message is freed with its handle */
                 struct transfer *t = NULL;
                 (void)curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &t);
                 must(t);
@@ -455,7 +450,7 @@ int transfers_init(struct transfers *ts, struct link *link)
         ts->multi = curl_multi_init();
         if (!ts->multi)
                 return -ENOMEM;
-        /* One request, one connection: a paused stream must not hold up others that share its connection. */
+        /* Each request has a connection of its own: a paused stream would hold up others on the same connection. */
         (void)curl_multi_setopt(ts->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
         (void)curl_multi_setopt(ts->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
         ts->ca_file = getenv("SSL_CERT_FILE");

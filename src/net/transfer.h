@@ -1,7 +1,8 @@
-/* transfer: one HTTP request on its way: its curl handle, its redirects, its credit.
+/* transfer: runs one HTTP request with libcurl: its handle, its redirects, its credit.
  *
- * Redirects are followed here, hop by hop, not by libcurl: which method, body and headers go along is ours to say. What
- * comes of a transfer goes into the link as messages: at most one HEAD, DATA within the credit, one END, which frees it.
+ * Redirects are followed here, hop by hop, and not by libcurl, because method, body and headers of the next hop follow our
+ * rules (redirect.h). A transfer queues its results on the link: at most one HEAD, DATA within the credit, and one END, which
+ * frees the transfer.
  */
 #pragma once
 
@@ -19,13 +20,13 @@ struct transfers {
         struct link *link;
         struct list all; /* transfer::link */
         size_t count;
-        const char *ca_file, *ca_dir; /* NULL: those of the system */
+        const char *ca_file, *ca_dir; /* certificate authorities; NULL: those of the system */
 };
 
 NODISCARD int transfers_init(struct transfers *ts, struct link *link);
 void transfers_release(struct transfers *ts);
 
-/* What the server says. -EPROTO when it makes no sense; an id that is not there is no error: it may have ended. */
+/* Handles a message of the server. -EPROTO when it breaks the protocol. An unknown id is no error: its transfer may have ended. */
 NODISCARD int transfers_take(struct transfers *ts, const struct netmsg *m);
-/* Moves everything that can move. */
+/* Lets libcurl do what can be done without waiting, and ends the transfers that are finished. */
 void transfers_perform(struct transfers *ts);

@@ -1,4 +1,7 @@
-/* entries: see entries.h. An entry is found by a key that spells it out: two kinds of keys, in one map. */
+/* entries: grows lists of profile entries and finds an entry, or a target, in them.
+ *
+ * One map holds two kinds of keys: the text of a whole entry, and the text of its target.
+ */
 #include "policy/entries.h"
 
 #include "policy/rules.h"
@@ -16,8 +19,8 @@ void entries_release(struct entries *s)
         map_release(&s->seen);
 }
 
-/* Kind, special, access and the skipping as letters, then the length of the first text, so that the two cannot run into
- * each other. */
+/* Makes the key of an entry or of its target: the kind, the special name, the access and `skips_missing` as letters, then the
+ * length of the first text, so that two different pairs of texts never give the same key. */
 static struct slice key_of(struct arena *a, enum key_kind kind, const struct profile_entry *e)
 {
         struct profile_entry t = *e;
@@ -65,11 +68,7 @@ static void note(struct entries *s, const struct profile_entry *e)
 
 void entries_append(struct entries *s, const struct profile_entry *e)
 {
-        if (s->count == s->room) {
-                size_t room = s->room ? s->room * 2 : 16;
-                s->list = arena_grow(s->arena, s->list, s->room * sizeof(*s->list), room * sizeof(*s->list));
-                s->room = room;
-        }
+        s->list = arena_room(s->arena, s->list, s->count, &s->room, sizeof(*s->list));
         s->list[s->count++] = *e;
         note(s, e);
 }
@@ -112,26 +111,14 @@ bool entry_is_workspace(const struct profile_entry *e)
 
 bool path_is_protected(struct slice path)
 {
-        const char *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
-        struct slice name = slash ? slice_from(slash + 1, (size_t)(path.p + path.n - slash - 1)) : path;
-
         for (size_t i = 0; rules_protected_names[i]; i++) {
-                if (slice_eq(name, slice_from_str(rules_protected_names[i])))
+                if (slice_eq(path_name(path), slice_from_str(rules_protected_names[i])))
                         return true;
         }
         return false;
 }
 
-/* --- paths ----------------------------------------------------------------------------------------------------------- */
-
-struct slice path_above(struct slice path)
-{
-        const char *slash = memrchr(path.p, '/', path.n);
-
-        return slice_from(path.p, slash == path.p ? 1 : (size_t)(slash - path.p));
-}
-
-/* --- depths ------------------------------------------------------------------------------------------------------- */
+/* --- depths of patterns ------------------------------------------------------------------------------------------- */
 
 static bool have_patterns(const struct profile_entry *list, size_t count)
 {

@@ -1,7 +1,7 @@
-/* entries: lists of profile entries, grown one by one, that know what is in them.
+/* entries: a growing list of profile entries with an index, so that an entry is found in constant time.
  *
- * Looking for an entry costs the same however long the list is: entries come from clients. The list and all that is
- * looked up live in the arena; the index is on the heap until entries_release.
+ * Clients choose how long the lists are, so no search may depend on the length. The list and its texts live in the arena;
+ * the index is on the heap until entries_release.
  */
 #pragma once
 
@@ -20,14 +20,14 @@ void entries_init(struct entries *s, struct arena *a);
 void entries_release(struct entries *s); /* the list stays, in the arena */
 #define _entries_ CLEANUP(entries_release)
 
-void entries_append(struct entries *s, const struct profile_entry *e); /* whatever is there */
-void entries_add(struct entries *s, const struct profile_entry *e);    /* unless the same entry is there */
-/* Is this very entry there, with its access and everything? */
+void entries_append(struct entries *s, const struct profile_entry *e); /* even if an equal entry is listed */
+void entries_add(struct entries *s, const struct profile_entry *e);    /* unless an equal entry is listed */
+/* Does the list hold an equal entry: the same target, access and flags? */
 NODISCARD bool entries_have(struct entries *s, const struct profile_entry *e);
-/* Which accesses are there for the same target (profile_same_target): bits 1 << enum access. */
+/* Returns the accesses that entries of the list give to the target of `e` (profile_same_target), as bits 1 << enum access. */
 NODISCARD unsigned entries_accesses(struct entries *s, const struct profile_entry *e);
 
-/* A profile of them: managed and restricted. */
+/* Returns a managed, restricted profile with these entries. */
 NODISCARD struct profile entries_profile(const struct entries *s, uint64_t glob_depth, bool has_network);
 
 static inline struct profile_entry entry_for_path(struct slice path, enum access access)
@@ -40,15 +40,12 @@ static inline struct profile_entry entry_for_special(enum special special, enum 
         return (struct profile_entry){ .kind = TARGET_SPECIAL, .special = special, .access = access };
 }
 
-/* The workspace roots themselves, not something below them. */
+/* Does the entry name the workspace roots themselves, not a path below them? */
 NODISCARD bool entry_is_workspace(const struct profile_entry *e);
-/* .git and the like, or something of that name: by its last component. */
+/* Is the last component of the path a protected name, such as .git? */
 NODISCARD bool path_is_protected(struct slice path);
 
-/* The directory above; that of `/` is `/`. */
-NODISCARD struct slice path_above(struct slice path);
-
-/* The bound on the search of patterns when two lists become one: only a list that has denied patterns is asked; no bound
- * beats a bound, and the larger one the smaller. */
+/* Returns the depth to which patterns are searched when two lists become one. Only lists with denied patterns count.
+ * No limit (0) wins over a limit, and the larger limit over the smaller. */
 NODISCARD uint64_t entries_unite_depths(const struct profile_entry *a, size_t a_count, uint64_t a_depth,
                                         const struct profile_entry *b, size_t b_count, uint64_t b_depth);

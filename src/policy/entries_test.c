@@ -1,4 +1,4 @@
-/* entries_test: what counts as the same entry and the same target; and whose depth counts. */
+/* entries_test: when two entries or two targets are the same, and which depth two lists have together. */
 #include "policy/entries.h"
 
 #include "policy/rig_internal.h"
@@ -36,7 +36,7 @@ TEST(accesses_are_found_by_target)
                 { "r:ws", 0 },
                 { "r:tmpdir", 1U << ACCESS_DENY },
                 { "rglob(/a)", 0 },
-                { "r:root/a", 0 }, /* somewhere else than the root */
+                { "r:root/a", 0 }, /* a path below the root is not the root */
                 { "r:minimal", 0 },
         };
 

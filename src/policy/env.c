@@ -1,7 +1,7 @@
-/* env: see env.h.
+/* env: builds the environment of a child from a policy, the server's environment and the request.
  *
- * Variables are kept in the order in which they first came, with a map from name to place, so that ten thousand of
- * them cost no more than reading them. One that is dropped leaves a hole that the last step skips.
+ * Variables keep the order of their first appearance. A map from names to positions keeps the cost linear for ten
+ * thousand variables. A dropped variable leaves a hole, which the last step skips.
  */
 #include "policy/env.h"
 
@@ -22,7 +22,7 @@ static const struct slice core_names[] = {
 
 static const struct slice default_excludes[] = { S("*KEY*"), S("*SECRET*"), S("*TOKEN*") };
 
-/* Credentials of servers, and a switch that is meant for the server alone. */
+/* Credentials of the server, and one option that only the server reads. */
 static const struct slice server_names[] = {
         S("CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN"),
         S("NODE_REPL_AUTH_TOKEN"),
@@ -42,6 +42,11 @@ static bool is_listed(struct slice name, const struct slice *list, size_t count)
         return false;
 }
 
+bool env_is_server_name(struct slice name)
+{
+        return is_listed(name, server_names, ARRAY_LEN(server_names));
+}
+
 static bool is_matched(struct slice name, const struct slice *patterns, size_t count)
 {
         for (size_t i = 0; i < count; i++) {
@@ -49,6 +54,13 @@ static bool is_matched(struct slice name, const struct slice *patterns, size_t c
                         return true;
         }
         return false;
+}
+
+static bool is_excluded(const struct env_policy *policy, struct slice name)
+{
+        return (!policy->ignore_default_excludes &&
+                is_matched(name, default_excludes, ARRAY_LEN(default_excludes))) ||
+               is_matched(name, policy->exclude, policy->exclude_count);
 }
 
 static void put(struct builder *b, struct env_var var)
@@ -70,7 +82,8 @@ static void drop(struct builder *b, struct env_var *var)
         var->name = (struct slice){ 0 };
 }
 
-/* The name that the child will see: a key of the request may hold a '='. One that stands first belongs to it. */
+/* Returns the name as the child will read it: up to the first '=' that is not the first character. A key of the request may
+ * hold a '='. */
 static struct slice seen_name(struct slice entry)
 {
         const char *equals = entry.n > 1 ? memchr(entry.p + 1, '=', entry.n - 1) : NULL;
@@ -86,10 +99,7 @@ static void put_inherited(struct builder *b, const struct env_policy *policy, st
                 return;
         if (policy->inherit == ENV_INHERIT_CORE && !is_listed(name, core_names, ARRAY_LEN(core_names)))
                 return;
-        if (!policy->ignore_default_excludes &&
-            is_matched(name, default_excludes, ARRAY_LEN(default_excludes)))
-                return;
-        if (is_matched(name, policy->exclude, policy->exclude_count))
+        if (is_excluded(policy, name))
                 return;
         put(b, (struct env_var){ name, slice_from(entry.p + name.n + 1, entry.n - name.n - 1) });
 }
@@ -151,7 +161,7 @@ const char **env_build(struct arena *a, const struct env_policy *policy, const c
                 put(&b, request[i]);
         for (size_t i = 0; i < b.count; i++) {
                 struct env_var *var = &b.vars[i];
-                if (var->name.p && is_listed(seen_name(var->name), server_names, ARRAY_LEN(server_names)))
+                if (var->name.p && env_is_server_name(seen_name(var->name)))
                         drop(&b, var);
         }
         if (default_shell && !map_find(&b.by_name, S("SHELL")))
@@ -173,21 +183,45 @@ const char *env_get(const char *const *env, const char *name)
         return NULL;
 }
 
+static bool is_set(const struct env_policy *policy, struct slice name)
+{
+        for (size_t i = 0; i < policy->set_count; i++)
+                if (slice_eq(policy->set[i].name, name))
+                        return true;
+        return false;
+}
+
+bool env_admits(const struct env_policy *policy, struct slice name)
+{
+        if (env_is_server_name(name))
+                return false;
+        if (!policy)
+                return true;
+        if (is_excluded(policy, name) && !is_set(policy, name))
+                return false;
+        return policy->include_only_count == 0 ||
+               is_matched(name, policy->include_only, policy->include_only_count);
+}
+
+struct slice env_tmpdir(struct arena *a, const char *value, struct slice cwd)
+{
+        if (!value || !value[0] || value[0] == '/')
+                return slice_from_str(value ? value : "");
+        if (cwd.n == 0)
+                return S("");
+        return slice_from_str(arena_printf(a, "%.*s/%s", SLICE(cwd), value));
+}
+
 void env_scrub(char **environment)
 {
         char **kept = environment;
         for (char **at = environment; *at; at++) {
                 struct slice rest = slice_from_str(*at);
                 struct slice name = slice_split(&rest, '=');
-                if (is_listed(name, server_names, ARRAY_LEN(server_names)))
+                if (env_is_server_name(name))
                         explicit_bzero(*at, strlen(*at));
                 else
                         *kept++ = *at;
         }
         *kept = NULL;
-}
-
-bool env_is_server_name(struct slice name)
-{
-        return is_listed(name, server_names, ARRAY_LEN(server_names));
 }

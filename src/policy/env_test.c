@@ -1,4 +1,4 @@
-/* env_test: what a child's environment is made of, step by step, and what never gets into it. */
+/* env_test: the steps that build the environment of a child, and the variables that never reach it. */
 #include "policy/env.h"
 
 #include "unit.h"
@@ -23,7 +23,7 @@ static const char *const inherited[] = {
         NULL,
 };
 
-/* "A=1 B=2" as variables. Names end at the first '='; `/` in a name stands for '='. */
+/* Makes variables from a text such as "A=1 B=2"; returns their number. A name ends at the first '='; `/` in it stands for '='. */
 static size_t vars_from(struct arena *a, const char *text, struct env_var **ret)
 {
         struct slice rest = slice_from_str(text);
@@ -95,7 +95,7 @@ TEST(a_policy_filters_sets_and_is_overlaid_in_this_order)
                 /* The request is not filtered at all, and wins. */
                 { NONE, false, "*", "A=policy", "A", "A=env B_TOKEN=x", "A=env B_TOKEN=x" },
                 { NONE, false, "", "A=policy B=1", "B", "A=env", "B=1 A=env" },
-                /* Names differ in case. */
+                /* Names that differ in case are different variables. */
                 { NONE, false, "", "A=3", "", "a=1 A=2", "A=2 a=1" },
         };
 
@@ -211,7 +211,7 @@ TEST(many_variables_cost_no_more_than_their_number)
         size_t n = 0;
         while (env[n])
                 n++;
-        eq_u64(n, COUNT); /* a quadratic search would not end within the test's time */
+        eq_u64(n, COUNT); /* a quadratic search would take longer than a test may */
         eq_str(env[COUNT - 1], "N99999=v");
 }
 

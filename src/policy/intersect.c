@@ -1,11 +1,11 @@
-/* intersect: see intersect.h.
+/* intersect: computes the profile that grants only what two profiles both grant.
  *
- * Between two neighbouring paths of the profiles nothing changes, so the weaker of the two accesses is taken at each path
- * that one of them names. A protected name counts as what it is: to open it takes an entry on both sides.
+ * Access changes only at paths that one of the profiles names. So the result has the weaker of the two accesses at each
+ * of these paths. A protected name stays protected unless both sides have an entry for it.
  *
- * Where TMPDIR is cannot be known here. What it grants on both sides is passed on as it is; a side that takes something
- * away there may do so anywhere, and counts as doing it at every path that it does not name itself. The protected names
- * right in TMPDIR are those of whoever names TMPDIR; they are not looked for.
+ * The path of TMPDIR is not known here. When both sides grant it, the entry is passed on. When a side restricts TMPDIR, it
+ * could be restricting any path, so the restriction counts at every path that this side does not name. Protected names
+ * directly inside of TMPDIR are not searched for.
  */
 #include "policy/intersect.h"
 
@@ -19,7 +19,7 @@ struct side {
         struct rules rules;
         struct rule_tree tree;
         struct entries entries;
-        unsigned tmpdir; /* accesses of entries for it: bits */
+        unsigned tmpdir; /* the accesses of entries for TMPDIR, as bits */
 };
 
 struct pair {
@@ -37,7 +37,7 @@ static void pair_release(struct pair *p)
 }
 #define _pair_ CLEANUP(pair_release)
 
-/* --- what cannot be compared -------------------------------------------------------------------------------------- */
+/* --- refusing profiles that cannot be compared -------------------------------------------------------------------- */
 
 static int unsupported(struct pair *p, const char *why)
 {
@@ -95,7 +95,7 @@ static int check_entry(struct pair *p, const struct profile_entry *e)
         return 0;
 }
 
-/* A side that names TMPDIR to take something away there, while the other one does not name it. */
+/* Refuses when one side restricts TMPDIR and the other does not name it. */
 static int check_tmpdir(struct pair *p, const struct side *side, const struct side *other)
 {
         unsigned limits = 1U << ACCESS_READ | 1U << ACCESS_DENY;
@@ -123,9 +123,9 @@ static int side_resolve(struct pair *p, struct side *side)
         return r;
 }
 
-/* --- the weaker of two -------------------------------------------------------------------------------------------- */
+/* --- the weaker of two accesses ----------------------------------------------------------------------------------- */
 
-/* On one target: deny before write before read. */
+/* Returns which of several accesses to one target counts: deny, then write, then read. */
 static enum access strongest(unsigned accesses)
 {
         if (accesses & (1U << ACCESS_DENY))
@@ -150,7 +150,7 @@ static enum access pair_access(const struct pair *p, struct slice path)
         return MIN(authority, requested);
 }
 
-/* --- the result --------------------------------------------------------------------------------------------------- */
+/* --- making the result -------------------------------------------------------------------------------------------- */
 
 static bool has_optional(struct side *side, struct slice path)
 {
@@ -170,8 +170,9 @@ static bool has_plain(struct side *side, struct slice path)
         return false;
 }
 
-/* `/` and `/tmp` by their names, where both sides do so or say nothing. `/` as a path never lifts all limits, as root may;
- * and slash_tmp means nothing where it is no directory, so that it may grant but not deny in the place of a path. */
+/* Makes the entry for a path. `/` and `/tmp` become special targets, unless a side has an entry for the plain path: the path `/`
+ * never lifts all limits, as the special root may, and the special slash_tmp has no effect where /tmp is not a directory. A
+ * writable /tmp always becomes slash_tmp, because where that has no effect it only grants less. */
 static struct profile_entry named_entry(struct pair *p, struct slice path, enum access access)
 {
         struct profile_entry e = entry_for_path(path, access);
@@ -191,8 +192,8 @@ static void add_paths(struct pair *p, const struct rules *rules, bool has_tmpdir
         for (size_t i = 0; i < rules->count; i++) {
                 struct slice path = rules->list[i].path;
                 enum access access = pair_access(p, path);
-                bool is_denied_above = path.n == 1 || pair_access(p, path_above(path)) == ACCESS_DENY;
-                /* What nothing grants needs no denial; but TMPDIR may be above it. */
+                bool is_denied_above = path.n == 1 || pair_access(p, path_parent(path)) == ACCESS_DENY;
+                /* A path that nothing grants needs no denial, unless TMPDIR may be above it. */
                 if (access == ACCESS_DENY && is_denied_above && !has_tmpdir)
                         continue;
                 struct profile_entry e = named_entry(p, path, access);
@@ -232,7 +233,7 @@ static int compare_sides(struct pair *p, struct profile *ret)
         return 0;
 }
 
-/* The one that is left when the other has no limits; NULL when both have some. */
+/* Returns the limited profile when the other has no limits; NULL when both are limited. */
 static const struct profile *only_limited(const struct profile *authority, const struct profile *requested)
 {
         if (authority->kind == PROFILE_DISABLED)

@@ -1,23 +1,24 @@
-/* intersect: what two profiles allow both (PERMISSIONS.md 7). Pure.
+/* intersect: computes what two permission profiles both allow. Pure.
  *
- * For authority over somebody who asks: the result allows nothing that one of the two forbids. What cannot be compared by
- * name alone is refused: files that somebody else guards, roots that depend on the machine or on the request, optional
- * entries, links.
+ * The caller limits a requested profile by one that has authority over it: the result allows nothing that either profile
+ * forbids. Profiles that cannot be compared by name alone are refused: external ones, roots that depend on the machine or
+ * on the request, optional entries, symbolic links.
  */
 #pragma once
 
 #include "base/err.h"
 #include "policy/profile.h"
 
-/* What only the machine can tell; NULL: no path of the profiles is a link, or below one. */
+/* Tells whether a path is a symbolic link or lies below one. A NULL function means that no path of the profiles does. */
 typedef bool (*path_has_link)(void *arg, struct slice path);
 
-/* Who enforces: nobody when both say so, else what the more limited one says. -EINVAL with err when they cannot be
- * compared. The result lives in the arena and in both profiles. */
+/* Computes the intersection of two profiles. The result is disabled only when both are; otherwise it has the kind of the more
+ * limited profile. It points into the arena and into both profiles. Returns 0, or -EINVAL with err filled when the two cannot be
+ * compared. */
 NODISCARD int profile_intersect(struct arena *a, const struct profile *authority,
                                 const struct profile *requested, path_has_link has_link, void *arg,
                                 struct profile *ret, struct err *err);
 
-/* The same profile for somebody who may only read, without network. False for an external one: what it reads is not known,
- * *ret is not written. */
+/* Makes the same profile without write access and without network. Returns false for an external profile, whose readable paths
+ * are not known; *ret is not written then. */
 NODISCARD bool profile_intersect_read_only(struct arena *a, const struct profile *p, struct profile *ret);

@@ -1,4 +1,5 @@
-/* intersect_test: the weaker of two at every path, what cannot be compared, and a random search for a way around it. */
+/* intersect_test: the intersection has the weaker access at every path, also for random profiles; profiles that cannot be
+ * compared are refused. */
 #include "policy/intersect.h"
 
 #include "policy/rig_internal.h"
@@ -97,9 +98,9 @@ TEST(the_temporary_directory_is_passed_on_when_both_name_it)
         eq_str(met(&a, "r:root w:tmpdir", "r:root w:tmpdir"), "r:root w:tmpdir");
         eq_str(met(&a, "r:root w:tmpdir", "r:root"), "r:root");
         eq_str(met(&a, "r:root w:tmpdir", "r:root d:tmpdir"), "r:root d:tmpdir");
-        /* It may be above /t/x: what nothing seems to grant is denied all the same. */
+        /* TMPDIR may be above /t/x, so /t/x is denied although nothing seems to grant it. */
         eq_str(met(&a, "w:tmpdir", "w:tmpdir d/t/x"), "d/t/x w:tmpdir");
-        /* And a path that only one side names may lie in what the other one denied. */
+        /* A path that only one side names may be in a directory that the other side denies. */
         eq_str(met(&a, "w:root d:tmpdir", "w:root d:tmpdir w/t/x"), "w:root d/t/x d:tmpdir");
 }
 
@@ -154,13 +155,13 @@ TEST(a_reader_gets_the_reads_of_a_profile)
         ok(!profile_intersect_read_only(&a, &(struct profile){ .kind = PROFILE_EXTERNAL }, &ret));
 }
 
-/* --- a search ----------------------------------------------------------------------------------------------------- */
+/* --- random profiles ---------------------------------------------------------------------------------------------- */
 
 static const char *const paths[] = {
         "/", "/a", "/a/b", "/a/b/c", "/a/.git", "/a/.git/x", "/a/b/.git", "/tmp", "/tmp/x", "/.git",
 };
 
-/* Four in eight paths with an access; one time in four TMPDIR. */
+/* Returns random entries: each path, and TMPDIR, gets an access in three of eight cases. */
 static const char *random_entries(struct arena *a, unsigned *seed)
 {
         const char *text = "";
@@ -211,7 +212,7 @@ static void check_pair(struct arena *a, const struct profile *one, const struct 
         }
 }
 
-/* Wherever TMPDIR is, nothing is allowed that one side forbids; and without it, nothing is lost. */
+/* Wherever TMPDIR is, the result allows nothing that one side forbids; without TMPDIR it allows everything that both allow. */
 TEST(no_pair_of_profiles_allows_more_together_than_alone)
 {
         static const char *const tmpdirs[] = { "", "/", "/a", "/a/b", "/a/.git", "/tmp", "/z" };

@@ -1,4 +1,7 @@
-/* legacy: see legacy.h. The order of entries means nothing to us, but clients compare it: it is that of the reference. */
+/* legacy: converts the sandbox policies of older clients to profiles and back.
+ *
+ * The order of entries has no meaning here, but clients compare it, so it follows the reference implementation.
+ */
 #include "policy/legacy.h"
 
 #include "base/uri.h"
@@ -35,7 +38,8 @@ static bool is_within_any(struct slice path, const struct slice *above, size_t c
         return false;
 }
 
-/* A readable root below a writable one said nothing in the policy; as an entry it would take the writing away. */
+/* Is this readable root below a writable one? Then it had no effect in the policy. As an entry it would take the write access away,
+ * so it is left out. */
 static bool is_writable_anyway(const struct sandbox_policy *policy, const struct place *place,
                                struct slice path)
 {
@@ -71,7 +75,7 @@ static void add_reads(struct entries *s, const struct sandbox_policy *policy, co
         }
 }
 
-/* Readable only, unless the policy has a word of its own for it. */
+/* Adds a read-only entry, unless the policy has its own entry for the target. */
 static void protect(struct entries *s, struct profile_entry e)
 {
         e.access = ACCESS_READ;
@@ -90,7 +94,7 @@ static void add_protected(struct entries *s, const struct policy_host *host)
         for (size_t i = 0; i < host->protected_count; i++)
                 protect(s, entry_for_path(host->protected_paths[i], ACCESS_READ));
 
-        /* This one also when it is missing: it would be believed by the next client that starts here. */
+        /* .codex in the cwd is protected also when it does not exist: the next client that starts here would trust its content. */
         if (host->place && host->place->cwd.p) {
                 struct slice cwd = host->place->cwd;
                 const char *base = cwd.n > 1 ? arena_dup(s->arena, cwd) : "";
@@ -135,20 +139,14 @@ void sandbox_policy_to_profile(struct arena *a, const struct sandbox_policy *pol
 
 /* --- profile to policy -------------------------------------------------------------------------------------------- */
 
-/* What a profile grants, sorted by what a policy has words for. */
+/* The grants of a profile, by the members of a policy that can express them. */
 struct grants {
         bool has_workspace, has_tmpdir, has_slash_tmp;
-        bool has_other; /* everything, or something below a workspace root that is not known */
-        struct entries roots;
+        bool has_other; /* write access to everything, or below a workspace root that is not known */
+        struct entries *roots;
 };
 
-static void grants_release(struct grants *g)
-{
-        entries_release(&g->roots);
-}
-#define _grants_ CLEANUP(grants_release)
-
-/* The place of a subpath below the cwd; p == NULL when it leaves it or the cwd is not known. */
+/* Returns the subpath below the cwd as a path; p == NULL when the subpath leaves the cwd or the cwd is not known. */
 static struct slice below_cwd(struct arena *a, struct slice cwd, struct slice subpath)
 {
         struct slice path;
@@ -170,7 +168,7 @@ static void note_write(struct arena *a, struct grants *g, const struct profile_e
                 return;
         }
         if (e->kind == TARGET_PATH) {
-                add_path(&g->roots, e->text, ACCESS_WRITE);
+                add_path(g->roots, e->text, ACCESS_WRITE);
                 return;
         }
         switch (e->special) {
@@ -182,7 +180,7 @@ static void note_write(struct arena *a, struct grants *g, const struct profile_e
                 g->has_other = true;
                 struct slice path = below_cwd(a, cwd, e->subpath);
                 if (path.p)
-                        add_path(&g->roots, path, ACCESS_WRITE);
+                        add_path(g->roots, path, ACCESS_WRITE);
                 return;
         case SPECIAL_TMPDIR:
                 g->has_tmpdir = true;
@@ -199,7 +197,6 @@ static void note_write(struct arena *a, struct grants *g, const struct profile_e
         }
 }
 
-/* `g` is fresh. */
 static void find_grants(struct arena *a, const struct profile *p, struct slice cwd, struct grants *g)
 {
         _entries_ struct entries all;
@@ -223,8 +220,8 @@ static bool is_protection(const struct profile_entry *e)
         return path_is_protected(e->kind == TARGET_SPECIAL ? e->subpath : e->text);
 }
 
-/* The restricted read access that the entries come from, if they come from one; else everything is readable. Each of them
- * has the workspace in it, to be read or written. */
+/* Finds the read access of the legacy policy that converts to the entries of `p`: restricted to some roots if these entries allow
+ * no other reading, otherwise full. Restricted read access always includes the workspace. */
 static struct read_access find_reads(struct arena *a, const struct profile *p, bool has_workspace)
 {
         static const struct read_access everything = { 0 };
@@ -250,7 +247,7 @@ static struct read_access find_reads(struct arena *a, const struct profile *p, b
         return has_workspace ? read : everything;
 }
 
-/* Has `s` every entry of the profile, but for those that every policy adds by itself? */
+/* Does `s` hold every entry of the profile, apart from those that every policy adds? */
 static bool has_all(struct entries *s, const struct profile *p)
 {
         for (size_t i = 0; i < p->count; i++) {
@@ -275,7 +272,7 @@ static bool is_exact(struct arena *a, const struct sandbox_policy *policy, const
         return has_all(&mine, &back) && has_all(&theirs, p);
 }
 
-/* A file system without limits: without a better word, somebody else's sandbox where the network is closed. */
+/* Returns the policy for files without limits. With a closed network the nearest policy is an external sandbox. */
 static struct sandbox_policy unlimited_policy(bool has_network)
 {
         return (struct sandbox_policy){
@@ -288,11 +285,12 @@ static int project(struct arena *a, const struct profile *p, struct slice cwd, s
                    bool *ret_is_exact, struct err *err)
 {
         struct sandbox_policy policy = { .kind = SANDBOX_POLICY_READ_ONLY, .has_network = p->has_network };
-        _grants_ struct grants g = { 0 };
+        _entries_ struct entries roots;
+        struct grants g = { .roots = &roots };
 
-        entries_init(&g.roots, a);
+        entries_init(&roots, a);
         find_grants(a, p, cwd, &g);
-        bool has_other = g.has_other || g.has_tmpdir || g.has_slash_tmp || g.roots.count;
+        bool has_other = g.has_other || g.has_tmpdir || g.has_slash_tmp || roots.count;
         if (!g.has_workspace && has_other)
                 return err_set(err, 0, -EINVAL, "%s", outside_text);
 
@@ -301,10 +299,10 @@ static int project(struct arena *a, const struct profile *p, struct slice cwd, s
                 policy.kind = SANDBOX_POLICY_WORKSPACE_WRITE;
                 policy.excludes_tmpdir = !g.has_tmpdir;
                 policy.excludes_slash_tmp = !g.has_slash_tmp;
-                policy.writable_roots = arena_alloc(a, (g.roots.count + 1) * sizeof(struct slice));
-                policy.writable_root_count = g.roots.count;
-                for (size_t i = 0; i < g.roots.count; i++)
-                        policy.writable_roots[i] = g.roots.list[i].text;
+                policy.writable_roots = arena_alloc(a, (roots.count + 1) * sizeof(struct slice));
+                policy.writable_root_count = roots.count;
+                for (size_t i = 0; i < roots.count; i++)
+                        policy.writable_roots[i] = roots.list[i].text;
         }
         *ret_is_exact = is_exact(a, &policy, p);
         *ret = policy;
@@ -334,7 +332,7 @@ int sandbox_policy_from_profile(struct arena *a, const struct profile *p, struct
         return project(a, p, cwd, ret, ret_is_exact, err);
 }
 
-/* --- the deny side ------------------------------------------------------------------------------------------------ */
+/* --- keeping denials ---------------------------------------------------------------------------------------------- */
 
 void profile_replace(struct arena *a, const struct profile *next, const struct profile *old,
                      struct profile *ret)

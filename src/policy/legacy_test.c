@@ -1,4 +1,4 @@
-/* legacy_test: what a policy of an older client means, where the way back is exact, and what stays denied. */
+/* legacy_test: policies of older clients become profiles and profiles become policies, and denials are kept. */
 #include "policy/legacy.h"
 
 #include "policy/rig_internal.h"
@@ -92,7 +92,7 @@ TEST(protected_paths_yield_to_a_root_of_the_same_name)
         eq_str(meaning(&a, &policy, &host), "r:root w:ws w/w w/w/.git " PROTECTED " r/.codex?");
 }
 
-/* --- back --------------------------------------------------------------------------------------------------------- */
+/* --- profile to policy -------------------------------------------------------------------------------------------- */
 
 static const char *roots_text(struct arena *a, const char *what, const struct slice *roots, size_t count)
 {
@@ -103,7 +103,7 @@ static const char *roots_text(struct arena *a, const char *what, const struct sl
         return text;
 }
 
-/* The policy of a profile as a text; `=` in front of one that means the same. */
+/* Returns the policy of a profile as a text, with `=` before it when it means the same as the profile. */
 static const char *projected_profile(struct arena *a, const struct profile *p)
 {
         static const char *const kinds[] = {
@@ -215,9 +215,10 @@ TEST(a_write_that_has_no_effect_is_no_write)
         eq_str(projected(&a, "r:root w:ws w/o d/o"), "workspace -tmpdir -tmp");
 }
 
-/* --- the deny side ------------------------------------------------------------------------------------------------ */
+/* --- keeping denials ---------------------------------------------------------------------------------------------- */
 
-static const char *replaced(struct arena *a, struct profile next, const char *old, uint64_t old_depth)
+static const char *text_after_replace(struct arena *a, struct profile next, const char *old,
+                                      uint64_t old_depth)
 {
         struct profile p = rig_profile(a, old), ret;
 
@@ -234,12 +235,13 @@ TEST(what_was_denied_stays_denied)
         struct profile none = { .kind = PROFILE_DISABLED, .has_network = true };
         struct profile external = { .kind = PROFILE_EXTERNAL };
 
-        eq_str(replaced(&a, next, "w/x d/s d/t dglob(*.k)", 3), "r:root w/w d/s d/t dglob(*.k) depth 3");
-        eq_str(replaced(&a, all, "r:root d/s", 0), "w:root d/s");
-        eq_str(replaced(&a, none, "r:root d/s", 0), "network w:root d/s");
-        eq_str(replaced(&a, all, "r:root", 0), "unrestricted ");
-        eq_str(replaced(&a, none, "r:root", 0), "disabled network ");
-        eq_str(replaced(&a, external, "r:root d/s", 0), "external ");
+        eq_str(text_after_replace(&a, next, "w/x d/s d/t dglob(*.k)", 3),
+               "r:root w/w d/s d/t dglob(*.k) depth 3");
+        eq_str(text_after_replace(&a, all, "r:root d/s", 0), "w:root d/s");
+        eq_str(text_after_replace(&a, none, "r:root d/s", 0), "network w:root d/s");
+        eq_str(text_after_replace(&a, all, "r:root", 0), "unrestricted ");
+        eq_str(text_after_replace(&a, none, "r:root", 0), "disabled network ");
+        eq_str(text_after_replace(&a, external, "r:root d/s", 0), "external ");
 }
 
 TEST(a_depth_never_reaches_less_than_before)
@@ -248,7 +250,7 @@ TEST(a_depth_never_reaches_less_than_before)
         struct profile next = rig_profile(&a, "r:root dglob(*.a)");
 
         next.glob_depth = 2;
-        eq_str(replaced(&a, next, "dglob(*.b)", 5), "r:root dglob(*.a) dglob(*.b) depth 5");
-        eq_str(replaced(&a, next, "dglob(*.b)", 0), "r:root dglob(*.a) dglob(*.b)");
-        eq_str(replaced(&a, next, "d/s", 0), "r:root dglob(*.a) d/s depth 2");
+        eq_str(text_after_replace(&a, next, "dglob(*.b)", 5), "r:root dglob(*.a) dglob(*.b) depth 5");
+        eq_str(text_after_replace(&a, next, "dglob(*.b)", 0), "r:root dglob(*.a) dglob(*.b)");
+        eq_str(text_after_replace(&a, next, "d/s", 0), "r:root dglob(*.a) d/s depth 2");
 }

@@ -1,4 +1,4 @@
-/* overlay: see overlay.h. What two overlays have in common is in overlay_intersect.c. */
+/* overlay: normalizes overlays, merges two of them, and applies one to a profile. The intersection is in overlay_intersect.c. */
 #include "policy/overlay.h"
 
 #include "policy/entries.h"

@@ -1,7 +1,7 @@
-/* overlay_intersect: what of a grant was asked for (overlay.h).
+/* overlay_intersect: limits the permissions that were granted to those that were requested (overlay.h).
  *
- * First the grants that the request covers are kept, then what either side takes away is put back. The second step makes
- * sure of the promise that nothing is granted that one side does not grant; the first only decides how much is.
+ * The first step keeps the grants that the request covers. The second step adds the restrictions of both sides. The second
+ * step alone guarantees that the result grants nothing that one side does not grant.
  */
 #include "policy/entries.h"
 #include "policy/overlay.h"
@@ -10,37 +10,37 @@
 
 #include <errno.h>
 
-/* One of the two, as the rules of the place. */
+/* One of the two overlays, resolved to rules of the place. */
 struct side {
         struct profile profile;
         struct rules rules;
         struct rule_tree tree;
-        const struct pattern **patterns; /* of rules.globs */
-        struct entries entries;          /* as given: for targets that are no path */
+        const struct pattern **patterns; /* rules.globs, compiled */
+        struct entries entries;          /* as given, for targets that are not paths */
 };
 
-struct meeting {
+struct intersection {
         struct arena *arena;
         const struct place *place;
         struct side requested, granted;
         struct entries kept;   /* the result */
-        struct rules grants;   /* what was kept at first */
-        struct rule_tree tree; /* of it */
-        bool keeps_all;        /* something is kept that has no path of its own, or `/` */
+        struct rules grants;   /* the grants that the first step kept */
+        struct rule_tree tree; /* the tree of `grants` */
+        bool keeps_all;        /* the first step kept `/` or a target without a path */
         struct err *err;
 };
 
-static void meeting_release(struct meeting *m)
+static void intersection_release(struct intersection *m)
 {
         entries_release(&m->requested.entries);
         entries_release(&m->granted.entries);
         entries_release(&m->kept);
 }
-#define _meeting_ CLEANUP(meeting_release)
+#define _meeting_ CLEANUP(intersection_release)
 
-/* --- sides -------------------------------------------------------------------------------------------------------- */
+/* --- resolving the two sides -------------------------------------------------------------------------------------- */
 
-static int side_resolve(struct meeting *m, struct side *side, const struct overlay *o)
+static int side_resolve(struct intersection *m, struct side *side, const struct overlay *o)
 {
         side->profile =
                 (struct profile){ .entries = o->entries, .count = o->count, .glob_depth = o->glob_depth };
@@ -70,21 +70,21 @@ static bool side_grants(const struct side *side, struct slice path, enum access 
         return rule_tree_access_protected(&side->tree, path) >= access;
 }
 
-/* --- grants ------------------------------------------------------------------------------------------------------- */
+/* --- the first step: grants that the request covers --------------------------------------------------------------- */
 
 static bool is_everything(const struct profile_entry *e)
 {
         return e->kind == TARGET_SPECIAL && e->special == SPECIAL_ROOT && e->subpath.n == 0;
 }
 
-static void keep(struct meeting *m, const struct profile_entry *e)
+static void keep(struct intersection *m, const struct profile_entry *e)
 {
         m->keeps_all |= e->kind == TARGET_SPECIAL || e->text.n == 1;
         entries_add(&m->kept, e);
 }
 
-/* The paths of one entry of the grant, each by itself. */
-static int keep_paths(struct meeting *m, struct profile_entry *e)
+/* Checks each path of one granted entry separately. */
+static int keep_paths(struct intersection *m, struct profile_entry *e)
 {
         struct profile alone = { .entries = e, .count = 1 };
         struct rules rules;
@@ -104,7 +104,7 @@ static int keep_paths(struct meeting *m, struct profile_entry *e)
         return 0;
 }
 
-static int keep_grants(struct meeting *m)
+static int keep_grants(struct intersection *m)
 {
         for (size_t i = 0; i < m->granted.profile.count; i++) {
                 struct profile_entry *e = &m->granted.profile.entries[i];
@@ -121,10 +121,10 @@ static int keep_grants(struct meeting *m)
         return 0;
 }
 
-/* --- what is taken away ------------------------------------------------------------------------------------------- */
+/* --- the second step: restrictions of both sides ------------------------------------------------------------------ */
 
-/* Marks the rules of a side that stand above something kept. */
-static bool *mark_above(struct meeting *m, const struct side *side)
+/* Marks the rules of a side that are above a kept grant. */
+static bool *mark_above(struct intersection *m, const struct side *side)
 {
         bool *is_above = arena_zalloc(m->arena, side->rules.count + 1);
 
@@ -136,7 +136,7 @@ static bool *mark_above(struct meeting *m, const struct side *side)
         return is_above;
 }
 
-static void deny_paths(struct meeting *m, const struct side *side)
+static void deny_paths(struct intersection *m, const struct side *side)
 {
         const struct rules *rules = &side->rules;
         const bool *is_above = mark_above(m, side);
@@ -148,7 +148,7 @@ static void deny_paths(struct meeting *m, const struct side *side)
                     (m->keeps_all || is_above[i] || rule_tree_find(&m->tree, rule->path)))
                         entries_add(&m->kept, &e);
         }
-        /* Those without a path overlap whatever they turn out to be. */
+        /* A target without a path may overlap any rule. */
         for (size_t i = 0; i < side->profile.count; i++) {
                 const struct profile_entry *e = &side->profile.entries[i];
                 bool has_no_path = e->kind == TARGET_SPECIAL &&
@@ -159,8 +159,8 @@ static void deny_paths(struct meeting *m, const struct side *side)
         }
 }
 
-/* Below a grant that is kept, one side may have granted less without denying it. */
-static void narrow_paths(struct meeting *m, const struct side *side)
+/* Adds the weaker accesses that a side gives below a kept grant. */
+static void narrow_paths(struct intersection *m, const struct side *side)
 {
         for (size_t i = 0; i < side->rules.count; i++) {
                 struct slice path = side->rules.list[i].path;
@@ -172,7 +172,7 @@ static void narrow_paths(struct meeting *m, const struct side *side)
         }
 }
 
-static bool pattern_overlaps(const struct meeting *m, const struct pattern *p)
+static bool pattern_overlaps(const struct intersection *m, const struct pattern *p)
 {
         struct slice prefix = pattern_prefix(p);
 
@@ -187,8 +187,8 @@ static bool pattern_overlaps(const struct meeting *m, const struct pattern *p)
         return false;
 }
 
-/* Adds the patterns of a side to the result, and says which entries of it they are. */
-static size_t deny_patterns(struct meeting *m, const struct side *side, struct profile_entry *ret)
+/* Adds the denied patterns of a side to the result, and copies the entries to `ret`. Returns their number. */
+static size_t deny_patterns(struct intersection *m, const struct side *side, struct profile_entry *ret)
 {
         size_t n = 0;
 
@@ -203,7 +203,7 @@ static size_t deny_patterns(struct meeting *m, const struct side *side, struct p
         return n;
 }
 
-static int take_away(struct meeting *m, uint64_t *ret_depth)
+static int take_away(struct intersection *m, uint64_t *ret_depth)
 {
         const struct side *wanted = &m->requested, *given = &m->granted;
         struct profile grants = entries_profile(&m->kept, 0, false);
@@ -245,8 +245,9 @@ static size_t bytes_of_paths(const struct rules *r)
         return n;
 }
 
-/* Every pattern meets every granted path. Both have at most RULES_BYTES_MAX bytes, so that nothing overflows. */
-static int check_work(struct meeting *m)
+/* Bounds the work of comparing every pattern with every granted path. Each factor is at most RULES_BYTES_MAX, so the product
+ * does not overflow. */
+static int check_work(struct intersection *m)
 {
         uint64_t patterns = bytes_of_patterns(&m->requested.rules) + bytes_of_patterns(&m->granted.rules);
         uint64_t paths = bytes_of_paths(&m->granted.rules);
@@ -261,7 +262,7 @@ int overlay_intersect(struct arena *a, const struct overlay *requested, const st
 {
         bool has_network = requested->has_network && granted->has_network;
         struct overlay result = { .has_network_word = has_network, .has_network = has_network };
-        _meeting_ struct meeting m = { .arena = a, .place = place, .err = err };
+        _meeting_ struct intersection m = { .arena = a, .place = place, .err = err };
 
         entries_init(&m.requested.entries, a);
         entries_init(&m.granted.entries, a);

@@ -1,7 +1,8 @@
-/* overlay_test: what an overlay adds, what two of them are together, and what of a grant was asked for. */
+/* overlay_test: overlays are normalized, merged, applied to a profile, and limited to what was requested. */
 #include "policy/overlay.h"
 
 #include "policy/rig_internal.h"
+#include "policy/rule_tree.h"
 
 #include <errno.h>
 
@@ -82,7 +83,7 @@ TEST(an_overlay_adds_to_a_restricted_profile_only)
         struct overlay o = overlay_from(&a, "w/b d/c dglob(/x/*)");
         struct profile base = rig_profile(&a, "r:root r:root w/b"), ret;
 
-        base.glob_depth = 9; /* of no pattern */
+        base.glob_depth = 9; /* the profile has no pattern that uses it */
         overlay_apply(&a, &base, &o, &ret);
         eq_str(rig_text(&a, &ret), "r:root r:root w/b d/c dglob(/x/*)");
         overlay_apply(&a, &(struct profile){ .is_unrestricted = true }, &o, &ret);
@@ -254,6 +255,7 @@ TEST(an_intersection_grants_nothing_that_one_side_does_not)
                 _arena_ struct arena a = ARENA_INIT;
                 struct overlay side[2], ret;
                 struct rules rules[3];
+                struct rule_tree trees[3];
                 struct err err = ERR_INIT;
 
                 for (int s = 0; s < 2; s++) {
@@ -272,11 +274,12 @@ TEST(an_intersection_grants_nothing_that_one_side_does_not)
                 for (size_t i = 0; i < 3; i++) {
                         struct profile p = { .entries = all[i]->entries, .count = all[i]->count };
                         eq_int(rules_resolve(&a, &p, &place, &rules[i], &err), 0);
+                        rule_tree_build(&a, &rules[i], &trees[i]);
                 }
                 for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-                        enum access got = rules_access(&rules[2], slice_from_str(paths[i]));
-                        ok(got <= rules_access(&rules[0], slice_from_str(paths[i])));
-                        ok(got <= rules_access(&rules[1], slice_from_str(paths[i])));
+                        enum access got = rule_tree_access(&trees[2], slice_from_str(paths[i]));
+                        ok(got <= rule_tree_access(&trees[0], slice_from_str(paths[i])));
+                        ok(got <= rule_tree_access(&trees[1], slice_from_str(paths[i])));
                 }
         }
 }

@@ -1,14 +1,14 @@
-/* pattern: see pattern.h.
+/* pattern: compiles patterns and matches paths against them.
  *
- * An automaton without backtracking. Each token of each alternative, and the end of each, is one bit of a set; a set says
- * where in the pattern a path may stand. A character moves the set: a bit whose token takes the character moves on by
- * one, a bit at a star also stays. Behind that, what may be empty is passed over:
+ * A pattern is an automaton without backtracking. Each token of each alternative, and the end of each alternative, is one bit of
+ * a set. A set holds the positions in the pattern that a path may have reached. A character moves the set: a bit whose token
+ * takes the character moves on by one, and a bit at a star also stays. Then tokens that may be empty are skipped:
  *
  *     STAR   any run inside a component          stays at every character but `/`
  *     ALL    `**` at the end: all that follows   stays at every character
- *     DIRS   `**` and its slash, elsewhere       stays at every character, passed over only where a component begins
+ *     DIRS   `**` and its slash, elsewhere       stays at every character, skipped only where a component begins
  *
- * None of the three follows another of its kind, and DIRS comes before the others: one look in that order is enough.
+ * None of the three follows another of its kind, and DIRS comes before the others, so one pass in that order is enough.
  */
 #include "policy/pattern_internal.h"
 
@@ -19,15 +19,15 @@ enum { ASCII = 128 };
 struct pattern {
         struct slice prefix;
         size_t words;
-        const struct token **tokens; /* of each bit; NULL: takes no character */
+        const struct token **tokens; /* the token of each bit; NULL: takes no character */
         size_t positions;
-        uint64_t *start;  /* behind the prefix and a slash */
-        uint64_t *accept; /* ends of alternatives */
+        uint64_t *start;  /* the set after the prefix and a slash */
+        uint64_t *accept; /* the bits of the ends of alternatives */
         uint64_t *star, *all, *dirs;
-        uint64_t *takes; /* ASCII sets: the bits whose token takes the character */
+        uint64_t *takes; /* a set for each ASCII character: the bits whose token takes it */
 };
 
-/* ---- Sets */
+/* ---- Sets of positions */
 
 static void add(uint64_t *set, size_t bit)
 {
@@ -67,7 +67,7 @@ static bool token_takes(const struct token *t, uint32_t c)
         }
 }
 
-/* Those of word `w` that take a character beyond the table. */
+/* Returns the bits of word `w` whose token takes a character that is not ASCII. */
 static uint64_t takes_slowly(const struct pattern *p, const uint64_t *set, size_t w, uint32_t c)
 {
         uint64_t ret = 0;
@@ -79,8 +79,8 @@ static uint64_t takes_slowly(const struct pattern *p, const uint64_t *set, size_
         return ret;
 }
 
-/* Moves `set` over one character. Bits only move up, so each word hands its top bits to the next. The last bit of an
- * alternative never moves: nothing crosses from one into the next. */
+/* Moves `set` over one character. Bits only move up, so the top bits of each word carry into the next. The last bit of an
+ * alternative never moves, so no bit crosses into the next alternative. */
 static void move(const struct pattern *p, uint64_t *set, uint32_t c)
 {
         uint64_t carry = 0, passed_dirs = 0, passed_stars = 0; /* top bits of the word below */
@@ -106,7 +106,7 @@ static void move(const struct pattern *p, uint64_t *set, uint32_t c)
         }
 }
 
-/* The same over all of `s`, for what nearly every pattern is: one word. */
+/* Moves a set of one word over all of `s`; nearly every pattern fits one word. */
 static uint64_t run_word(const struct pattern *p, uint64_t now, struct slice s)
 {
         const uint64_t star = p->star[0], all = p->all[0], dirs = p->dirs[0];
@@ -130,7 +130,7 @@ static uint64_t run_word(const struct pattern *p, uint64_t now, struct slice s)
         return now;
 }
 
-/* Moves over all of `s`. */
+/* Moves `set` over all of `s`. */
 static void run(const struct pattern *p, uint64_t *set, struct slice s)
 {
         if (p->words == 1) {
@@ -147,7 +147,7 @@ static void run(const struct pattern *p, uint64_t *set, struct slice s)
         }
 }
 
-/* ---- Building */
+/* ---- Compiling a pattern */
 
 static bool components_equal(const struct component *a, const struct component *b)
 {
@@ -159,7 +159,7 @@ static bool components_equal(const struct component *a, const struct component *
         return true;
 }
 
-/* How many components make the prefix. */
+/* Returns how many components the prefix has. */
 static size_t common_count(const struct alternatives *alts)
 {
         for (size_t n = 0;; n++)
@@ -198,7 +198,7 @@ static bool is_star(const struct token *t)
         return t->kind == TOKEN_STAR || t->kind == TOKEN_STAR_STAR;
 }
 
-/* Where the bits of an automaton under construction go; with `p->tokens` NULL they are only counted. */
+/* Writes the bits of a pattern that is being compiled. While `p->tokens` is NULL the bits are only counted. */
 struct builder {
         struct pattern *p;
         size_t at;
@@ -267,7 +267,7 @@ static void make_room(struct arena *a, struct pattern *p, size_t positions)
                 *named[i] = sets + i * p->words;
 }
 
-/* What may be empty at the very beginning is passed over, as `move` does behind a slash. */
+/* Skips the tokens at the beginning that may be empty, as `move` does after a slash. */
 static void close_start(struct pattern *p)
 {
         for (size_t i = 0; i + 1 < p->positions; i++) {
@@ -305,7 +305,7 @@ int pattern_compile(struct arena *a, struct slice text, const struct pattern **r
         return 0;
 }
 
-/* ---- Asking */
+/* ---- Matching paths */
 
 struct slice pattern_prefix(const struct pattern *p)
 {
@@ -333,12 +333,13 @@ bool pattern_step(const struct pattern *p, const uint64_t *state, struct slice n
         if (ret_below) {
                 move(p, room, '/');
                 for (size_t w = 0; w < p->words; w++)
-                        ret_below[w] = room[w] & ~p->accept[w]; /* nothing follows them */
+                        ret_below[w] =
+                                room[w] & ~p->accept[w]; /* nothing follows the end of an alternative */
         }
         return is_match;
 }
 
-/* The part of `path` below the prefix; p == NULL when it is not below. */
+/* Returns the part of `path` below the prefix; p == NULL when `path` is not below the prefix. */
 static struct slice below_prefix(const struct pattern *p, struct slice path)
 {
         size_t n = p->prefix.n == 1 ? 0 : p->prefix.n;
@@ -372,10 +373,12 @@ bool pattern_may_match_below(const struct pattern *p, struct slice directory)
         struct slice rest = below_prefix(p, directory);
 
         if (rest.p) {
-                (void)pattern_step(p, p->start, rest, state); /* whether it matches itself is not asked */
+                (void)pattern_step(
+                        p, p->start, rest,
+                        state); /* only the state below counts, not whether the directory itself matches */
                 return !is_empty(p, state);
         }
-        /* The prefix, or above it? */
+        /* Is the directory the prefix, or above it? */
         struct slice above = directory.n == 1 ? S("") : directory;
         return slice_starts(p->prefix, above) && (p->prefix.n == above.n || p->prefix.p[above.n] == '/');
 }

@@ -1,4 +1,4 @@
-/* pattern_internal: from the text of a pattern to what its alternatives are made of (pattern_parse.c). */
+/* pattern_internal: the tokens and alternatives that pattern_parse.c makes from the text of a pattern, for pattern.c. */
 #pragma once
 
 #include "policy/pattern.h"
@@ -8,8 +8,8 @@ enum token_kind {
         TOKEN_ANY,       /* `?` */
         TOKEN_CLASS,     /* `[…]` */
         TOKEN_STAR,      /* `*` */
-        TOKEN_STAR_STAR, /* exactly two: special as a whole component */
-        TOKEN_OPEN,      /* the three of braces; gone from alternatives */
+        TOKEN_STAR_STAR, /* `**`, which is special as a whole component */
+        TOKEN_OPEN,      /* `{`. Alternatives hold no TOKEN_OPEN, TOKEN_COMMA or TOKEN_CLOSE */
         TOKEN_COMMA,
         TOKEN_CLOSE,
 };
@@ -20,10 +20,10 @@ struct char_range {
 
 struct token {
         enum token_kind kind;
-        bool is_negated;    /* class */
-        uint32_t c;         /* char: see pattern_char */
-        struct slice text;  /* char: its bytes */
-        size_t range_count; /* class */
+        bool is_negated;    /* TOKEN_CLASS */
+        uint32_t c;         /* TOKEN_CHAR: the character, as pattern_char returns it */
+        struct slice text;  /* TOKEN_CHAR: the bytes of the character */
+        size_t range_count; /* TOKEN_CLASS */
         const struct char_range *ranges;
 };
 
@@ -33,7 +33,7 @@ struct component {
         bool is_literal; /* characters only */
 };
 
-/* One of the patterns without braces, cleaned: at least one component, none of them empty, `.` or `..`. */
+/* One of the patterns without braces that a pattern stands for. It is clean: at least one component, none empty, `.` or `..`. */
 struct alternative {
         struct component *components;
         size_t count;
@@ -44,9 +44,9 @@ struct alternatives {
         size_t count;
 };
 
-/* The character at the beginning of `s`, which is not empty, and the bytes that it has. A byte that is no UTF-8 is a
- * character of its own, beyond all others. */
+/* Returns the character at the beginning of `s`, which is not empty, and its length. A byte that is not UTF-8
+ * becomes a character above all Unicode characters. */
 uint32_t pattern_char(struct slice s, size_t *ret_bytes);
 
-/* `text` must live as long as the arena. -EINVAL with err. */
+/* Parses `text`, which must live as long as the arena. Returns 0, or -EINVAL with err filled. */
 NODISCARD int pattern_parse(struct arena *a, struct slice text, struct alternatives *ret, struct err *err);

@@ -1,7 +1,7 @@
-/* pattern_parse: the text of a pattern, taken apart: tokens, then braces multiplied out, then clean components.
+/* pattern_parse: parses the text of a pattern into tokens, expands its braces, and cleans the components.
  *
- * Braces are multiplied out over tokens, not over text, so that nothing that stood apart becomes special by standing
- * together. What that costs is bounded by EXPANDED_TOKENS_MAX, however deep the braces are nested.
+ * Braces are expanded over tokens, not over text, so that two characters that come together do not form a new special
+ * token. EXPANDED_TOKENS_MAX bounds the work, however deep the braces are nested.
  */
 #include "policy/pattern_internal.h"
 
@@ -43,14 +43,15 @@ uint32_t pattern_char(struct slice s, size_t *ret_bytes)
         }
 }
 
-/* ---- Tokens */
+/* ---- Reading tokens */
 
 static struct slice from(struct slice s, size_t at)
 {
         return slice_from(s.p + at, s.n - at);
 }
 
-/* Where the class whose content begins at `at` ends: at its `]`. A `]` that comes first belongs to it. 0: nowhere. */
+/* Returns the position of the `]` that closes the class whose content begins at `at`; 0 when nothing closes it. A `]` that comes
+ * first belongs to the content. */
 static size_t class_end(struct slice text, size_t at)
 {
         if (at >= text.n)
@@ -59,12 +60,12 @@ static size_t class_end(struct slice text, size_t at)
         return end ? (size_t)(end - text.p) : 0;
 }
 
-/* The ranges between `at` and `end`. A `-` is itself in the first and in the last place. */
+/* Reads the ranges between `at` and `end`. A `-` in the first or last place stands for itself. */
 static int read_class(struct arena *a, struct slice text, size_t at, size_t end, struct token *ret)
 {
         struct char_range *ranges = arena_alloc(a, (end - at + 1) * sizeof(*ranges));
         size_t count = 0;
-        bool is_open = false; /* behind the `-` of a range */
+        bool is_open = false; /* the `-` of a range was read, its end was not */
 
         while (at < end) {
                 size_t bytes;
@@ -88,7 +89,7 @@ static int read_class(struct arena *a, struct slice text, size_t at, size_t end,
         return 0;
 }
 
-/* A class at the `[` at *at, or that character when nothing closes it. */
+/* Reads a class that begins with the `[` at *at, or the character `[` when nothing closes the class. */
 static int read_bracket(struct arena *a, struct slice text, size_t *at, struct token *ret)
 {
         size_t begin = *at + 1;
@@ -161,9 +162,9 @@ static int tokenize(struct arena *a, struct slice text, struct tokens *ret, stru
         return 0;
 }
 
-/* ---- Braces */
+/* ---- Expanding braces */
 
-/* The first open brace; `in->count` when there is none. */
+/* Returns the position of the first open brace; `in->count` when there is none. */
 static size_t find_open(const struct tokens *in)
 {
         size_t i = 0;
@@ -172,7 +173,7 @@ static size_t find_open(const struct tokens *in)
         return i;
 }
 
-/* The comma or the closing brace that ends the choice which begins at `at`. */
+/* Returns the position of the comma or closing brace that ends the choice which begins at `at`. */
 static size_t choice_end(const struct tokens *in, size_t at)
 {
         size_t depth = 0;
@@ -196,8 +197,8 @@ static struct tokens joined(struct arena *a, const struct tokens *in, const size
         return (struct tokens){ list, head + choice + tail };
 }
 
-/* Replaces list[at], whose first brace is at `open`, by one for each choice in it: the first in its place, the others
- * at the end. */
+/* Replaces list[at], whose first brace is at `open`, by one list of tokens for each choice in that brace: the first in its place,
+ * the others at the end of `list`. */
 static int multiply(struct arena *a, struct tokens *list, size_t *count, size_t at, size_t open,
                     size_t *budget)
 {
@@ -220,7 +221,7 @@ static int multiply(struct arena *a, struct tokens *list, size_t *count, size_t 
         return 0;
 }
 
-/* ---- Components */
+/* ---- Splitting into components */
 
 static bool is_dots(const struct component *c, size_t n)
 {
@@ -262,7 +263,7 @@ static int clean(struct arena *a, const struct tokens *in, struct alternative *r
                         list[count++] = c;
                         continue;
                 }
-                /* What a `*` stands for may be a link, or nothing: there is no name to take back. */
+                /* A `*` may match a link or nothing, so a `..` after it cannot remove a known component. */
                 if (count > 0 && !list[count - 1].is_literal)
                         return -EINVAL;
                 count -= count > 0;

@@ -1,4 +1,4 @@
-/* pattern: the syntax is that of the other implementations of the protocol. Where ours denies more, a test says so. */
+/* pattern_test: the syntax is that of the other implementations of the protocol. Where ours denies more, a test says so. */
 #include "policy/pattern.h"
 
 #include "base/buf.h"
@@ -84,7 +84,7 @@ TEST(pattern_two_stars_as_a_component_are_any_number_of_directories)
                 { "/w/**/a/**/b", "/w/x/a/y/a/b", true },
                 { "/**/x", "/x", true },
                 { "/**", "/a/b", true },
-                /* Not a component of their own: as one. */
+                /* Two stars inside of a component mean the same as one. */
                 { "/w/**.env", "/w/a.env", true },
                 { "/w/**.env", "/w/s/a.env", false },
                 { "/w/s**", "/w/s/t", false },
@@ -120,7 +120,7 @@ TEST(pattern_classes_hold_characters_and_ranges)
                 { "/w/[\xc3\xa9-\xc3\xbf]", "/w/\xc3\xaa", true },
                 { "/w/[!a]", "/w/\xc3\xa9", true },
                 { "/w/[[:alpha:]]", "/w/:]", true },
-                /* As the others have it, a class may hold the slash. */
+                /* As in other implementations, a class may hold the slash. */
                 { "/w/a[!x]b", "/w/a/b", true },
                 { "/w/a[/]b", "/w/a/b", true },
         };
@@ -145,7 +145,7 @@ TEST(pattern_braces_hold_alternatives)
                 { "/w/{a\\,b,c}", "/w/a,b", true },
                 { "/w/{a/b,a/c}", "/w/a/c", true },
                 { "/w/{b/../a,c}", "/w/a", true },
-                /* An empty alternative counts; the others leave it out. */
+                /* An empty alternative counts; other implementations leave it out. */
                 { "/w/*{,x}.env", "/w/.env", true },
         };
         check(cases, ARRAY_LEN(cases));
@@ -209,7 +209,7 @@ TEST(pattern_bounds_hold)
         eq_int(compile_repeated("/w/", "{a,", 2000, "a"), -EINVAL);
 }
 
-/* Every state bit in every word: patterns of growing length, each against its own instance and a wrong one. */
+/* Uses every state bit in every word: patterns of growing length, each with a path that matches and one that does not. */
 TEST(pattern_of_any_length_matches)
 {
         for (size_t n = 1; n < 300; n++) {
@@ -223,7 +223,7 @@ TEST(pattern_of_any_length_matches)
         }
 }
 
-/* What takes exponential time with backtracking. */
+/* With backtracking this pattern would take exponential time. */
 TEST(pattern_with_many_stars_is_answered_at_once)
 {
         _arena_ struct arena a = ARENA_INIT;

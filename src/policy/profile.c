@@ -1,7 +1,7 @@
-/* profile: see profile.h.
+/* profile: answers questions that need only the profile: does it grant the whole disk, are two targets the same?
  *
- * The questions about the whole disk are answered from the entries as they stand, without a place: they decide whether
- * there is a sandbox at all, so in doubt an entry counts as one that takes something away.
+ * The entries are not resolved for a place. The answers about the whole disk decide whether a sandbox is needed at all, so
+ * an entry that might take something away counts as if it did.
  */
 #include "policy/profile.h"
 
@@ -20,7 +20,7 @@ static bool is_root(const struct profile_entry *e)
         return is_special(e, SPECIAL_ROOT) && !e->subpath.p;
 }
 
-/* The path that an entry names wherever it is read; p == NULL when there is none. */
+/* Returns the path of an entry whose path does not depend on the place; otherwise p == NULL. */
 static struct slice fixed_path(const struct profile_entry *e)
 {
         if (e->kind == TARGET_PATH)
@@ -56,8 +56,8 @@ static bool has_write_to_target(const struct profile *p, const struct profile_en
         return false;
 }
 
-/* Could the entry take something away where everything is writable? A path that this host does not have cannot; but a
- * profile that names one was made for another host and must not run as if it asked for nothing. */
+/* Could the entry take something away where everything is writable? An entry for a path of another operating system
+ * could not, but it counts all the same: its profile was made for another host and must not run without a sandbox here. */
 static bool is_narrowing(const struct profile *p, const struct profile_entry *e)
 {
         if (e->kind == TARGET_GLOB)
@@ -67,21 +67,6 @@ static bool is_narrowing(const struct profile *p, const struct profile_entry *e)
         if (e->access == ACCESS_WRITE || is_special(e, SPECIAL_MINIMAL) || is_special(e, SPECIAL_UNKNOWN))
                 return false;
         return e->access == ACCESS_DENY || !has_write_to_target(p, e);
-}
-
-bool profile_reads_all(const struct profile *p)
-{
-        bool has_root = false;
-
-        if (!is_restricted(p))
-                return true;
-        for (size_t i = 0; i < p->count; i++) {
-                const struct profile_entry *e = &p->entries[i];
-                if (e->access == ACCESS_DENY)
-                        return false;
-                has_root |= is_root(e);
-        }
-        return has_root;
 }
 
 bool profile_writes_all(const struct profile *p)

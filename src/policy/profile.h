@@ -1,63 +1,77 @@
-/* profile: a permission profile, as plain data, and what follows from it alone.
+/* profile: a permission profile as plain data, and the questions that can be answered from the profile alone.
  *
  *     managed   the server builds a sandbox: files restricted by entries, or unrestricted; network open or not
  *     disabled  no sandbox at all; the network counts as open
- *     external  somebody outside isolates the files; the network may still be ours to close
+ *     external  something outside of the server isolates the files; the server may still close the network
  *
- * These are three different things, and `managed` with an unrestricted file system is a fourth: none is ever turned into
- * another when it is stored or passed on. Knows no JSON (proto/profile.h) and no file system.
+ * Managed with an unrestricted file system is a fourth case. No case is ever converted to another when a profile is stored
+ * or passed on. Knows no JSON (proto/profile.h) and no file system.
  */
 #pragma once
 
 #include "base/arena.h"
 #include "base/slice.h"
 
-#define PROFILE_ENTRIES_MAX 4096 /* more is refused when it is read */
+#define PROFILE_ENTRIES_MAX 4096 /* a profile with more is refused when it is read */
 
-/* Ordered by what they grant. On equal targets deny beats write beats read all the same. */
+/* Ordered by what they grant. Among entries for the same target, deny wins over write, and write over read. */
 enum access { ACCESS_DENY, ACCESS_READ, ACCESS_WRITE };
+
+/* Returns a rank: of two accesses to the same path the one with the higher rank counts. */
+static inline int access_strength(enum access access)
+{
+        switch (access) {
+        case ACCESS_DENY:
+                return 2;
+        case ACCESS_WRITE:
+                return 1;
+        case ACCESS_READ:
+                return 0;
+        }
+        __builtin_trap();
+}
 
 enum target_kind { TARGET_PATH, TARGET_GLOB, TARGET_SPECIAL };
 
 enum special {
         SPECIAL_ROOT,
         SPECIAL_MINIMAL,       /* what programs need to run: rules_platform_roots */
-        SPECIAL_PROJECT_ROOTS, /* every workspace root, with `subpath` below it */
+        SPECIAL_PROJECT_ROOTS, /* every workspace root, or `subpath` below each of them */
         SPECIAL_TMPDIR,
         SPECIAL_SLASH_TMP,
-        SPECIAL_UNKNOWN, /* of a later version: kept, and grants nothing */
+        SPECIAL_UNKNOWN, /* a name of a later version: it is kept and grants nothing */
 };
 
 struct profile_entry {
         enum target_kind kind;
         enum special special;
         struct slice text;    /* the path, absolute and clean; the pattern; the name of an unknown special */
-        struct slice subpath; /* of a special, any of them; p == NULL: none */
+        struct slice subpath; /* a path below the special target, for every enum special; p == NULL: none */
         enum access access;
-        bool skips_missing; /* kept for other systems; means nothing here */
+        bool skips_missing; /* kept for other systems; has no effect here */
 };
 
 enum profile_kind { PROFILE_MANAGED, PROFILE_DISABLED, PROFILE_EXTERNAL };
 
 struct profile {
         enum profile_kind kind;
-        bool is_unrestricted;          /* managed: all files */
-        bool has_network;              /* of disabled: true, unless the request closes it all the same */
-        struct profile_entry *entries; /* managed and restricted; order and duplicates as given */
+        bool is_unrestricted;          /* a managed profile that allows everything with all files */
+        bool has_network;              /* true when disabled, unless the request closes the network */
+        struct profile_entry *entries; /* for a managed, restricted profile; in the client's order */
         size_t count;
-        uint64_t glob_depth; /* how far below its fixed part a pattern is looked for; 0: no bound */
+        uint64_t glob_depth; /* how many levels below its prefix a pattern is searched for; 0: no limit */
 };
 
-/* PERMISSIONS.md 4.3. */
-NODISCARD bool profile_reads_all(const struct profile *p);
+/* Does the profile let everything be written, so that no entry takes anything away (docs/PERMISSIONS.md)? */
 NODISCARD bool profile_writes_all(const struct profile *p);
-/* Files must be enforced: restricted, and not everything is writable. */
+/* Must access to files be enforced? Yes, when the profile restricts files and does not make everything writable. */
 NODISCARD bool profile_limits_files(const struct profile *p);
-/* An entry depends on where the request stands: project roots, or a relative pattern. */
+/* Does an entry depend on the directories of the request: project roots, or a relative pattern? */
 NODISCARD bool profile_needs_cwd(const struct profile *p);
 
-/* A path of another operating system (`C:\x`): stored profiles may name one. It is kept, and nothing here has it. */
+/* Is this a path of another operating system (`C:\x`)? Stored profiles may hold such paths. They are kept and match nothing. */
 NODISCARD bool profile_path_is_foreign(struct slice path);
 
-/* The same target: equal paths, equal special names; the root is `/`, and slash_tmp is `/tmp`. */
+/* Do two entries have the same target: equal paths or equal special names? The special root equals `/`, slash_tmp equals
+ * `/tmp`. */
 NODISCARD bool profile_same_target(const struct profile_entry *a, const struct profile_entry *b);

@@ -1,7 +1,7 @@
-/* rig_internal: profiles of the tests as short texts, both ways.
+/* rig_internal: makes profiles from short texts, and texts from profiles, for tests.
  *
  * An entry is ACCESS TARGET with r, w or d for the access; the target is a path, :root, :minimal, :tmpdir, :slash_tmp, :ws
- * with /SUBPATH or without, :unknown, or glob(PATTERN). A `?` behind it stands for missing_path_behavior skip. Entries are
+ * with /SUBPATH or without, :unknown, or glob(PATTERN). A `?` behind the target stands for missing_path_behavior skip. Entries are
  * separated by a blank: "r:root w:ws r:ws/.git? d/s dglob(*.key)".
  */
 #pragma once
@@ -46,7 +46,7 @@ static inline struct profile_entry rig_entry(struct slice text)
         return e;
 }
 
-/* Managed, restricted and without network. */
+/* Makes a managed, restricted profile without network. */
 static inline struct profile rig_profile(struct arena *a, const char *text)
 {
         struct slice rest = slice_from_str(text);
@@ -82,7 +82,8 @@ static inline const char *rig_entries_text(struct arena *a, const struct profile
         return text;
 }
 
-/* The entries; in front of them what is not managed, restricted and without network; behind them a depth. */
+/* Returns the profile as text, such as "network w/tmp depth 3": a word each when it is not managed, is unrestricted, or has a
+ * network; then its entries; then the depth of its patterns, when that is limited. */
 static inline const char *rig_text(struct arena *a, const struct profile *p)
 {
         static const char *const kinds[] = {

@@ -1,5 +1,8 @@
-/* rule_tree: see rule_tree.h. The order of the list, with a slash before all other bytes, keeps what lies below a directory
- * right behind it: the rule in front of a path and those above that one are all that can be above the path. */
+/* rule_tree: builds the tree of rules and finds the rule that applies to a path.
+ *
+ * The list is sorted with `/` before all other bytes, so paths below a directory follow it directly. Only the rule just
+ * before a path in that order, and the rules above that rule, can be above the path.
+ */
 #include "policy/rule_tree.h"
 
 #include "policy/entries.h"
@@ -11,18 +14,6 @@ static size_t common_bytes(struct slice a, struct slice b)
         while (n < max && a.p[n] == b.p[n])
                 n++;
         return n;
-}
-
-/* Does the rule's path come behind `path` in the order of the list? */
-static bool is_behind(struct slice rule, struct slice path)
-{
-        size_t n = common_bytes(rule, path);
-
-        if (n == path.n || n == rule.n)
-                return rule.n > path.n;
-        if (rule.p[n] == '/' || path.p[n] == '/')
-                return path.p[n] == '/';
-        return (unsigned char)rule.p[n] > (unsigned char)path.p[n];
 }
 
 void rule_tree_build(struct arena *a, const struct rules *rules, struct rule_tree *ret)
@@ -52,7 +43,7 @@ const struct rule *rule_tree_find(const struct rule_tree *t, struct slice path)
 
         while (low < high) {
                 size_t middle = low + (high - low) / 2;
-                if (is_behind(list[middle].path, path))
+                if (path_compare(list[middle].path, path) > 0)
                         high = middle;
                 else
                         low = middle + 1;
@@ -75,7 +66,7 @@ enum access rule_tree_access(const struct rule_tree *t, struct slice path)
         return rule ? rule->access : ACCESS_DENY;
 }
 
-/* The component of `path` right below `above`. */
+/* Returns the component of `path` directly below `above`. */
 static struct slice name_below(struct slice path, struct slice above)
 {
         size_t skip = above.n == 1 ? 1 : above.n + 1;

@@ -1,7 +1,7 @@
-/* rule_tree: the rules of a profile as a tree, for asking many questions of many rules.
+/* rule_tree: an index of the rules of a profile, which finds the access of a path with one search.
  *
- * rules_access climbs from a path to `/` and searches at every step; with thousands of deep paths from a client that adds up.
- * Here each rule knows the one above it, so that a question costs one search.
+ * A search for each component of a path would be slow for thousands of deep paths. So the tree stores for each rule the
+ * next rule above it.
  */
 #pragma once
 
@@ -10,18 +10,19 @@
 
 struct rule_tree {
         const struct rules *rules;
-        size_t *above; /* per rule: the index of the rule above it; its own when there is none */
+        size_t *above; /* for each rule: the index of the rule above it, or its own index when there is none */
 };
 
-/* `rules` must stay where they are. */
+/* Builds the tree. `rules` must not move or change afterwards. */
 void rule_tree_build(struct arena *a, const struct rules *rules, struct rule_tree *ret);
 
-/* The deepest rule at the path or above it, or NULL; and the next one above a rule. */
+/* rule_tree_find returns the deepest rule at the path or above it, and rule_tree_above the next rule above a rule; or NULL. */
 NODISCARD const struct rule *rule_tree_find(const struct rule_tree *t, struct slice path);
 NODISCARD const struct rule *rule_tree_above(const struct rule_tree *t, const struct rule *rule);
 
-/* rules_access. */
+/* Returns the access of the deepest rule at or above a path. Patterns, protected names and the platform's roots are not
+ * considered. The path is absolute and clean. */
 NODISCARD enum access rule_tree_access(const struct rule_tree *t, struct slice path);
-/* The same with protected names: what may be written only because a directory above such a name may counts as readable,
- * for to write there takes an entry at the name or below it. */
+/* As rule_tree_access, but with protected names: a path at or below a protected name is writable only by an entry at that name or
+ * below it; write access that comes from a directory above counts as read access. */
 NODISCARD enum access rule_tree_access_protected(const struct rule_tree *t, struct slice path);

@@ -1,7 +1,7 @@
-/* rules: see rules.h.
+/* rules: resolves the entries of a profile to sorted lists of absolute paths and patterns.
  *
- * By name only: nothing here knows whether a path exists or is a symbolic link. A path that was joined is cleaned again,
- * and what a pattern is relative to is quoted, so that a `[` in the name of a directory stays a `[`.
+ * This works on names only: nothing here knows whether a path exists or is a symbolic link. A joined path is cleaned again.
+ * The directory in front of a relative pattern is quoted, so that a `[` in its name stays a `[`.
  */
 #include "policy/rules.h"
 
@@ -25,40 +25,11 @@ struct builder {
         const struct place *place;
         struct rules *rules;
         size_t list_allocated, globs_allocated;
-        size_t bytes; /* of all paths and patterns so far */
+        size_t bytes; /* the bytes of all paths and patterns so far */
         struct err *err;
 };
 
 /* --- paths -------------------------------------------------------------------------------------------------------- */
-
-bool path_is_within(struct slice path, struct slice above)
-{
-        if (!slice_starts(path, above))
-                return false;
-        return path.n == above.n || above.n == 1 || path.p[above.n] == '/';
-}
-
-/* Bytes, but a slash comes before all others: what lies below a directory stands right behind it. */
-static int path_compare(struct slice a, struct slice b)
-{
-        size_t n = MIN(a.n, b.n);
-
-        for (size_t i = 0; i < n; i++) {
-                if (a.p[i] == b.p[i])
-                        continue;
-                if (a.p[i] == '/' || b.p[i] == '/')
-                        return a.p[i] == '/' ? -1 : 1;
-                return (unsigned char)a.p[i] < (unsigned char)b.p[i] ? -1 : 1;
-        }
-        return a.n < b.n ? -1 : a.n > b.n;
-}
-
-static struct slice path_parent(struct slice path)
-{
-        while (path.n > 1 && path.p[path.n - 1] != '/')
-                path.n--;
-        return slice_from(path.p, MAX(path.n, (size_t)2) - 1);
-}
 
 static bool subpath_stays_below(struct slice subpath)
 {
@@ -78,7 +49,8 @@ static bool subpath_stays_below(struct slice subpath)
         return true;
 }
 
-/* Before a path is built: few entries and many workspace roots, each with a long name, make a great many bytes. */
+/* Counts the bytes of a path before the path is built, and refuses too many: a few entries and many long workspace roots can make
+ * a very large list. */
 static int charge(struct builder *b, size_t bytes)
 {
         if (bytes > RULES_PATH_MAX)
@@ -93,27 +65,17 @@ static int charge(struct builder *b, size_t bytes)
         return 0;
 }
 
-/* --- one rule ----------------------------------------------------------------------------------------------------- */
-
-static void *room_for_one(struct builder *b, void *list, size_t count, size_t *allocated, size_t size)
-{
-        if (count < *allocated)
-                return list;
-        size_t more = MAX(*allocated * 2, (size_t)16);
-        list = arena_grow(b->arena, list, *allocated * size, more * size);
-        *allocated = more;
-        return list;
-}
+/* --- adding a rule ------------------------------------------------------------------------------------------------ */
 
 static void add_rule(struct builder *b, struct slice path, enum access access)
 {
         struct rules *r = b->rules;
 
-        r->list = room_for_one(b, r->list, r->count, &b->list_allocated, sizeof(*r->list));
+        r->list = arena_room(b->arena, r->list, r->count, &b->list_allocated, sizeof(*r->list));
         r->list[r->count++] = (struct rule){ path, access };
 }
 
-/* `path`, with the entry's subpath below it. */
+/* Adds a rule for the entry's subpath below `path`. */
 static int add_below(struct builder *b, struct slice path, const struct profile_entry *e)
 {
         struct slice sub = e->subpath, clean;
@@ -137,14 +99,14 @@ static int add_below(struct builder *b, struct slice path, const struct profile_
         return 0;
 }
 
-/* --- one pattern -------------------------------------------------------------------------------------------------- */
+/* --- adding a pattern --------------------------------------------------------------------------------------------- */
 
 static int refuse_pattern(struct builder *b, struct slice text, const char *why)
 {
         return err_set(b->err, 0, -EINVAL, "invalid deny-read glob pattern `%.*s`: %s", SLICE(text), why);
 }
 
-/* Writes a path as a pattern that means just this path; returns its length. `out` has room for twice of it. */
+/* Writes a pattern that matches only this path; returns the length of the pattern. `out` has room for twice the path. */
 static size_t quote(char *out, struct slice path)
 {
         size_t n = 0;
@@ -157,8 +119,8 @@ static size_t quote(char *out, struct slice path)
         return n;
 }
 
-/* Empty components and `.` mean nothing and go, so that two spellings are one rule; unless the slashes around them might
- * stand in a class. A `..` stays: what it takes back is known to policy/pattern, which refuses it where there is nothing. */
+/* Copies a pattern without empty components and `.`, so that two spellings give one rule, unless the slashes around
+ * these might be inside of a class. A `..` stays: policy/pattern resolves it, or refuses the pattern. Returns the length. */
 static size_t put_pattern(char *out, struct slice text)
 {
         bool has_class = memchr(text.p, '[', text.n) != NULL;
@@ -175,7 +137,7 @@ static size_t put_pattern(char *out, struct slice text)
         return n;
 }
 
-/* `text` below `base`, which is "/" for an absolute pattern. */
+/* Adds the pattern `text` below `base`, which is "/" for an absolute pattern. */
 static int add_glob(struct builder *b, struct slice base, struct slice text)
 {
         struct rules *r = b->rules;
@@ -189,12 +151,12 @@ static int add_glob(struct builder *b, struct slice base, struct slice text)
         if (n == 0)
                 out[n++] = '/';
 
-        r->globs = room_for_one(b, r->globs, r->glob_count, &b->globs_allocated, sizeof(*r->globs));
+        r->globs = arena_room(b->arena, r->globs, r->glob_count, &b->globs_allocated, sizeof(*r->globs));
         r->globs[r->glob_count++] = slice_from(out, n);
         return 0;
 }
 
-/* Only patterns that deny mean anything. */
+/* Adds the patterns of an entry. Only patterns that deny have an effect. */
 static int resolve_glob(struct builder *b, const struct profile_entry *e)
 {
         const struct place *place = b->place;
@@ -221,7 +183,7 @@ static int resolve_glob(struct builder *b, const struct profile_entry *e)
         return r;
 }
 
-/* --- one entry ---------------------------------------------------------------------------------------------------- */
+/* --- resolving an entry ------------------------------------------------------------------------------------------- */
 
 static int resolve_tmpdir(struct builder *b, const struct profile_entry *e)
 {
@@ -275,16 +237,15 @@ static int resolve_entry(struct builder *b, const struct profile_entry *e)
         return err_set(b->err, 0, -EINVAL, "an unknown permission target");
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------- */
+/* --- resolving a profile ------------------------------------------------------------------------------------------ */
 
-/* On equal paths the rule that wins comes first: deny, write, read. */
+/* Sorts by path. Of rules with equal paths the one that counts comes first. */
 static int compare_rules(const void *left, const void *right)
 {
-        static const int rank[] = { [ACCESS_DENY] = 0, [ACCESS_WRITE] = 1, [ACCESS_READ] = 2 };
         const struct rule *a = left, *b = right;
         int order = path_compare(a->path, b->path);
 
-        return order != 0 ? order : rank[a->access] - rank[b->access];
+        return order != 0 ? order : access_strength(b->access) - access_strength(a->access);
 }
 
 static int compare_globs(const void *left, const void *right)
@@ -318,9 +279,9 @@ static void sort_globs(struct rules *r)
         r->glob_count = n;
 }
 
-/* What follows from the lists is taken from them and not from the entries: an entry that came to nothing here must not
- * make two equal lists different. */
-static void derive(struct rules *r, uint64_t glob_depth)
+/* Sets the members that are derived from the lists, not from the entries: an entry that has no effect in this place must not make
+ * the results for two equal lists different. */
+static void derive_members(struct rules *r, uint64_t glob_depth)
 {
         const struct rule *root = rules_at(r, S("/"));
         bool has_root = root && root->access != ACCESS_DENY;
@@ -352,12 +313,12 @@ int rules_resolve(struct arena *a, const struct profile *p, const struct place *
         }
         sort_rules(&rules);
         sort_globs(&rules);
-        derive(&rules, p->glob_depth);
+        derive_members(&rules, p->glob_depth);
         *ret = rules;
         return 0;
 }
 
-/* --- questions ---------------------------------------------------------------------------------------------------- */
+/* --- asking the rules --------------------------------------------------------------------------------------------- */
 
 const struct rule *rules_at(const struct rules *r, struct slice path)
 {
@@ -376,22 +337,21 @@ const struct rule *rules_at(const struct rules *r, struct slice path)
         return NULL;
 }
 
-enum access rules_access(const struct rules *r, struct slice path)
+static char letter_of(enum access access)
 {
-        if (!r->limits_files)
-                return ACCESS_WRITE;
-        for (;; path = path_parent(path)) {
-                const struct rule *rule = rules_at(r, path);
-                if (rule)
-                        return rule->access;
-                if (path.n <= 1)
-                        return ACCESS_DENY;
+        switch (access) {
+        case ACCESS_DENY:
+                return '-';
+        case ACCESS_READ:
+                return 'r';
+        case ACCESS_WRITE:
+                return 'w';
         }
+        __builtin_trap();
 }
 
 struct slice rules_canonical(struct arena *a, const struct rules *r)
 {
-        static const char letters[] = { [ACCESS_DENY] = '-', [ACCESS_READ] = 'r', [ACCESS_WRITE] = 'w' };
         char head[64];
         int head_bytes = snprintf(head, sizeof(head), "%s %s %s %llu",
                                   r->limits_files ? "limited" : "unlimited", r->reads_all ? "all" : "some",
@@ -407,7 +367,7 @@ struct slice rules_canonical(struct arena *a, const struct rules *r)
         memcpy(at, head, (size_t)head_bytes);
         at += head_bytes + 1;
         for (size_t i = 0; i < r->count; i++) {
-                *at++ = letters[r->list[i].access];
+                *at++ = letter_of(r->list[i].access);
                 memcpy(at, r->list[i].path.p, r->list[i].path.n);
                 at += r->list[i].path.n + 1;
         }

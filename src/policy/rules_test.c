@@ -1,7 +1,8 @@
-/* rules_test: entries become paths of one place; the deepest rule counts; order never does. */
+/* rules_test: entries become absolute paths in a place; the deepest rule counts, and the order of entries does not. */
 #include "policy/rules.h"
 
 #include "policy/pattern.h"
+#include "policy/rule_tree.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static struct profile profile_of(struct profile_entry *entries, size_t count)
         return (struct profile){ .kind = PROFILE_MANAGED, .entries = entries, .count = count };
 }
 
-/* "r/ w/w -/x g/a/x.env", or the complaint. */
+/* Returns the rules as a text such as "r/ w/w -/x g/a/x.env", or the text of the error. */
 static const char *show(const struct place *place, struct profile_entry *entries, size_t count)
 {
         static char text[8192];
@@ -229,6 +230,7 @@ TEST(the_deepest_rule_decides)
                                            AT("/w/a/c", R) };
         struct profile p = profile_of(entries, ARRAY_LEN(entries));
         struct rules r;
+        struct rule_tree t;
         struct err err = ERR_INIT;
         static const struct {
                 struct slice path;
@@ -240,14 +242,16 @@ TEST(the_deepest_rule_decides)
         };
 
         eq_int(rules_resolve(&a, &p, &here, &r, &err), 0);
+        rule_tree_build(&a, &r, &t);
         for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-                eq_int(rules_access(&r, rows[i].path), rows[i].access);
+                eq_int(rule_tree_access(&t, rows[i].path), rows[i].access);
         ok(rules_at(&r, S("/w/a")) && !rules_at(&r, S("/w/b")));
 
         p.count = 0;
         eq_int(rules_resolve(&a, &p, &here, &r, &err), 0);
-        eq_int(rules_access(&r, S("/")), D);
-        eq_int(rules_access(&r, S("/w")), D);
+        rule_tree_build(&a, &r, &t);
+        eq_int(rule_tree_access(&t, S("/")), D);
+        eq_int(rule_tree_access(&t, S("/w")), D);
 }
 
 TEST(a_path_is_within_itself_and_what_is_above_by_components)

@@ -1,3 +1,4 @@
+/* output: appends, drops and finds the retained chunks of one process (output.h). */
 #include "proc/output.h"
 
 #include "base/limits.h"
@@ -5,18 +6,11 @@
 
 const char *stream_name(enum stream s)
 {
-        switch (s) {
-        case STREAM_STDOUT:
-                return "stdout";
-        case STREAM_STDERR:
-                return "stderr";
-        case STREAM_PTY:
-                return "pty";
-        case STREAMS:
-                break;
-        }
-        must(false);
-        return NULL;
+        static const char *const names[STREAMS] = {
+                [STREAM_STDOUT] = "stdout", [STREAM_STDERR] = "stderr", [STREAM_PTY] = "pty"
+        };
+        must(s < STREAMS);
+        return names[s];
 }
 
 struct output_mark {
@@ -75,7 +69,7 @@ static void keep_head(struct output *o, struct output_stream *s, struct slice by
         uint64_t cap = o->cap_bytes / 2;
         s->bytes += bytes.n;
         if (s->head_len >= cap || s->bytes - bytes.n != s->head_len)
-                return; /* complete, or given up */
+                return; /* the kept beginning is complete, or was given up */
         size_t n = MIN(bytes.n, (size_t)(cap - s->head_len));
         s->head = mem_realloc(s->head, s->head_len + n);
         memcpy(s->head + s->head_len, bytes.p, n);
@@ -124,7 +118,7 @@ const struct chunk *output_after(const struct output *o, uint64_t after_seq)
 {
         if (!o->first || after_seq < o->first->seq)
                 return o->first;
-        /* From the end: who polls has seen nearly everything. */
+        /* Searches from the end, because a reader that polls has seen nearly everything. */
         const struct chunk *found = NULL;
         for (const struct chunk *c = o->last; c && c->seq > after_seq; c = c->prev)
                 found = c;
@@ -135,7 +129,7 @@ bool output_gap_after(const struct output *o, uint64_t after_seq, struct output_
 {
         if (after_seq >= o->dropped_seq)
                 return false;
-        /* From the youngest mark back to the first that the reader has seen. */
+        /* Searches from the youngest mark back to the first mark that the reader has seen. */
         uint64_t seen = 0;
         for (size_t i = 0; i < o->mark_count && after_seq > 0; i++) {
                 const struct output_mark *m = &o->marks[(o->mark_next + OUTPUT_MARKS - 1 - i) % OUTPUT_MARKS];
@@ -150,7 +144,7 @@ bool output_gap_after(const struct output *o, uint64_t after_seq, struct output_
         return true;
 }
 
-/* Bytes of one stream that the kept chunks hold. */
+/* Returns how many bytes of one stream the kept chunks hold. */
 static uint64_t tail_bytes(const struct output *o, enum stream stream)
 {
         uint64_t n = 0;
@@ -159,7 +153,7 @@ static uint64_t tail_bytes(const struct output *o, enum stream stream)
         return n;
 }
 
-/* Appends the last `n` bytes of a stream, which the kept chunks hold. */
+/* Appends the last `n` of the `have` bytes of a stream that the kept chunks hold. */
 static void append_tail(const struct output *o, enum stream stream, uint64_t have, uint64_t n,
                         struct buf *ret)
 {

@@ -1,10 +1,10 @@
 /* output: the recent output of one process, numbered, bounded.
  *
- * Chunks are appended under numbers that the process hands out (exit and close take numbers of the same row) and kept
- * until their sum or their count passes the cap; then the oldest go. A reader says "after n" and gets what is still
- * here; what was dropped is counted.
+ * Chunks are appended under numbers that the process hands out (exit and close take numbers of the same sequence) and kept
+ * until their sum or their count passes the cap; then the oldest are dropped. A reader says "after n" and gets what is still
+ * here; dropped bytes are counted.
  *
- * Of each stream the beginning is kept as well (half the cap), for a look at a long output; and how much was dropped
+ * The beginning of each stream is kept as well (half the cap), for an excerpt of a long output; and how much was dropped
  * before which chunk, so that a late reader can be told what it missed.
  *
  * Invariants: numbers rise; bytes <= cap unless a single chunk is larger; the sum of all outputs is kept in *total.
@@ -16,7 +16,7 @@
 #include "base/slice.h"
 
 enum stream { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAMS };
-const char *stream_name(enum stream s); /* as on the wire */
+const char *stream_name(enum stream s); /* as in the protocol */
 
 struct chunk {
         struct chunk *next, *prev;
@@ -34,7 +34,7 @@ static inline struct slice chunk_slice(const struct chunk *c)
 
 /* The beginning of one stream, kept beside the recent chunks. */
 struct output_stream {
-        uint64_t bytes; /* in all */
+        uint64_t bytes; /* all bytes of the stream so far */
         size_t head_len;
         char *head;
 };
@@ -46,8 +46,8 @@ struct output {
         size_t count;
         uint64_t bytes;
         uint64_t cap_bytes;
-        uint64_t *total;        /* memory of all outputs, shared */
-        uint64_t dropped_bytes; /* in all */
+        uint64_t *total;        /* memory of all outputs, which share this number */
+        uint64_t dropped_bytes; /* since the beginning */
         struct output_stream streams[STREAMS];
         struct output_mark *marks; /* the youngest evicted chunks: a ring */
         size_t mark_count, mark_next;
@@ -62,23 +62,23 @@ struct output_gap {
 void output_init(struct output *o, uint64_t cap_bytes, uint64_t *total);
 void output_release(struct output *o);
 
-/* Copies `bytes` (not empty, at most 4 GiB - 1). */
+/* Appends a chunk with a copy of `bytes` (not empty, at most 4 GiB - 1). */
 void output_append(struct output *o, enum stream stream, uint64_t seq, struct slice bytes);
 
-/* Drops the oldest chunk; false when there is none. For the cap over all processes. */
+/* Drops the oldest chunk; returns false when there is none. For the cap over all processes. */
 bool output_drop_oldest(struct output *o);
 
-/* The first kept chunk behind `after_seq`, or NULL; follow `next` from there. */
+/* Returns the first kept chunk after `after_seq`, or NULL; follow `next` from there. */
 NODISCARD const struct chunk *output_after(const struct output *o, uint64_t after_seq);
 
-/* What was evicted above `after_seq`; false when nothing was. The bytes are exact while the last OUTPUT_MARKS evictions
- * reach back to `after_seq` (or when it is 0), else they count everything that was evicted. */
+/* Says what was evicted above `after_seq`; returns false when nothing was. The bytes are exact while the last OUTPUT_MARKS
+ * evictions reach back to `after_seq` (or when it is 0), else they count everything that was evicted. */
 #define OUTPUT_MARKS 1024
 NODISCARD bool output_gap_after(const struct output *o, uint64_t after_seq, struct output_gap *ret);
 
-/* Forgets the beginnings; for the cap over all processes. False when there was none. */
+/* Frees the kept beginnings; for the cap over all processes. Returns false when there was none. */
 bool output_drop_heads(struct output *o);
 
-/* Head and tail of one stream, at most `max` bytes in all, half of it from the beginning. Appended to `ret`; returns
+/* Appends the beginning and the end of one stream to `ret`, at most `max` bytes together, half of them from the beginning. Returns
  * the number of bytes that are left out. */
 uint64_t output_snapshot(const struct output *o, enum stream stream, uint64_t max, struct buf *ret);

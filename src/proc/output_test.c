@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "unit.h"
 
-/* What is kept behind `after`, as "2:bbbb 3:cccc", walking `next`; and the list is sound in both directions. */
+/* Returns the chunks kept after `after`, as "2:bbbb 3:cccc". Checks that the list is sound in both directions. */
 static const char *show(const struct output *o, uint64_t after)
 {
         static struct buf text = { .p = buf_empty, .cap = 64 * KIB };
@@ -33,7 +33,7 @@ static uint64_t heads_of(const struct output *o)
         return n;
 }
 
-/* What an output adds to the total: its bytes, what it costs to keep them apart, and the beginnings. */
+/* Returns the bytes that an output adds to the total: its chunks with their headers, and the kept beginnings. */
 static uint64_t memory_of(const struct output *o)
 {
         return o->bytes + o->count * sizeof(struct chunk) + heads_of(o);
@@ -68,7 +68,7 @@ TEST(chunks_keep_their_bytes_stream_and_number)
 
         char bytes[] = { 'a', 0, (char)0xff };
         output_append(&o, STREAM_STDERR, 5, slice_from(bytes, sizeof(bytes)));
-        memset(bytes, 'x', sizeof(bytes)); /* it made a copy */
+        memset(bytes, 'x', sizeof(bytes)); /* output_append has made a copy */
         output_append(&o, STREAM_PTY, 9, S("tty"));
 
         const struct chunk *c = output_after(&o, 0);
@@ -93,14 +93,14 @@ TEST(oldest_chunks_go_first_when_the_cap_is_passed)
 
         append(&o, 1, "aaaa");
         append(&o, 2, "bbbb");
-        eq_str(show(&o, 0), "1:aaaa 2:bbbb"); /* the cap itself is not beyond it */
+        eq_str(show(&o, 0), "1:aaaa 2:bbbb"); /* exactly the cap is allowed */
         eq_u64(o.dropped_bytes, 0);
         eq_u64(o.dropped_seq, 0);
         append(&o, 3, "c");
         eq_str(show(&o, 0), "2:bbbb 3:c");
         eq_u64(o.dropped_bytes, 4);
         eq_u64(o.dropped_seq, 1);
-        append(&o, 4, "dddddddd"); /* two have to go for it */
+        append(&o, 4, "dddddddd"); /* two chunks are dropped to make room */
         eq_str(show(&o, 0), "4:dddddddd");
         eq_u64(o.dropped_bytes, 9);
         eq_u64(o.dropped_seq, 3);
@@ -174,7 +174,7 @@ TEST(a_reader_gets_what_is_behind_its_number_wherever_that_is)
         output_init(&o, 100, &total);
         append(&o, 3, "c");
         append(&o, 4, "d");
-        append(&o, 7, "g"); /* numbers rise, but need not follow each other */
+        append(&o, 7, "g"); /* numbers rise, but may leave gaps */
         append(&o, 9, "i");
 
         eq_str(show(&o, 0), "3:c 4:d 7:g 9:i");
@@ -224,9 +224,9 @@ TEST(dropping_takes_the_oldest_until_none_is_left)
         eq_u64(o.dropped_bytes, 3);
         eq_u64(o.count, 0);
         ok(!output_drop_oldest(&o));
-        eq_u64(total, heads_of(&o)); /* the beginning is kept on its own account */
+        eq_u64(total, heads_of(&o)); /* the kept beginning counts separately */
 
-        append(&o, 3, "c"); /* and it goes on as before */
+        append(&o, 3, "c"); /* appending still works */
         eq_str(show(&o, 0), "3:c");
         eq_str(show(&o, 3), "");
         output_release(&o);
@@ -242,7 +242,7 @@ TEST(the_total_is_the_sum_over_all_outputs)
         append(&a, 1, "aaa");
         append(&b, 1, "bbbbb");
         eq_u64(total, memory_of(&a) + memory_of(&b));
-        append(&a, 2, "aaa"); /* passes its cap: the first goes */
+        append(&a, 2, "aaa"); /* exceeds its cap: the first chunk is dropped */
         eq_u64(total, memory_of(&a) + memory_of(&b));
         eq_u64(total, memory_of(&a) + memory_of(&b));
         ok(output_drop_oldest(&b));
@@ -275,7 +275,7 @@ TEST(a_released_output_may_be_used_again)
         eq_u64(total, 0);
 }
 
-/* --- the beginnings ----------------------------------------------------------------------------------------------- */
+/* --- kept beginnings of streams ----------------------------------------------------------------------------------- */
 
 static struct slice head_of(const struct output *o, enum stream stream)
 {
@@ -286,14 +286,14 @@ TEST(the_beginning_of_each_stream_is_kept_up_to_half_the_cap)
 {
         uint64_t total = 0;
         struct output o;
-        output_init(&o, 9, &total); /* half of it, rounded down: 4 */
+        output_init(&o, 9, &total); /* half of the cap, rounded down, is 4 */
 
         append(&o, 1, "ab");
         output_append(&o, STREAM_STDERR, 2, S("123456"));
         eq_slice(head_of(&o, STREAM_STDOUT), S("ab"));
         eq_slice(head_of(&o, STREAM_STDERR), S("1234"));
         eq_u64(head_of(&o, STREAM_PTY).n, 0);
-        append(&o, 3, "cdef"); /* half of this chunk still belongs to it */
+        append(&o, 3, "cdef"); /* the first half of this chunk belongs to the beginning */
         append(&o, 4, "g");
         eq_slice(head_of(&o, STREAM_STDOUT), S("abcd"));
         eq_u64(o.streams[STREAM_STDOUT].bytes, 7);
@@ -317,9 +317,9 @@ TEST(a_beginning_that_was_given_up_is_not_begun_again_in_the_middle)
         append(&o, 2, "def");
         eq_u64(heads_of(&o), 0);
         eq_u64(o.streams[STREAM_STDOUT].bytes, 6);
-        output_append(&o, STREAM_STDERR, 3, S("1")); /* another stream has not lost its own */
+        output_append(&o, STREAM_STDERR, 3, S("1")); /* the other stream still has its beginning */
         eq_slice(head_of(&o, STREAM_STDERR), S("1"));
-        eq_str(show(&o, 0), "1:abc 2:def 3:1"); /* and the chunks are where they were */
+        eq_str(show(&o, 0), "1:abc 2:def 3:1"); /* the chunks are unchanged */
         eq_u64(total, memory_of(&o));
         output_release(&o);
         eq_u64(total, 0);
@@ -327,7 +327,7 @@ TEST(a_beginning_that_was_given_up_is_not_begun_again_in_the_middle)
 
 /* --- snapshots ---------------------------------------------------------------------------------------------------- */
 
-/* "HEADTAIL-omitted" of stdout. */
+/* Returns a snapshot of stdout as "HEADTAIL-omitted". */
 static const char *snapshot(const struct output *o, uint64_t max)
 {
         static struct buf text = { .p = buf_empty, .cap = 64 * KIB };
@@ -335,7 +335,7 @@ static const char *snapshot(const struct output *o, uint64_t max)
         uint64_t omitted = output_snapshot(o, STREAM_STDOUT, max, &text);
         ok(text.n <= max);
         eq_u64(text.n + omitted,
-               o->streams[STREAM_STDOUT].bytes); /* nothing twice, nothing lost in silence */
+               o->streams[STREAM_STDOUT].bytes); /* no byte comes twice, and every missing byte is counted */
         ok(buf_printf(&text, "-%llu", (unsigned long long)omitted) == 0);
         return text.p;
 }
@@ -350,7 +350,7 @@ TEST(a_snapshot_shows_everything_up_to_the_budget_and_both_ends_beyond)
         append(&o, 1, "abc");
         eq_str(snapshot(&o, 8), "abc-0");
         append(&o, 2, "defgh");
-        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* the cap itself */
+        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* as many bytes as the budget */
         append(&o, 3, "i");
         eq_str(show(&o, 0), "2:defgh 3:i");
         eq_str(snapshot(&o, 8), "abcdfghi-1");
@@ -389,7 +389,7 @@ TEST(a_snapshot_joins_beginning_and_kept_chunks_without_a_seam)
         append(&o, 1, "ab");
         append(&o, 2, "cd");
         output_append(&o, STREAM_STDERR, 3, S("12345"));
-        /* "ab" was evicted for the other stream, but the beginning has it. */
+        /* "ab" was dropped to make room for the other stream, but the kept beginning has it. */
         eq_slice(chunk_slice(output_after(&o, 0)), S("cd"));
         eq_str(snapshot(&o, 8), "abcd-0");
 
@@ -411,7 +411,7 @@ TEST(a_snapshot_shows_what_is_left_when_the_beginnings_are_gone)
         append(&o, 1, "abcd");
         append(&o, 2, "efgh");
         ok(output_drop_heads(&o));
-        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* from the chunks */
+        eq_str(snapshot(&o, 8), "abcdefgh-0"); /* the beginning is taken from the chunks */
 
         append(&o, 3, "ij");
         eq_str(snapshot(&o, 8), "efghij-4");
@@ -435,7 +435,7 @@ TEST(a_snapshot_of_a_chunk_larger_than_the_cap_keeps_to_the_budget)
 
 /* --- gaps --------------------------------------------------------------------------------------------------------- */
 
-/* "from-to:bytes" of what is gone above `after`; "" when nothing is. */
+/* Returns the gap above `after` as "from-to:bytes"; "" when there is none. */
 static const char *gap(const struct output *o, uint64_t after)
 {
         static char text[64];
@@ -457,7 +457,7 @@ TEST(a_gap_is_what_was_evicted_above_the_readers_number)
         append(&o, 2, "bb");
         eq_str(gap(&o, 0), "");
 
-        append(&o, 4, "dddd"); /* 3 was no chunk */
+        append(&o, 4, "dddd"); /* number 3 was not a chunk */
         eq_str(gap(&o, 0), "1-1:1");
         eq_str(gap(&o, 1), "");
         output_append(&o, STREAM_STDERR, 5, S("eeeee"));
@@ -473,7 +473,7 @@ TEST(a_gap_is_what_was_evicted_above_the_readers_number)
         eq_str(gap(&o, 0), "");
 }
 
-/* Whoever reads now and again is told of every byte exactly once, delivered or not. */
+/* A reader that reads now and then learns of every byte exactly once: it gets the byte, or the byte counts as dropped. */
 TEST(what_is_kept_and_the_gap_are_all_that_was_written_behind_any_number)
 {
         uint64_t total = 0;
@@ -511,7 +511,7 @@ TEST(a_gap_from_the_start_is_exact_however_long_it_is)
         char want[64];
         (void)snprintf(want, sizeof(want), "1-%d:%d", 3 * OUTPUT_MARKS, 3 * OUTPUT_MARKS);
         eq_str(gap(&o, 0), want);
-        /* The youngest marks are exact, too: the last eviction that is remembered and the one before it. */
+        /* The gap is also exact as far back as the marks reach. */
         (void)snprintf(want, sizeof(want), "%d-%d:%d", 2 * OUTPUT_MARKS + 2, 3 * OUTPUT_MARKS,
                        OUTPUT_MARKS - 1);
         eq_str(gap(&o, 2 * OUTPUT_MARKS + 1), want);

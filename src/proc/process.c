@@ -1,5 +1,5 @@
-/* process: see process.h. A table says what a process does on each event in each state; whoever notices something, the
- * spawner or a stream, brings it there. */
+/* process: a table says what a process does on each event in each state; events come from the spawner and from the streams
+ * (process.h). */
 #include "proc/process.h"
 
 #include "base/clock.h"
@@ -18,17 +18,10 @@ struct step {
         bool is_possible;
 };
 
-/* --- what the state table does ------------------------------------------------------------------------------------ */
-
-static void on_stream(void *arg, unsigned events);
+/* --- the state table and its actions ------------------------------------------------------------------------------ */
 
 static void begin_io(struct process *p)
 {
-        for (size_t i = 0; i < ARRAY_LEN(p->out); i++) {
-                struct process_stream *s = &p->out[i];
-                if (s->fd >= 0)
-                        s->watch = watch_new(p->procs->loop, s->fd, on_stream, s);
-        }
         process_watch_streams(p);
         p->events->started(p);
 }
@@ -36,18 +29,18 @@ static void begin_io(struct process *p)
 static void note_exit(struct process *p)
 {
         stdin_close(p);
-        p->events->exited(p, process_take_seq(p));
+        p->events->exited(p, p->next_seq++);
 }
 
 static void note_closed(struct process *p)
 {
         stdin_close(p);
-        p->events->closed(p, process_take_seq(p));
+        p->events->closed(p, p->next_seq++);
 }
 
 static void happen(struct process *p, enum event ev);
 
-/* The streams had ended before: between the two the owner sees a process that has exited, with the exit counted. */
+/* For the exit of a process whose streams ended before: between `exited` and `closed` the owner sees a process that has exited. */
 static void note_exit_then_close(struct process *p)
 {
         note_exit(p);
@@ -65,7 +58,7 @@ static void send_kill(struct process *p)
         {                       \
                 next, act, true \
         }
-/* What a process does on an event. Rows: where it is; columns: what happened. */
+/* What a process does on an event. Rows: its state; columns: the event. */
 static const struct step steps[PROC_STATES][EVENTS] = {
         [PROC_STARTING] = {
                 [EV_STARTED] = GO(PROC_RUNNING, begin_io),
@@ -101,18 +94,28 @@ static void happen(struct process *p, enum event ev)
 
 /* --- a stream is ready -------------------------------------------------------------------------------------------- */
 
-static void tell_exit(struct process *p);
+static void tell_exit(void *process);
 
-static void on_stream(void *arg, unsigned events)
+/* A terminal that is ready for writing but takes nothing has hung up. */
+static void write_terminal(struct process_stream *s)
+{
+        struct process *p = s->process;
+        size_t queued = p->stdin_queued;
+        stdin_flush(p);
+        if (queued > 0 && p->stdin_queued == queued && s->fd >= 0)
+                stream_watch_later(s);
+}
+
+void process_on_stream(void *arg, unsigned events)
 {
         struct process_stream *s = arg;
         struct process *p = s->process;
         if ((events & WATCH_WRITE) && p->is_tty)
-                stdin_flush(p);
+                write_terminal(s);
         if (!(events & WATCH_READ) || s->fd < 0 || p->is_paused)
                 return;
         uint64_t seq = p->next_seq;
-        stream_read_chunk(s);
+        (void)stream_read_chunk(s);
         bool has_ended = streams_ended(p);
         if (has_ended)
                 happen(p, EV_EOF);
@@ -120,7 +123,7 @@ static void on_stream(void *arg, unsigned events)
                 tell_exit(p);
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------ */
+/* --- exits and the end of the streams ----------------------------------------------------------------------------- */
 
 static void set_exit(struct process *p, int status)
 {
@@ -134,14 +137,16 @@ static void set_exit(struct process *p, int status)
         }
 }
 
-/* A terminal, and the streams of a killed tree, end with the root. */
+/* Whether the streams end with the root: a terminal and the streams of a killed tree do. */
 static bool ends_streams(const struct process *p)
 {
         return p->is_tty || p->is_killed;
 }
 
-static void tell_exit(struct process *p)
+/* Also called when the timer `settle` fires. */
+static void tell_exit(void *process)
 {
+        struct process *p = process;
         p->settle = timer_free(p->settle);
         if (ends_streams(p)) {
                 streams_drain(p);
@@ -153,13 +158,8 @@ static void tell_exit(struct process *p)
         happen(p, EV_EXIT);
 }
 
-static void on_settled(void *arg)
-{
-        tell_exit(arg);
-}
-
-/* The root has ended. What it wrote is read first, so that output normally precedes the exit; unless the owner is
- * paused: the exit is never held back by a slow reader. */
+/* Called when the root has ended. Its output is read first, so that output normally precedes the exit; unless the owner has
+ * paused the process: a slow reader must not delay the exit. */
 static void root_ended(struct process *p)
 {
         bool is_judged = p->settle_ms > 0 && p->exit_code != 0;
@@ -170,7 +170,7 @@ static void root_ended(struct process *p)
                 tell_exit(p);
                 return;
         }
-        p->settle = timer_new(p->procs->loop, on_settled, p);
+        p->settle = timer_new(p->procs->loop, tell_exit, p);
         timer_start(p->settle, p->settle_ms);
 }
 
@@ -184,7 +184,7 @@ void process_on_started(struct process *p, pid_t pid)
 void process_on_failed(struct process *p, const char *step, int os_errno)
 {
         p->state = PROC_CLOSED;
-        process_silence(p); /* `failed` says it all */
+        process_silence(p); /* `failed` is the only event that the owner gets */
         p->events->failed(p, step, os_errno);
 }
 
@@ -211,7 +211,7 @@ void process_on_gone(struct process *p)
                 p->exit_code = -1;
                 root_ended(p);
         } else if (p->state == PROC_EXITED && !p->is_paused) {
-                streams_drain(p); /* nobody of the tree is left to hold them */
+                streams_drain(p); /* no process of the tree is left that could hold the streams */
                 if (streams_ended(p))
                         happen(p, EV_EOF);
         }
@@ -233,19 +233,13 @@ void process_kill_rest(struct process *p)
 {
         if (!process_has_exited(p))
                 process_kill(p);
-        else if (!p->is_gone) {
+        else if (!p->is_gone)
                 procs_kill(p);
-        }
-}
-
-void process_signal(struct process *p, int signo, enum spawn_scope scope)
-{
-        procs_signal(p, signo, scope);
 }
 
 void process_silence(struct process *p)
 {
-        p->stdin_open = false; /* the owner asked for it: it is not told */
+        p->stdin_open = false; /* the owner asked for it, so stdin_moved is not called */
         stdin_close(p);
         p->settle = timer_free(p->settle);
         for (size_t i = 0; i < ARRAY_LEN(p->out); i++)

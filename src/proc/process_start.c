@@ -1,78 +1,75 @@
-/* process_start: a process is made: its memory, its descriptors, and the request to the spawner.
+/* process_start: makes a process: its memory, its descriptors, and the request to the spawner.
  *
  * A command gets a terminal, or a pipe for each stream. The child's ends are closed here as soon as the request has been
- * made, since a stream ends only when nobody holds its other side. What follows, `started` or `failed`, is in process.c.
+ * made, since a stream ends only when all copies of its other end are closed. `started` and `failed` are handled in process.c.
  */
 #include "base/fd.h"
 #include "base/mem.h"
 #include "proc/process_internal.h"
 #include "proc/pty.h"
+#include "spawner/pipe_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-struct child_ends {
-        int in, out, err;
-};
-
-static void child_ends_close(struct child_ends *ends)
+/* Closes stdin, stdout and stderr of the child: three pipes, or one terminal three times. */
+static void ends_close(const int ends[static 3])
 {
-        fd_close(ends->in);
-        if (ends->out != ends->in)
-                fd_close(ends->out);
-        if (ends->err != ends->out)
-                fd_close(ends->err);
+        for (int i = 0; i < 3; i++)
+                if (i == 0 || ends[i] != ends[i - 1])
+                        fd_close(ends[i]);
 }
 
-static int open_terminal(struct process *p, const struct process_request *req, struct child_ends *ret)
+static int open_terminal(struct process *p, const struct process_request *req, int ret[static 3])
 {
-        int slave;
-        int r = pty_open(req->rows, req->cols, &p->out[0].fd, &slave);
+        int r = pty_open(p->rows ? p->rows : req->rows, p->cols ? p->cols : req->cols, &p->out[0].fd,
+                         &ret[0]);
         if (r < 0)
                 return r;
         p->stdin_fd = p->out[0].fd;
-        *ret = (struct child_ends){ slave, slave, slave };
+        ret[1] = ret[2] = ret[0];
         return 0;
 }
 
-/* Ours of the output pipes become non-blocking when they are watched; the child's ends block, as programs expect. */
-static int open_output(int *ret_ours, int *ret_childs)
+/* The server's ends of the pipes never block, even when they were reported ready; the child's ends do, as programs expect. */
+static int open_pipe(bool is_input, int *ret_ours, int *ret_childs)
 {
         int fds[2];
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return -errno;
-        *ret_ours = fds[0];
-        *ret_childs = fds[1];
-        return 0;
+        *ret_ours = fds[is_input];
+        *ret_childs = fds[!is_input];
+        return fd_set_nonblock(*ret_ours, true);
 }
 
-static int open_input(int *ret_ours, int *ret_childs)
-{
-        int fds[2];
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return -errno;
-        *ret_childs = fds[0];
-        *ret_ours = fds[1];
-        return fd_set_nonblock(fds[1], true);
-}
-
-static int open_pipes(struct process *p, const struct process_request *req, struct child_ends *ret)
+static int open_pipes(struct process *p, const struct process_request *req, int ret[static 3])
 {
         int r = 0;
-        *ret = (struct child_ends){ -1, -1, -1 };
         if (req->pipe_stdin)
-                r = open_input(&p->stdin_fd, &ret->in);
+                r = open_pipe(true, &p->stdin_fd, &ret[0]);
         if (r == 0)
-                r = open_output(&p->out[0].fd, &ret->out);
+                r = open_pipe(false, &p->out[0].fd, &ret[1]);
         if (r == 0)
-                r = open_output(&p->out[1].fd, &ret->err);
+                r = open_pipe(false, &p->out[1].fd, &ret[2]);
         if (r < 0)
-                child_ends_close(ret);
+                ends_close(ret);
         return r;
 }
 
-static struct process *process_new(struct procs *ps, const struct process_events *events, void *owner)
+/* Watches for nothing yet: output is not read before `started`. */
+static int watch_output(struct process *p)
+{
+        int r = 0;
+        for (size_t i = 0; i < ARRAY_LEN(p->out) && r == 0; i++) {
+                struct process_stream *s = &p->out[i];
+                if (s->fd >= 0)
+                        r = watch_new(p->procs->loop, s->fd, 0, process_on_stream, s, &s->watch);
+        }
+        return r;
+}
+
+struct process *process_new(struct procs *ps, const struct process_events *events, void *owner)
 {
         struct process *p = mem_new(struct process);
         p->procs = ps;
@@ -101,44 +98,35 @@ struct process *process_free(struct process *p)
         return NULL;
 }
 
-struct process *process_start(struct procs *ps, const struct process_request *req,
-                              const struct process_events *events, void *owner, struct err *err)
+bool process_has_begun(const struct process *p)
 {
-        struct process *p = process_new(ps, events, owner);
-        p->is_tty = req->is_tty;
+        return p->spawner_entry != NULL;
+}
+
+int process_begin(struct process *p, const struct process_request *req, struct err *err)
+{
+        struct procs *ps = p->procs;
+        bool is_tty = p->is_tty = req->command->is_tty;
         p->settle_ms = req->settle_ms;
-        p->stdin_open = p->had_stdin = req->is_tty || req->pipe_stdin;
-        if (req->is_tty)
+        p->stdin_open = p->had_stdin = is_tty || req->pipe_stdin;
+        if (is_tty)
                 p->out[0].stream = STREAM_PTY;
 
-        struct child_ends ends;
-        int r = req->is_tty ? open_terminal(p, req, &ends) : open_pipes(p, req, &ends);
+        int ends[3] = { -1, -1, -1 };
+        int r = is_tty ? open_terminal(p, req, ends) : open_pipes(p, req, ends);
         if (r == 0) {
-                struct spawn_request start = {
-                        .argv = req->argv,
-                        .env = req->env,
-                        .candidates = req->candidates,
-                        .cwd = req->cwd,
-                        .stdin_fd = ends.in >= 0 ? ends.in : ps->null_fd,
-                        .stdout_fd = ends.out,
-                        .stderr_fd = ends.err,
-                        .is_tty = req->is_tty,
-                        .limits = req->limits,
-                        .wants_cgroup = true,
-                        .has_image = req->has_image,
-                        .image_fd = req->image_fd,
-                        .whose = req->whose,
-                        .helpers = req->helpers,
-                };
-                r = procs_add(ps, p, &start);
-                child_ends_close(&ends);
+                const int stdio[] = { ends[0] >= 0 ? ends[0] : ps->null_fd, ends[1], ends[2] };
+                r = watch_output(p);
+                if (r == 0)
+                        r = procs_add(ps, p, req->command, stdio, err);
+                pipe_watch_begin(p->number); /* the command may run by now */
+                ends_close(ends);
+                pipe_watch_end();
         }
-        if (r < 0) {
-                process_free(p);
+        if (r < 0 && !err->step) {
                 err_set(err, 0, r, "%s", errno_text(r));
-                err->step = req->is_tty ? "pty" : "stdio";
+                err->step = is_tty ? "pty" : "stdio";
                 err->os_errno = -r;
-                return NULL;
         }
-        return p;
+        return r;
 }

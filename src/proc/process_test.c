@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "proc/tree.h"
+#include "keeper/tree.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,8 +32,8 @@ struct rig {
         struct procs procs;
         struct timer *guard;
         char dir[32];
-        int go, tell; /* FIFOs: commands wait for what the test writes to $GO, and write to $TELL; both ends each */
-        uint32_t settle_ms; /* of what is started next */
+        int go, tell; /* FIFOs, open for both directions: the test writes to $GO, commands write to $TELL */
+        uint32_t settle_ms; /* for the process that is started next */
 };
 
 /* One process and what its owner heard. */
@@ -188,13 +189,13 @@ static void rig_close(struct rig *rig)
 
 static void turn(struct rig *rig)
 {
-        (void)uv_run(&rig->loop.uv, UV_RUN_NOWAIT);
+        loop_turn(&rig->loop, false);
 }
 
-#define wait_for(rig, cond)                                         \
-        do                                                          \
-                while (!(cond))                                     \
-                        (void)uv_run(&(rig)->loop.uv, UV_RUN_ONCE); \
+#define wait_for(rig, cond)                            \
+        do                                             \
+                while (!(cond))                        \
+                        loop_turn(&(rig)->loop, true); \
         while (0)
 
 static bool has(const struct seen *seen, char c)
@@ -202,7 +203,7 @@ static bool has(const struct seen *seen, char c)
         return strchr(seen->trace, c) != NULL;
 }
 
-/* For where the end of the tree may come at any time. */
+/* Returns the trace without G, for tests in which the end of the tree may come at any time. */
 static const char *without_gone(struct seen *seen)
 {
         char *gone = strchr(seen->trace, 'G');
@@ -220,20 +221,32 @@ static struct process *start_argv(struct rig *rig, struct seen *seen, enum kind 
         snprintf(go, sizeof(go), "GO=%s/go", rig->dir);
         snprintf(tell, sizeof(tell), "TELL=%s/tell", rig->dir);
         const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", go, tell, NULL };
-        struct process_request req = {
+        const struct command_spec command = {
                 .argv = argv,
                 .env = env,
                 .candidates = candidates,
                 .cwd = cwd,
                 .is_tty = kind == TERMINAL,
+                .wants_cgroup = true,
+        };
+        const struct process_request req = {
+                .command = &command,
                 .pipe_stdin = kind == STDIN_PIPE,
                 .rows = 24,
                 .cols = 80,
                 .settle_ms = rig->settle_ms,
         };
         *seen = (struct seen){ .out = BUF_INIT(16 * MIB), .err = BUF_INIT(16 * MIB) };
-        seen->p = process_start(&rig->procs, &req, &events, seen, err);
+        seen->p = process_new(&rig->procs, &events, seen);
+        if (process_begin(seen->p, &req, err) < 0)
+                seen->p = process_free(seen->p);
         return seen->p;
+}
+
+/* Writes bytes that are copied when they have to wait. */
+static int write_to(struct process *p, struct slice bytes)
+{
+        return process_write_kept(p, bytes, NULL);
 }
 
 static void start(struct rig *rig, struct seen *seen, enum kind kind, const char *script)
@@ -246,7 +259,7 @@ static void start(struct rig *rig, struct seen *seen, enum kind kind, const char
         eq_int(seen->p->state, PROC_STARTING);
 }
 
-/* Waits for the end of the tree (which the test has brought about), and frees. */
+/* Waits for the end of the tree, which the test has caused, and frees the process. */
 static void finish(struct rig *rig, struct seen *seen)
 {
         wait_for(rig, seen->p->is_gone);
@@ -279,6 +292,32 @@ TEST(a_command_that_just_ends_tells_everything_in_order)
         eq_u64(seen.last_seq + 1, seen.p->next_seq);
         finish(&rig, &seen);
         rig_close(&rig);
+}
+
+/* The flags are checked before the loop has run: they must be right from the beginning. */
+TEST(our_ends_of_the_streams_never_block_and_the_childs_do)
+{
+        static const enum kind kinds[] = { PIPES, STDIN_PIPE, TERMINAL };
+        for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+                struct rig rig;
+                struct seen seen;
+                rig_open(&rig);
+                start(&rig, &seen, kinds[i], "exec grep -h ^flags /proc/self/fdinfo/[012]");
+                const int fds[] = { seen.p->out[0].fd, seen.p->out[1].fd, seen.p->stdin_fd };
+                for (size_t k = 0; k < ARRAY_LEN(fds); k++)
+                        ok(fds[k] < 0 || (fcntl(fds[k], F_GETFL) & O_NONBLOCK));
+                ok(fds[0] >= 0);
+                wait_for(&rig, has(&seen, 'C'));
+                must(buf_append_char(&seen.out, 0) == 0);
+                char *flags = seen.out.p;
+                for (int k = 0; k < 3; k++) {
+                        flags = strstr(flags, "flags:");
+                        ok(flags);
+                        ok(!(strtoul(flags += strlen("flags:"), NULL, 8) & O_NONBLOCK));
+                }
+                finish(&rig, &seen);
+                rig_close(&rig);
+        }
 }
 
 TEST(an_exit_with_a_holder_of_the_output_is_closed_when_the_holder_ends)
@@ -372,8 +411,7 @@ TEST(what_the_root_wrote_precedes_its_exit_however_much_it_was)
         rig_close(&rig);
 }
 
-/* The end of the tree and the end of its output may become known in one turn, in either order. */
-/* --- an owner who judges failures by the output ------------------------------------------------------------------- */
+/* --- an owner that judges failures by the output ------------------------------------------------------------------- */
 
 TEST(a_failure_waits_for_one_more_piece_of_output)
 {
@@ -506,7 +544,8 @@ TEST(gone_is_the_last_event_also_when_it_is_known_first)
         process_kill_rest(seen.p);
         struct pollfd spawner = { .fd = spawn_fd(rig.procs.spawner), .events = POLLIN };
         while (!seen.p->is_gone && poll(&spawner, 1, GUARD_MS) > 0)
-                spawn_on_ready(rig.procs.spawner); /* only this: the loop does not look at the streams */
+                spawn_on_ready(
+                        rig.procs.spawner); /* the loop does not run, so it does not read the streams */
         wait_for(&rig, has(&seen, 'C'));
         finish(&rig, &seen);
         rig_close(&rig);
@@ -528,7 +567,7 @@ TEST(a_program_that_does_not_exist_fails_and_is_gone)
         eq_str(seen.trace, "FG");
         eq_str(seen.step, "exec");
         eq_int(seen.os_errno, ENOENT);
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
         finish(&rig, &seen);
         rig_close(&rig);
 }
@@ -569,6 +608,34 @@ TEST(a_request_that_is_too_large_begins_nothing)
         rig_close(&rig);
 }
 
+TEST(a_small_write_is_taken_however_much_waits_for_other_processes)
+{
+        static char large[LIMIT_STDIN_FREE_BYTES + 1];
+        struct rig rig;
+        struct seen seen;
+        rig_open(&rig);
+        start(&rig, &seen, STDIN_PIPE, "read x <$GO; exec cat");
+        wait_for(&rig, has(&seen, 'S'));
+        rig.procs.stdin_total = LIMIT_STDIN_TOTAL_BYTES;
+        eq_int(write_to(seen.p, slice_from(large, sizeof(large))), -ENOBUFS);
+        memset(large, 'x', sizeof(large));
+        eq_int(write_to(seen.p, slice_from(large, LIMIT_STDIN_FREE_BYTES)), 0);
+        eq_int(write_to(seen.p, S("y\n")), 0); /* the pipe takes it, so nothing is queued */
+        size_t queued = seen.p->stdin_queued;
+        ok(queued > 0);
+        eq_int(write_to(seen.p, S("z\n")), -ENOBUFS);
+        eq_u64(rig.procs.stdin_total, LIMIT_STDIN_TOTAL_BYTES + queued);
+        let_go_on(&rig);
+        wait_for(&rig, seen.p->stdin_queued == 0);
+        eq_u64(rig.procs.stdin_total, LIMIT_STDIN_TOTAL_BYTES);
+        rig.procs.stdin_total = 0;
+        eq_int(process_close_stdin(seen.p), STDIN_NOW_CLOSED);
+        wait_for(&rig, has(&seen, 'C'));
+        eq_u64(seen.out.n, LIMIT_STDIN_FREE_BYTES + 2);
+        finish(&rig, &seen);
+        rig_close(&rig);
+}
+
 /* --- kill --------------------------------------------------------------------------------------------------------- */
 
 TEST(a_kill_while_starting_ends_the_start)
@@ -578,12 +645,12 @@ TEST(a_kill_while_starting_ends_the_start)
         rig_open(&rig);
         start(&rig, &seen, STDIN_PIPE, "read x <$GO & read x <$GO");
         process_kill(seen.p);
-        process_kill(seen.p); /* asked twice is asked once */
+        process_kill(seen.p); /* the second call does nothing */
 
         eq_str(seen.trace, "m");
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
         wait_for(&rig, has(&seen, 'G'));
-        /* It may have begun to run before the kill arrived. */
+        /* The command may have begun to run before the kill arrived. */
         ok(strcmp(seen.trace, "mFG") == 0 || strcmp(seen.trace, "mSXCG") == 0);
         finish(&rig, &seen);
         rig_close(&rig);
@@ -604,7 +671,8 @@ TEST(a_kill_while_running_ends_the_whole_tree)
         eq_int(seen.p->exit_code, 128 + SIGKILL);
         eq_int(seen.p->exit_signal, SIGKILL);
         ok(buf_append_char(&seen.out, 0) == 0);
-        eq_int(kill((pid_t)strtol(seen.out.p, NULL, 10), 0), -1); /* also what made its own session */
+        eq_int(kill((pid_t)strtol(seen.out.p, NULL, 10), 0),
+               -1); /* a process in a session of its own is dead, too */
         eq_int(errno, ESRCH);
         finish(&rig, &seen);
         rig_close(&rig);
@@ -637,12 +705,12 @@ TEST(a_kill_after_the_exit_leaves_holders_alone_and_kill_rest_does_not)
         process_kill(seen.p);
         eq_int(seen.p->state, PROC_EXITED);
         let_go_on(&rig);
-        wait_for(&rig, has(&seen, 'o')); /* what it left running is alive */
+        wait_for(&rig, has(&seen, 'o')); /* the process that the command left is alive */
 
         process_kill_rest(seen.p);
         wait_for(&rig, has(&seen, 'C') && has(&seen, 'G'));
         eq_int(seen.p->exit_code, 0);
-        process_kill_rest(seen.p); /* nobody is left: nothing happens */
+        process_kill_rest(seen.p); /* no process is left: nothing happens */
         finish(&rig, &seen);
         rig_close(&rig);
 }
@@ -699,9 +767,9 @@ TEST(a_lost_spawner_ends_its_processes_and_is_replaced)
         wait_for(&rig, has(&running, 'G') && (has(&starting, 'G') || has(&starting, 'S')));
 
         eq_str(running.trace, "SmXCG");
-        /* The keeper may just have had the time to say how the command ended. */
+        /* The keeper may have reported how the command ended. */
         ok(running.p->exit_code == -1 || running.p->exit_code == 128 + SIGKILL);
-        /* Given to the dead one it has failed; if the death was seen in time, its successor runs it. */
+        /* The start has failed if the dead spawner got it. If the server saw the death in time, the next spawner runs it. */
         if (has(&starting, 'S')) {
                 process_kill(starting.p);
                 wait_for(&rig, has(&starting, 'G'));
@@ -717,7 +785,7 @@ TEST(a_lost_spawner_ends_its_processes_and_is_replaced)
         finish(&rig, &running);
         finish(&rig, &starting);
         finish(&rig, &next);
-        /* Reaped by whoever replaced it, or now. */
+        /* The spawner was reaped when it was replaced, or is reaped now. */
         ok(waitpid(lost, NULL, 0) == lost || errno == ECHILD);
         rig_close(&rig);
 }
@@ -727,7 +795,7 @@ static void count_child(void *arg, UNUSED pid_t pid)
         (*(size_t *)arg)++;
 }
 
-/* As the server does on SIGCHLD, until the spawner in use is the only child. */
+/* Reaps as the server does on SIGCHLD, until the spawner in use is the only child. */
 static void wait_alone(struct rig *rig)
 {
         for (size_t n = 0; n != 1;) {
@@ -738,14 +806,19 @@ static void wait_alone(struct rig *rig)
         }
 }
 
-/* Of a child; it stays to be reaped. */
+/* Waits for the death of a child, and does not reap it. */
 static void wait_dead(pid_t pid)
 {
         siginfo_t info;
         eq_int(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 }
 
-/* The spawner in use is dead, and the server has seen it. */
+static void on_late(void *arg)
+{
+        ((struct rlimit *)arg)->rlim_cur = 0;
+}
+
+/* Kills the spawner in use, and has the server notice that. */
 static void kill_spawner(struct rig *rig)
 {
         pid_t lost = spawn_pid(rig->procs.spawner);
@@ -753,6 +826,36 @@ static void kill_spawner(struct rig *rig)
         wait_dead(lost);
         procs_reap(&rig->procs);
         ok(spawn_pid(rig->procs.spawner) != lost);
+}
+
+/* When the next spawner is due, none can be made, because no descriptors are free. Later there are free ones again. */
+TEST(a_spawner_that_is_tried_again_when_the_system_has_no_descriptors_is_tried_once_more)
+{
+        skip_in_valgrind("does not pass on the limit on descriptors");
+        struct rig rig;
+        struct rlimit before, none;
+        rig_open(&rig);
+        pid_t lost = spawn_pid(rig.procs.spawner);
+        rig.procs.deaths.count = 1; /* as after a first spawner that could not run here */
+        eq_int(kill(lost, SIGKILL), 0);
+        wait_for(&rig, rig.procs.spawner == NULL);
+        eq_int(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+        eq_int(setrlimit(RLIMIT_NOFILE, &none), 0);
+        struct timer *late = timer_new(&rig.loop, on_late, &none);
+        timer_start(late, 4 * LIMIT_SPAWNER_RETRY_MS);
+        wait_for(&rig, none.rlim_cur == 0);
+        ok(!rig.procs.spawner);
+        eq_int(setrlimit(RLIMIT_NOFILE, &before), 0);
+        late = timer_free(late);
+        wait_for(&rig, rig.procs.spawner);
+
+        struct seen seen;
+        start(&rig, &seen, PIPES, "exit 3");
+        wait_for(&rig, has(&seen, 'C'));
+        eq_int(seen.p->exit_code, 3);
+        finish(&rig, &seen);
+        rig_close(&rig);
 }
 
 TEST(a_start_that_a_dead_spawner_did_not_take_fails_while_keepers_are_still_busy)
@@ -769,14 +872,15 @@ TEST(a_start_that_a_dead_spawner_did_not_take_fails_while_keepers_are_still_busy
         kill_spawner(&rig);
 
         wait_for(&rig, has(&starting, 'F'));
-        eq_str(starting.trace, "F"); /* `gone` is said when it is certain */
+        eq_str(starting.trace, "F"); /* `gone` follows when the keepers are gone, too */
         eq_str(starting.step, "spawner");
         eq_str(running.trace, "So");
         eq_int(kill(keeper, SIGCONT), 0);
-        wait_dead(keeper); /* an orphan of the spawner's, and so ours */
+        wait_dead(keeper); /* the spawner is dead, so its keeper is a child of the test */
         wait_for(&rig, has(&running, 'G') && has(&starting, 'G'));
         eq_str(running.trace, "SoXCG");
-        eq_int(running.p->exit_code, 128 + SIGKILL); /* the order that nobody read does not hide it */
+        /* The server reads the report of the keeper even if the spawner died before it read the last order. */
+        eq_int(running.p->exit_code, 128 + SIGKILL);
         eq_str(starting.trace, "FG");
         eq_int(rig.procs.used, 0);
         finish(&rig, &running);
@@ -785,7 +889,7 @@ TEST(a_start_that_a_dead_spawner_did_not_take_fails_while_keepers_are_still_busy
         rig_close(&rig);
 }
 
-/* A lease makes execve wait until its holder lets go: by then the start was given up, and the command must not stay. */
+/* A lease makes execve wait until its holder releases it. By then the start was given up, and the command must not stay. */
 TEST(a_start_that_outlives_its_spawner_fails_and_leaves_nothing)
 {
         struct rig rig;
@@ -803,7 +907,7 @@ TEST(a_start_that_outlives_its_spawner_fails_and_leaves_nothing)
                 const char *const argv[] = { path, NULL };
                 ok(start_argv(&rig, &seen, PIPES, argv, argv, "/", &err));
                 while (fcntl(fd, F_GETLEASE) == F_WRLCK)
-                        turn(&rig); /* until execve asks for the file */
+                        turn(&rig); /* turns the loop until execve asks for the file */
                 kill_spawner(&rig);
                 wait_for(&rig, has(&seen, 'F'));
                 eq_str(seen.trace, "F");
@@ -833,7 +937,7 @@ TEST(a_terminal_carries_both_directions)
         start(&rig, &seen, TERMINAL,
               "stty -echo; test -t 0 && test -t 2 && echo yes; read x; echo got $x >&2");
         wait_for(&rig, has(&seen, 'o'));
-        eq_int(process_write(seen.p, S("hello\n")), 0);
+        eq_int(write_to(seen.p, S("hello\n")), 0);
         wait_for(&rig, has(&seen, 'G'));
 
         eq_str(seen.trace, "SomXCG");
@@ -868,13 +972,13 @@ TEST(a_terminal_whose_input_nobody_reads_holds_writes_back_until_somebody_does)
         struct rig rig;
         struct seen seen;
         rig_open(&rig);
-        /* Bytes that a raw terminal cannot hold wait in our queue, and its output goes on meanwhile. */
+        /* Bytes that a raw terminal does not take are queued, and its output is still read. */
         start(&rig, &seen, TERMINAL,
               "stty raw -echo; echo ready; read x <$GO; head -c 100000 | wc -c; read x <$GO");
         wait_for(&rig, has(&seen, 'o'));
         _free_ char *bytes = mem_zalloc(100000);
         memset(bytes, 'x', 100000);
-        eq_int(process_write(seen.p, slice_from(bytes, 100000)), 0);
+        eq_int(write_to(seen.p, slice_from(bytes, 100000)), 0);
         ok(seen.p->stdin_queued > 0);
         turn(&rig);
 
@@ -893,24 +997,24 @@ TEST(a_full_stdin_refuses_the_next_write_and_tells_when_there_is_room)
 {
         struct rig rig;
         struct seen seen;
-        size_t first = LIMIT_STDIN_BYTES + MIB; /* more than the limit: one write may pass it */
+        size_t first = LIMIT_STDIN_BYTES + MIB; /* a single write may exceed the limit */
         rig_open(&rig);
         _free_ char *bytes = mem_zalloc(first);
         start(&rig, &seen, STDIN_PIPE, "read x <$GO; head -c 9437189 | wc -c");
         wait_for(&rig, has(&seen, 'S'));
 
-        eq_int(process_write(seen.p, slice_from(bytes, first)), 0);
-        eq_int(process_write(seen.p, S("later")), -EAGAIN);
-        eq_int(process_write(seen.p, S("")), -EAGAIN); /* order counts, also of nothing */
+        eq_int(write_to(seen.p, slice_from(bytes, first)), 0);
+        eq_int(write_to(seen.p, S("later")), -EAGAIN);
+        eq_int(write_to(seen.p, S("")), -EAGAIN); /* an empty write keeps its place in the order, too */
         turn(&rig);
         eq_str(seen.trace, "S");
 
         let_go_on(&rig);
         wait_for(&rig, has(&seen, 'm'));
         ok(seen.p->stdin_queued < LIMIT_STDIN_BYTES);
-        eq_int(process_write(seen.p, S("later")), 0);
+        eq_int(write_to(seen.p, S("later")), 0);
         wait_for(&rig, has(&seen, 'G'));
-        eq_slice(buf_slice(&seen.out), S("9437189\n")); /* nothing lost, nothing twice */
+        eq_slice(buf_slice(&seen.out), S("9437189\n")); /* no byte is lost or comes twice */
         eq_str(seen.trace, "SmomXCG");
         finish(&rig, &seen);
         rig_close(&rig);
@@ -927,7 +1031,7 @@ TEST(bytes_arrive_in_order_also_when_they_had_to_wait)
         memset(bytes, 'x', 70000);
         for (char c = '0'; c <= '9'; c++) {
                 bytes[69999] = c;
-                eq_int(process_write(seen.p, slice_from(bytes, 70000)), 0);
+                eq_int(write_to(seen.p, slice_from(bytes, 70000)), 0);
         }
         let_go_on(&rig);
         wait_for(&rig, has(&seen, 'G'));
@@ -941,8 +1045,8 @@ TEST(without_a_pipe_or_terminal_stdin_is_closed_from_the_start)
         struct rig rig;
         struct seen seen;
         rig_open(&rig);
-        start(&rig, &seen, PIPES, "cat; echo end"); /* and reads as empty */
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
+        start(&rig, &seen, PIPES, "cat; echo end"); /* its stdin is empty */
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
         wait_for(&rig, has(&seen, 'G'));
         eq_str(seen.trace, "SoXCG");
         eq_slice(buf_slice(&seen.out), S("end\n"));
@@ -957,17 +1061,17 @@ TEST(a_write_that_finds_no_reader_closes_stdin_for_good)
         rig_open(&rig);
         start(&rig, &seen, STDIN_PIPE, "exec <$GO; echo ready; read x");
         wait_for(&rig, has(&seen, 'o'));
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
         eq_int(seen.p->stdin_fd, -1);
         let_go_on(&rig);
         wait_for(&rig, has(&seen, 'G'));
-        eq_int(seen.p->exit_code, 0); /* the process itself was left alone */
+        eq_int(seen.p->exit_code, 0); /* the process itself was not ended */
         finish(&rig, &seen);
         rig_close(&rig);
 }
 
-/* An owner that works off a queue of writes must not be called into the middle of it. */
+/* stdin_moved must not be called from inside process_write_kept, because the owner may be writing a queue. */
 TEST(a_write_that_finds_no_reader_tells_so_by_its_answer_only)
 {
         struct rig rig;
@@ -976,7 +1080,7 @@ TEST(a_write_that_finds_no_reader_tells_so_by_its_answer_only)
         start(&rig, &seen, STDIN_PIPE, "exec <$GO; echo ready; read x");
         wait_for(&rig, has(&seen, 'o'));
         seen.is_inside = true;
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
         seen.is_inside = false;
         bool was_told_inside = seen.was_told_inside;
         let_go_on(&rig);
@@ -993,13 +1097,13 @@ TEST(a_reader_that_goes_while_bytes_wait_is_told_once)
         _free_ char *bytes = mem_zalloc(LIMIT_STDIN_BYTES);
         start(&rig, &seen, STDIN_PIPE, "read x <$GO; exec <$GO; read x");
         wait_for(&rig, has(&seen, 'S'));
-        eq_int(process_write(seen.p, slice_from(bytes, LIMIT_STDIN_BYTES)), 0);
+        eq_int(write_to(seen.p, slice_from(bytes, LIMIT_STDIN_BYTES)), 0);
         let_go_on(&rig);
         wait_for(&rig, has(&seen, 'm'));
 
         ok(!seen.p->stdin_open);
         eq_u64(seen.p->stdin_queued, 0);
-        eq_int(process_write(seen.p, S("x")), -EPIPE);
+        eq_int(write_to(seen.p, S("x")), -EPIPE);
         eq_str(seen.trace, "Sm");
         let_go_on(&rig);
         wait_for(&rig, has(&seen, 'G'));
@@ -1015,7 +1119,7 @@ static void wait_until_told(struct rig *rig)
 {
         char c;
         while (read(rig->tell, &c, 1) != 1)
-                (void)uv_run(&rig->loop.uv, UV_RUN_NOWAIT);
+                loop_turn(&rig->loop, false);
 }
 
 TEST(a_pause_holds_output_back_and_the_end_of_the_pause_gives_it)
@@ -1101,7 +1205,7 @@ TEST(a_paused_process_is_killed_and_closed_all_the_same)
                 wait_until_told(&rig);
                 process_kill(seen.p);
                 wait_for(&rig, has(&seen, 'G'));
-                eq_str(seen.trace, kinds[i] == PIPES ? "SoXCG" : "SmoXCG"); /* what it wrote is not lost */
+                eq_str(seen.trace, kinds[i] == PIPES ? "SoXCG" : "SmoXCG"); /* its output is not lost */
                 eq_int(seen.p->exit_signal, SIGKILL);
                 finish(&rig, &seen);
                 rig_close(&rig);

@@ -1,42 +1,48 @@
 /* procs: all processes of one server, found by the number that the spawner knows them by.
  *
- * Also the one place that replaces a spawner that was killed. Its keepers end their trees and still report through its
- * socket; so it is kept, retired, until that has ended, while new commands go to its successor. Starts that none of its
- * keepers tells of soon have failed: the order was never taken, or is stuck in a keeper that ends what comes of it.
+ * This is also the one place that replaces a spawner that was killed. The keepers of a killed spawner end their trees and still
+ * report through its socket; so its entry is kept, retired, until that socket is closed, while new commands go to the next
+ * spawner. A start that no keeper reports soon has failed: the dead spawner did not take the order, or the start hangs in a keeper
+ * that will end the command.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "keeper/tree.h"
 #include "proc/process_internal.h"
-#include "proc/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#define STARTS_END_MS 100 /* a keeper in the middle of a start normally needs a few */
-#define REPORTS_WAIT_MS 1 /* one turn, in which what is there is read */
+#define STARTS_END_MS 100    /* a keeper in the middle of a start normally needs a few ms */
+#define REFUSED_AGAIN_MS 500 /* wait, when the system had no process or descriptor for a spawner */
+#define REPORTS_WAIT_MS 1    /* one turn of the loop, which reads the reports that are there */
 
-/* One spawner, of its life or its afterlife. */
-struct spawn_line {
+/* One spawner, in use or retired. */
+struct spawner_entry {
         struct list link; /* procs::retired */
         struct procs *procs;
         struct spawner *spawner;
         struct watch *watch;
-        struct timer *starts_end; /* of a retired one, while starts may be under way */
+        struct timer *again;      /* for work that is due although the socket is not ready (spawn_wait_ms) */
+        struct timer *starts_end; /* for a retired spawner, while starts may be under way */
+        uint64_t born_ms;
 };
 
 static struct process *find(void *arg, uint32_t number)
 {
-        const struct spawn_line *line = arg;
-        const struct procs *ps = line->procs;
+        const struct spawner_entry *entry = arg;
+        const struct procs *ps = entry->procs;
         struct process *p = ps->table_size ? ps->table[number % ps->table_size] : NULL;
         return p && p->number == number ? p : NULL;
 }
 
-/* Of a start that was given up only the end counts. */
+/* As find; but not for a start that was given up, of which only `gone` counts. */
 static struct process *find_heard(void *arg, uint32_t number)
 {
         struct process *p = find(arg, number);
@@ -88,21 +94,29 @@ static void on_gone(void *arg, uint32_t number)
                 forget(p);
 }
 
-static struct spawn_line *line_free(struct spawn_line *line)
+static void on_held(void *arg, uint32_t number)
 {
-        if (!line)
+        const struct process *p = find(arg, number);
+        if (p)
+                log_warn("a command kept a pipe locked and was ended", "proc=%u pid=%d", number, (int)p->pid);
+}
+
+static struct spawner_entry *entry_free(struct spawner_entry *entry)
+{
+        if (!entry)
                 return NULL;
-        list_remove(&line->link);
-        line->watch = watch_free(line->watch);
-        line->starts_end = timer_free(line->starts_end);
-        line->spawner = spawner_free(line->spawner);
-        free(line);
+        list_remove(&entry->link);
+        entry->watch = watch_free(entry->watch);
+        entry->again = timer_free(entry->again);
+        entry->starts_end = timer_free(entry->starts_end);
+        entry->spawner = spawner_free(entry->spawner);
+        free(entry);
         return NULL;
 }
 
 static void start_spawner(struct procs *ps);
 
-/* Whether it was begun nobody knows; if so, its keeper ends it. `gone` waits for that. */
+/* Fails a start when it is not known whether the command was started. If it was, its keeper ends it. `gone` follows later. */
 static void give_up(struct process *p)
 {
         p->is_given_up = true;
@@ -111,50 +125,81 @@ static void give_up(struct process *p)
 
 static void on_starts_end(void *arg)
 {
-        struct spawn_line *line = arg;
-        struct procs *ps = line->procs;
-        struct pollfd reports = { .fd = spawn_fd(line->spawner), .events = POLLIN };
-        if (poll(&reports, 1, 0) > 0) { /* may say more of them: first that */
-                timer_start(line->starts_end, REPORTS_WAIT_MS);
+        struct spawner_entry *entry = arg;
+        struct procs *ps = entry->procs;
+        struct pollfd reports = { .fd = spawn_fd(entry->spawner), .events = POLLIN };
+        if (poll(&reports, 1, 0) > 0) { /* the reports may be about these starts, and are read first */
+                timer_start(entry->starts_end, REPORTS_WAIT_MS);
                 return;
         }
-        line->starts_end = timer_free(line->starts_end);
+        entry->starts_end = timer_free(entry->starts_end);
         for (uint32_t i = 0; i < ps->table_size; i++) {
                 struct process *p = ps->table[i];
-                if (p && p->line == line && p->state == PROC_STARTING)
+                if (p && p->spawner_entry == entry && p->state == PROC_STARTING)
                         give_up(p);
         }
 }
 
-/* No more orders to it; what its keepers still say is heard. */
-static void retire(struct procs *ps)
+/* ---- spawners that cannot run here ---- */
+
+bool procs_explain(const struct procs *ps, struct err *err)
 {
-        struct spawn_line *line = ps->line;
-        log_error("spawner lost", "processes=%u", ps->used);
-        list_append(&ps->retired, &line->link);
-        line->starts_end = timer_new(ps->loop, on_starts_end, line);
-        timer_start(line->starts_end, STARTS_END_MS);
-        ps->line = NULL;
-        ps->spawner = NULL;
-        start_spawner(ps);
+        return spawn_deaths_explain(&ps->deaths, err);
 }
 
-/* Spawner and keepers are gone: so is everything that they ran. */
+static void on_retry(void *arg)
+{
+        struct procs *ps = arg;
+        if (!ps->spawner)
+                start_spawner(ps);
+        if (!ps->spawner) /* descriptors or processes are short, which may pass; starts wait for the next attempt */
+                timer_start(ps->retry, MAX(spawn_deaths_wait_ms(&ps->deaths), (uint64_t)REFUSED_AGAIN_MS));
+}
+
+static void on_unable(void *arg, const char *call, int os_errno)
+{
+        struct spawner_entry *entry = arg;
+        spawn_deaths_unable(&entry->procs->deaths, call, os_errno);
+}
+
+/* Sends no more orders to the spawner, and starts the next one, at once or when it is due. Reports of its keepers are still read.
+ * `status`: the exit status of the spawner, or NULL while it is not known. */
+static void retire(struct procs *ps, const int *status)
+{
+        struct spawner_entry *entry = ps->current;
+        spawn_deaths_lost(&ps->deaths, spawn_pid(entry->spawner), clock_mono_ms() - entry->born_ms);
+        if (status)
+                spawn_deaths_ended(&ps->deaths, *status);
+        list_append(&ps->retired, &entry->link);
+        entry->starts_end = timer_new(ps->loop, on_starts_end, entry);
+        timer_start(entry->starts_end, STARTS_END_MS);
+        ps->current = NULL;
+        ps->spawner = NULL;
+        if (ps->deaths.count == 0) {
+                log_error("spawner lost", "processes=%u", ps->used);
+                start_spawner(ps);
+        } else {
+                timer_start(ps->retry, spawn_deaths_wait_ms(&ps->deaths));
+        }
+}
+
+/* Called when the spawner and its keepers are gone, and so is everything that they ran. */
 static void on_lost(void *arg)
 {
-        struct spawn_line *line = arg;
-        struct procs *ps = line->procs;
-        if (line == ps->line)
-                retire(ps);
+        struct spawner_entry *entry = arg;
+        struct procs *ps = entry->procs;
+        int status; /* not known yet when the socket of the spawner closes a moment before its process has ended */
+        if (entry == ps->current)
+                retire(ps, waitpid(spawn_pid(ps->spawner), &status, WNOHANG) > 0 ? &status : NULL);
         for (uint32_t i = 0; i < ps->table_size; i++) {
                 struct process *p = ps->table[i];
-                if (!p || p->line != line)
+                if (!p || p->spawner_entry != entry)
                         continue;
                 if (p->state == PROC_STARTING)
                         give_up(p);
                 forget(p);
         }
-        line_free(line);
+        entry_free(entry);
         ps->is_sweeping = true;
         procs_reap(ps);
 }
@@ -164,64 +209,82 @@ static const struct spawn_events spawn_events = {
         .failed = on_failed,
         .exited = on_exited,
         .signalled = on_signalled,
+        .held = on_held,
         .gone = on_gone,
+        .unable = on_unable,
         .lost = on_lost,
 };
 
-/* After a message to the spawner: it may have to wait for room. */
-static void sent(struct spawn_line *line)
+/* To be called after an order to the spawner, which may have to wait for room. */
+static void sent(struct spawner_entry *entry)
 {
-        watch_set(line->watch, WATCH_READ | (spawn_wants_write(line->spawner) ? WATCH_WRITE : 0u));
+        watch_set(entry->watch, WATCH_READ | (spawn_wants_write(entry->spawner) ? WATCH_WRITE : 0u));
+        int wait_ms = spawn_wait_ms(entry->spawner);
+        if (wait_ms >= 0)
+                timer_start(entry->again, (uint64_t)wait_ms);
+        else
+                timer_stop(entry->again);
 }
 
-/* Commands of a retired spawner are being ended by their keepers: no order reaches them, none is needed. */
+/* The keepers of a retired spawner are ending its commands: orders do not reach them, and are not needed. */
 static bool takes_orders(const struct process *p)
 {
-        return p->procs->line && p->line == p->procs->line;
+        return p->procs->current && p->spawner_entry == p->procs->current;
 }
 
 void procs_kill(struct process *p)
 {
         if (!takes_orders(p))
                 return;
-        spawn_kill(p->line->spawner, p->number);
-        sent(p->line);
+        spawn_kill(p->spawner_entry->spawner, p->number);
+        sent(p->spawner_entry);
 }
 
-void procs_signal(struct process *p, int signo, enum spawn_scope scope)
+void process_signal(struct process *p, int signo, enum spawn_scope scope)
 {
         if (!takes_orders(p)) {
-                p->events->signalled(p, 0); /* nobody is left to get it */
+                p->events->signalled(p, 0); /* no process is left to get the signal */
                 return;
         }
-        spawn_signal(p->line->spawner, p->number, signo, scope);
-        sent(p->line);
+        spawn_signal(p->spawner_entry->spawner, p->number, signo, scope);
+        sent(p->spawner_entry);
 }
 
 static void on_ready(void *arg, UNUSED unsigned events)
 {
-        struct spawn_line *line = arg;
-        struct procs *ps = line->procs;
-        spawn_on_ready(line->spawner);
-        /* It may be lost, and freed, by now; the current one may have to wait for room. */
-        if (ps->line)
-                sent(ps->line);
+        struct spawner_entry *entry = arg;
+        struct procs *ps = entry->procs;
+        spawn_on_ready(entry->spawner);
+        /* This spawner may be lost, and freed, by now; orders to the current one may have to wait for room. */
+        if (ps->current)
+                sent(ps->current);
+}
+
+static void on_again(void *arg)
+{
+        on_ready(arg, 0);
 }
 
 static int try_start_spawner(struct procs *ps, struct err *err)
 {
-        struct spawn_line *line = mem_new(struct spawn_line);
-        list_init(&line->link);
-        line->procs = ps;
-        line->spawner = spawner_new(&spawn_events, line, err);
-        if (!line->spawner) {
-                line_free(line);
+        struct spawner_entry *entry = mem_new(struct spawner_entry);
+        list_init(&entry->link);
+        entry->procs = ps;
+        entry->spawner = spawner_new(&spawn_events, entry, err);
+        if (!entry->spawner) {
+                entry_free(entry);
                 return err->code;
         }
-        line->watch = watch_new(ps->loop, spawn_fd(line->spawner), on_ready, line);
-        sent(line);
-        ps->line = line;
-        ps->spawner = line->spawner;
+        int r = watch_new(ps->loop, spawn_fd(entry->spawner), WATCH_READ, on_ready, entry, &entry->watch);
+        if (r < 0) {
+                entry_free(entry);
+                return err_set(err, 0, r, "spawner: %s", errno_text(r));
+        }
+        entry->born_ms = clock_mono_ms();
+        entry->again = timer_new(ps->loop, on_again, entry);
+        sent(entry);
+        ps->current = entry;
+        ps->spawner = entry->spawner;
         return 0;
 }
 
@@ -237,6 +300,7 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
 {
         *ps = (struct procs){ .loop = loop, .chunk_bytes = chunk_bytes, .retained_cap = retained_cap };
         list_init(&ps->retired);
+        ps->retry = timer_new(loop, on_retry, ps);
         ps->scratch = mem_alloc(chunk_bytes);
         ps->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (ps->null_fd < 0)
@@ -247,21 +311,25 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
 static void end_stranger(void *arg, pid_t pid)
 {
         struct procs *ps = arg;
-        if (pid == ps->spared || (ps->spawner && pid == spawn_pid(ps->spawner)))
+        if (pid == ps->other_child || (ps->spawner && pid == spawn_pid(ps->spawner)))
                 return;
-        (void)kill(pid, SIGKILL); /* an unreaped child of ours: nobody else can have its number */
+        (void)kill(pid, SIGKILL); /* a child that has not been reaped: no other process can have its pid */
 }
 
 void procs_reap(struct procs *ps)
 {
         pid_t pid;
-        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-                if (pid == ps->spared)
-                        ps->spared = 0;
+        int status;
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+                if (pid == ps->other_child)
+                        ps->other_child = 0;
                 else if (ps->spawner && pid == spawn_pid(ps->spawner))
-                        retire(ps);
-        /* Keepers of a retired spawner are children of ours now, and end their trees themselves; only when the last of
-         * them is gone is what is left nobody's. Its death brings the next signal, so this goes on until nobody is. */
+                        retire(ps, &status);
+                else if (pid == ps->deaths.pid)
+                        spawn_deaths_ended(&ps->deaths, status);
+        /* The keepers of a retired spawner are children of the server now, and end their trees themselves. Only when the last
+         * keeper is gone do the processes that are left have no owner. Each death brings another SIGCHLD, so this is repeated until
+         * no process is left. */
         bool may_sweep = ps->is_sweeping && list_is_empty(&ps->retired);
         int r = may_sweep ? tree_each_child(end_stranger, ps) : 0;
         if (r < 0)
@@ -270,17 +338,18 @@ void procs_reap(struct procs *ps)
 
 void procs_release(struct procs *ps)
 {
-        ps->line = line_free(ps->line);
+        ps->retry = timer_free(ps->retry);
+        ps->current = entry_free(ps->current);
         ps->spawner = NULL;
-        struct spawn_line *line;
-        while ((line = list_first(&ps->retired, struct spawn_line, link)))
-                line_free(line);
+        struct spawner_entry *entry;
+        while ((entry = list_first(&ps->retired, struct spawner_entry, link)))
+                entry_free(entry);
         ps->null_fd = fd_close(ps->null_fd);
         free(TAKE(ps->table));
         free(TAKE(ps->scratch));
 }
 
-/* A spawner that has just been killed must not be given one more command. */
+/* Returns whether the spawner has just been killed: then it must not get another command. */
 static bool is_spawner_dead(const struct procs *ps)
 {
         siginfo_t info = { 0 };
@@ -288,7 +357,20 @@ static bool is_spawner_dead(const struct procs *ps)
                info.si_pid != 0;
 }
 
-/* Doubles the table until every number in use has its own slot. */
+/* A process below a keeper can become a child of the server only when both its keeper and its spawner have died. */
+enum lineage procs_lineage(const struct procs *ps, pid_t pid, int proc_dir)
+{
+        const struct lineage_roots roots = {
+                .server = getpid(),
+                .spawner = ps->spawner ? spawn_pid(ps->spawner) : 0,
+                .other_child = ps->other_child,
+                .has_orphans = ps->is_sweeping || !list_is_empty(&ps->retired) || !ps->spawner ||
+                               is_spawner_dead(ps),
+        };
+        return lineage_find(pid, proc_dir, &roots);
+}
+
+/* Doubles the table until each number in use has a slot of its own. */
 static void grow(struct procs *ps)
 {
         uint32_t size = ps->table_size ? ps->table_size * 2 : 64;
@@ -301,27 +383,41 @@ static void grow(struct procs *ps)
         ps->table_size = size;
 }
 
-int procs_add(struct procs *ps, struct process *p, const struct spawn_request *start)
+/* Makes sure that there is a spawner, or says why there is none. */
+static int spawner_have(struct procs *ps, struct err *err)
 {
         if (ps->spawner && is_spawner_dead(ps))
                 procs_reap(ps);
-        if (!ps->spawner) {
-                start_spawner(ps); /* it could not be started last time */
-                if (!ps->spawner)
-                        return -EAGAIN;
+        if (ps->spawner)
+                return 0;
+        if (procs_explain(ps, err)) /* then a timer makes the next attempt */
+                return err->code;
+        int r = try_start_spawner(ps, err); /* the last attempt failed */
+        if (r < 0) {
+                err->step = "spawner";
+                err->os_errno = -r;
         }
+        return r;
+}
+
+int procs_add(struct procs *ps, struct process *p, const struct command_spec *command,
+              const int stdio[static 3], struct err *err)
+{
+        int r = spawner_have(ps, err);
+        if (r < 0)
+                return r;
         if (ps->used * 2 >= ps->table_size)
                 grow(ps);
         do
                 p->number = ps->next_number++;
         while (ps->table[p->number % ps->table_size]);
 
-        int r = spawn_start(ps->spawner, p->number, start);
+        r = spawn_start(ps->spawner, p->number, command, stdio);
         if (r < 0)
                 return r;
-        p->line = ps->line;
+        p->spawner_entry = ps->current;
         ps->table[p->number % ps->table_size] = p;
         ps->used++;
-        sent(ps->line);
+        sent(ps->current);
         return 0;
 }

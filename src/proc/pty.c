@@ -1,14 +1,12 @@
-/* pty: see pty.h. */
+/* pty: opens a terminal pair and sets its size (pty.h). */
 #include "proc/pty.h"
 
 #include "base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <unistd.h>
 
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER _IO('T', 0x41)

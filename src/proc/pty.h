@@ -3,8 +3,8 @@
 
 #include "base/compat.h"
 
-/* Both descriptors close-on-exec, the master non-blocking. Needs no file name: the slave is opened through the
- * master (TIOCGPTPEER), so that a foreign devpts or a chroot cannot confuse it. 0 or -errno. */
+/* Opens a terminal pair: both descriptors are close-on-exec, and the master is non-blocking. The slave is opened through the master
+ * (TIOCGPTPEER) and not by its name, which may mean another terminal in a chroot or with another devpts. Returns 0 or -errno. */
 NODISCARD int pty_open(uint16_t rows, uint16_t cols, int *ret_master, int *ret_slave);
 
 NODISCARD int pty_resize(int master, uint16_t rows, uint16_t cols);

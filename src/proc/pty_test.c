@@ -1,3 +1,4 @@
+/* pty_test: a new terminal has its size, its flags and an echo. */
 #include "proc/pty.h"
 #include "unit.h"
 
@@ -42,7 +43,7 @@ TEST(both_ends_are_close_on_exec_and_the_master_does_not_block)
         close(slave);
 }
 
-/* What was written arrives in pieces and a moment later. */
+/* Reads as many bytes as `want` has, and compares them. What was written arrives in pieces and a moment later. */
 static void expect(int master, const char *want)
 {
         char text[16] = "";

@@ -1,4 +1,4 @@
-/* Ending: signals, kill, who dies when one of the four is killed. */
+/* spawn_end_test: signals, kill, and which processes die when the server, the spawner, a keeper or a command is killed. */
 #include "unit.h"
 
 #include "proc/spawn_rig.h"
@@ -32,7 +32,7 @@ static void open_and_run(struct rig *rig, const char *script, char text[TEXT_BYT
         rig_read(rig, text, TEXT_BYTES, "ready\n");
 }
 
-/* What everybody does who wants to get away: own sessions, orphans, deaf to signals, stopped. */
+/* A process may try to escape: it makes a session of its own, orphans its children, ignores signals, or stops. */
 #define ESCAPE                                                                                             \
         "(setsid sleep 1000 &)\n"                                                                          \
         "setsid sh -c 'trap \"\" HUP INT TERM; (setsid sh -c \"sleep 1000; true\" &) ; sleep 1000; true' " \
@@ -59,7 +59,7 @@ TEST(kill_outruns_a_chain_of_forks)
 {
         struct rig rig;
         char text[TEXT_BYTES];
-        /* Each link starts the next in a session of its own and exits. */
+        /* Each process starts the next one in a session of its own, and exits. */
         open_and_run(&rig,
                      "chain='setsid sh -c \"$chain\" & sleep 0.01'; export chain; echo ready; eval "
                      "\"$chain\"; sleep 1000",
@@ -80,7 +80,7 @@ TEST(what_a_command_leaves_running_stays_until_killed)
         rig_wait(&rig, rig.seen[1].has_exited);
         eq_int(rig.seen[1].exit.status, 3 << 8);
 
-        /* A second command comes and goes meanwhile. */
+        /* Meanwhile a second command starts and ends. */
         rig.out[1] = rig.null;
         rig_start(&rig, 2, "/bin/true");
         rig.out[1] = -1;
@@ -102,7 +102,7 @@ TEST(gone_comes_by_itself_when_the_last_descendant_ends)
         eq_int(pipe2(hold, O_CLOEXEC), 0);
         rig_open(&rig);
         int null = rig.null;
-        rig.null = hold[0]; /* stdin */
+        rig.null = hold[0]; /* the stdin of the next command */
         rig_start_sh(&rig, 1, "exec 3<&0; (setsid sh -c 'read x <&3' &) ; echo ready");
         rig.null = null;
         close(hold[0]);
@@ -147,25 +147,14 @@ TEST(kill_of_something_gone_or_never_started_does_nothing)
         rig_close(&rig);
 }
 
-/* A lease makes execve wait until its holder lets go, for 45 s by default: as a dead file server does. */
 TEST(kill_cancels_a_start_that_hangs_in_execve)
 {
-        char path[] = "/tmp/spawn_test_XXXXXX";
-        int fd = mkstemp(path);
-        ok(fd >= 0);
-        eq_int(fchmod(fd, 0700), 0);
-        void (*old)(int) = signal(SIGIO, SIG_IGN);
-        if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0) {
-                close(fd);
-                unlink(path);
-                signal(SIGIO, old);
-                skip(); /* this file system knows no leases */
-        }
-
+        struct rig_lease lease;
+        rig_lease_begin(&lease);
         struct rig rig;
         rig_open(&rig);
-        rig_start(&rig, 1, path);
-        rig_start(&rig, 2, "/bin/true"); /* is not held up */
+        rig_start(&rig, 1, lease.path);
+        rig_start(&rig, 2, "/bin/true"); /* is not delayed */
         rig_wait(&rig, rig.seen[2].has_gone);
         ok(!rig.seen[1].has_started && !rig.seen[1].has_failed);
         uint64_t before = clock_mono_ms();
@@ -173,17 +162,14 @@ TEST(kill_cancels_a_start_that_hangs_in_execve)
         rig_wait(&rig, rig.seen[1].has_gone);
         ok(clock_mono_ms() - before < 30000);
 
-        /* And so does the end of the server. */
+        /* The end of the server has the same effect. */
         rig.seen[1] = (struct rig_seen){ 0 };
-        rig_start(&rig, 1, path);
+        rig_start(&rig, 1, lease.path);
         rig_start(&rig, 3, "/bin/true");
         rig_wait(&rig, rig.seen[3].has_gone);
         rig_close(&rig);
         ok(clock_mono_ms() - before < 30000);
-
-        close(fd);
-        unlink(path);
-        signal(SIGIO, old);
+        rig_lease_end(&lease);
 }
 
 /* ---- signals ---- */
@@ -226,7 +212,7 @@ TEST(a_tree_signal_reaches_other_sessions)
         rig_wait(&rig, rig.seen[1].signalled == 1);
         eq_int(rig.seen[1].signal_errno, 0);
         rig_output_close(&rig);
-        /* Their sleeps die of it, too. */
+        /* The signal also ends the sleeps of the shells. */
         rig_read(&rig, text, sizeof(text), "far\n");
         spawn_kill(rig.s, 1);
         rig_wait(&rig, rig.seen[1].has_gone);
@@ -283,7 +269,7 @@ TEST(a_flood_of_signals_is_bounded_and_answered)
         rig_close(&rig);
 }
 
-/* Every third cannot be sent. */
+/* Returns the expected answer to a signal: every third signal cannot be sent. */
 static int errno_of(int index)
 {
         return index % 3 ? 0 : EINVAL;
@@ -323,10 +309,17 @@ TEST(signals_that_still_wait_when_it_ends_are_answered)
         rig_start_sh(&rig, 2, "sleep 1000; true");
         for (int i = 0; i < 300; i++)
                 spawn_signal(rig.s, 2, SIGCONT, SPAWN_PROCESS);
-        rig_close(&rig); /* with some still held */
+        rig_close(&rig); /* while some signals are still held */
 }
 
 /* ---- a full socket ---- */
+
+/* Waits until starts no longer wait for their turn: starts that a stopped spawner does not begin soon count as hanging. */
+static void turns_await(struct rig *rig)
+{
+        while (spawn_wait_ms(rig->s) >= 0)
+                rig_turn(rig, 100);
+}
 
 TEST(a_full_socket_queues_and_keeps_the_order)
 {
@@ -343,15 +336,52 @@ TEST(a_full_socket_queues_and_keeps_the_order)
                              "exit 9 # a comment that fills the packet: ................................");
                 spawn_signal(rig.s, n, SIGCONT, SPAWN_PROCESS);
         }
+        turns_await(&rig);
         ok(spawn_wants_write(rig.s));
         eq_int(kill(rig.spawner_pid, SIGCONT), 0);
-        rig_wait(&rig, rig.gone == 301);
-        ok(!spawn_wants_write(rig.s));
+        /* The last command can be gone before the signal that was meant for it is written. */
+        rig_wait(&rig, rig.gone == 301 && !spawn_wants_write(rig.s));
         for (uint32_t i = 0; i < n; i++) {
                 eq_int(rig.seen[i].exit.status, 9 << 8);
                 eq_int(rig.seen[i].signalled, 1);
         }
         eq_u64(rig_count_fds(getpid()), own);
+        rig_close(&rig);
+}
+
+TEST(a_kill_of_a_start_in_the_queue_cancels_it)
+{
+        struct rig rig;
+        rig_open(&rig);
+        rig_start(&rig, 400, "/bin/true");
+        rig_wait(&rig, rig.seen[400].has_gone);
+        size_t own = rig_count_fds(getpid());
+
+        eq_int(kill(rig.spawner_pid, SIGSTOP), 0);
+        uint32_t n = 0;
+        while (!spawn_wants_write(rig.s) && n < 400) {
+                rig_start_sh(&rig, n++, "exit 9");
+                turns_await(&rig);
+        }
+        rig_start_sh(&rig, n, "echo ran");
+        spawn_kill(rig.s, n - 1); /* the first start that waits for room; `n` is the last */
+        spawn_kill(rig.s, n);
+        while (rig.gone < 3) /* the spawner is not needed for that */
+                rig_turn(&rig, 100);
+        for (uint32_t i = n - 1; i <= n; i++) {
+                eq_str(rig.seen[i].step, "fork");
+                eq_int(rig.seen[i].os_errno, ECANCELED);
+        }
+        ok(!spawn_wants_write(rig.s));
+        eq_int(kill(rig.spawner_pid, SIGCONT), 0);
+        rig_wait(&rig, rig.gone == n + 2);
+        for (uint32_t i = 0; i < n - 1; i++)
+                eq_int(rig.seen[i].exit.status, 9 << 8);
+        eq_u64(rig_count_fds(getpid()), own);
+        char text[64] = "";
+        rig_output_close(&rig);
+        rig_read(&rig, text, sizeof(text), NULL);
+        eq_str(text, "");
         rig_close(&rig);
 }
 
@@ -366,7 +396,7 @@ TEST(freeing_with_a_full_queue_ends_everything)
         rig_close(&rig);
 }
 
-/* ---- who dies when ---- */
+/* ---- which processes die when another is killed ---- */
 
 TEST(a_killed_keeper_takes_its_tree_along)
 {
@@ -374,7 +404,7 @@ TEST(a_killed_keeper_takes_its_tree_along)
         char text[TEXT_BYTES];
         open_and_run(&rig, ESCAPE "echo ready; sleep 1000; true", text);
         rig_output_close(&rig);
-        rig.out[1] = rig.null; /* of the others */
+        rig.out[1] = rig.null; /* the output of the commands that follow */
         rig_start_sh(&rig, 2, "sleep 1000; true");
         rig_wait(&rig, rig.seen[2].has_started);
 
@@ -386,7 +416,7 @@ TEST(a_killed_keeper_takes_its_tree_along)
         ok(rig_output_ended(&rig));
         ok(!rig.seen[1].has_exited);
         eq_int(rig.seen[1].signalled, 1);
-        ok(!rig.seen[2].has_exited); /* the others live */
+        ok(!rig.seen[2].has_exited); /* the other commands live */
 
         spawn_kill(rig.s, 2);
         rig_wait(&rig, rig.seen[2].has_gone);
@@ -422,7 +452,7 @@ TEST(keeper_and_spawner_killed_at_once_still_end_the_command)
         open_and_run(&rig, "echo ready; exec sleep 1000", text);
         rig_output_close(&rig);
         pid_t keeper = parent_of(rig.seen[1].pid);
-        eq_int(kill(rig.spawner_pid, SIGSTOP), 0); /* so that it cannot clean up in between */
+        eq_int(kill(rig.spawner_pid, SIGSTOP), 0); /* so that the spawner cannot clean up in between */
         eq_int(kill(keeper, SIGKILL), 0);
         eq_int(kill(rig.spawner_pid, SIGKILL), 0);
         rig_wait(&rig, rig.is_lost);
@@ -440,7 +470,7 @@ TEST(closing_the_servers_end_ends_everything)
         rig_close(&rig);
 }
 
-/* The server itself is killed: a process that does what the server does, and nothing when it dies. */
+/* A process that stands for the server: it makes a spawner, and is killed. */
 TEST(a_killed_server_takes_everything_along)
 {
         struct rig *rig = mmap(NULL, sizeof(*rig), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -465,7 +495,7 @@ TEST(a_killed_server_takes_everything_along)
         char byte;
         eq_int(read(out[0], &byte, 1), 1);
         eq_int(kill(server, SIGKILL), 0);
-        /* Whatever is left of them comes to us, the sub-reaper above, and ends. */
+        /* Processes that are left become children of the test, which is a sub-reaper, and end. */
         uint64_t give_up = clock_mono_ms() + RIG_PATIENCE_MS;
         while (rig_count_children() > strangers) {
                 ok(clock_mono_ms() < give_up);

@@ -1,9 +1,10 @@
-/* Limits of commands, and commands in cgroups of their own. */
+/* spawn_limits_test: limits of commands, and commands in cgroups of their own. */
 #include "unit.h"
 
 #include "proc/spawn_rig.h"
 
-#include "proc/cgroup.h"
+#include "keeper/cgroup.h"
+#include "keeper/spawn_msg.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,14 +28,6 @@ static struct rig_seen run(const struct spawn_limits *limits, const char *script
         return rig.seen[1];
 }
 
-/* Valgrind does not live within a limit of its address space, not even until execve, and keeps that of descriptors for
- * itself. */
-static bool is_valgrind(void)
-{
-        const char *preload = getenv("LD_PRELOAD");
-        return preload && strstr(preload, "vgpreload");
-}
-
 static void says_limit(const char *text, const char *name, unsigned long long soft, unsigned long long hard)
 {
         const char *line = strstr(text, name);
@@ -49,14 +42,14 @@ TEST(each_limit_is_there_soft_and_hard)
 {
         char text[TEXT_BYTES];
         struct spawn_limits limits = { .cpu_seconds = 100, .file_bytes = 1 << 20 };
-        if (!is_valgrind()) {
+        if (!unit_is_valgrind()) {
                 limits.memory_bytes = 1 << 30;
                 limits.open_files = 33;
         }
         run(&limits, "cat /proc/self/limits", text);
         says_limit(text, "Max cpu time", 100, 101);
         says_limit(text, "Max file size", 1 << 20, 1 << 20);
-        if (is_valgrind())
+        if (unit_is_valgrind())
                 return;
         says_limit(text, "Max address space", 1 << 30, 1 << 30);
         says_limit(text, "Max open files", 33, 33);
@@ -102,7 +95,7 @@ TEST(too_large_a_file_ends_it_with_sigxfsz)
 
 TEST(too_much_memory_is_refused_to_it)
 {
-        if (is_valgrind())
+        if (unit_is_valgrind())
                 skip();
         char text[TEXT_BYTES];
         struct rig_seen seen = run(&(struct spawn_limits){ .memory_bytes = 64 << 20 },
@@ -115,7 +108,7 @@ TEST(more_open_files_than_can_be_had_fail_at_limits)
 {
         struct rig rig;
         rig_open(&rig);
-        rig.limits.open_files = UINT64_C(1) << 40; /* also beyond what root may have */
+        rig.limits.open_files = UINT64_C(1) << 40; /* more than root may have */
         rig_start(&rig, 1, "/bin/true");
         rig_wait(&rig, rig.seen[1].has_gone);
         ok(rig.seen[1].has_failed);
@@ -134,7 +127,7 @@ TEST(enormous_limits_are_none)
         eq_int(seen.exit.status, 0);
 }
 
-/* The test's own limits cannot be had back, so this happens in a process of its own. */
+/* A process cannot raise its limits again, so this runs in a process of its own. */
 TEST(a_stricter_limit_that_is_there_stays)
 {
         pid_t pid = fork();
@@ -154,7 +147,22 @@ TEST(a_stricter_limit_that_is_there_stays)
         eq_int(status, 0);
 }
 
-/* ---- what is said of them ---- */
+TEST(a_sandbox_gets_half_of_the_open_files_unless_there_are_few)
+{
+        static const struct {
+                rlim_t soft, hard, want_soft, want_hard;
+        } rows[] = {
+                { 1024, 1048576, 1024, 524288 }, { 20000, 20000, 10000, 10000 }, { 1024, 1024, 512, 512 },
+                { 1024, 4096, 1024, 2048 },      { 1023, 1023, 1023, 1023 },     { 64, 1000, 64, 1000 },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct rlimit got = spawn_limits_nofile((struct rlimit){ rows[i].soft, rows[i].hard });
+                eq_u64(got.rlim_cur, rows[i].want_soft);
+                eq_u64(got.rlim_max, rows[i].want_hard);
+        }
+}
+
+/* ---- which limits can be enforced ---- */
 
 TEST(how_each_limit_is_enforced_is_said)
 {
@@ -194,7 +202,7 @@ TEST(a_limit_of_processes_needs_a_cgroup)
         eq_str(err.text, "limit cannot be enforced");
         ok(err.remedy != NULL);
 
-        /* Who does not ask, but starts, does not run without it. */
+        /* A caller that starts without asking first does not get a command without the limit. */
         struct rig rig;
         rig_open(&rig);
         rig.limits = limits;
@@ -224,7 +232,7 @@ TEST(memory_of_the_tree_ends_it_and_is_told)
         if (!has_controller(CGROUP_MEMORY))
                 skip();
         char text[TEXT_BYTES];
-        /* Three that are each within the limit of one process. */
+        /* Three processes, each within the limit of one process. */
         struct rig_seen seen =
                 run(&(struct spawn_limits){ .memory_bytes = 64 << 20 },
                     "for i in 1 2 3; do head -c 30000000 /dev/zero | tail & done; wait; sleep 1000", text);
@@ -232,9 +240,9 @@ TEST(memory_of_the_tree_ends_it_and_is_told)
         eq_int(WTERMSIG(seen.exit.status), SIGKILL);
 }
 
-/* ---- a cgroup of its own ---- */
+/* ---- commands in cgroups of their own ---- */
 
-/* Where leaves go, or skips. */
+/* Opens the directory in which farhand-PID is made. Skips the test when no cgroup can be made. */
 static int base_open(void)
 {
         struct cgroup c;
@@ -263,7 +271,7 @@ static bool is_there(int base, const char *format, pid_t spawner)
         "setsid sh -c 'trap \"\" HUP INT TERM; (setsid sh -c \"sleep 1000; true\" &) ; sleep 1000' &\n" \
         "(setsid sh -c 'kill -STOP $$' &)\n"
 
-/* Number 1 in a leaf, with everybody who wants to get away. */
+/* Starts command 1 in a cgroup, with processes that try to escape. */
 static void start_in_leaf(struct rig *rig, char text[TEXT_BYTES])
 {
         rig_open(rig);
@@ -396,7 +404,7 @@ TEST(when_the_spawner_is_killed_keepers_remove_the_cgroups)
         close(base);
 }
 
-/* Who had left the command would survive without a cgroup. */
+/* A process that had left the command's tree would survive without a cgroup. */
 TEST(keeper_and_spawner_killed_at_once_leave_nobody_in_a_cgroup)
 {
         int base = base_open();
@@ -404,17 +412,17 @@ TEST(keeper_and_spawner_killed_at_once_leave_nobody_in_a_cgroup)
         char text[TEXT_BYTES];
         start_in_leaf(&rig, text);
         pid_t keeper = parent_of(rig.seen[1].pid);
-        eq_int(kill(rig.spawner_pid, SIGSTOP), 0); /* so that it cannot clean up in between */
+        eq_int(kill(rig.spawner_pid, SIGSTOP), 0); /* so that the spawner cannot clean up in between */
         eq_int(kill(keeper, SIGKILL), 0);
         eq_int(kill(rig.spawner_pid, SIGKILL), 0);
         rig_wait(&rig, rig.is_lost);
-        rig_close(&rig); /* all came to us, and are dead */
+        rig_close(&rig); /* all became children of the test, and are dead */
         ok(cgroup_probe() >= 0);
         ok(!is_there(base, HOME, rig.spawner_pid));
         close(base);
 }
 
-/* clone3 answers ENOSYS, as old filters of containers have it. */
+/* Makes clone3 fail with ENOSYS, as the old seccomp filters of containers do. */
 static bool clone3_forbid(void)
 {
         struct sock_filter rules[] = {

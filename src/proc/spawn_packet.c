@@ -1,96 +1,187 @@
-/* spawn_packet: orders on their way to the spawner.
+/* spawn_packet: sends orders to the spawner, and queues those that have to wait.
  *
- * One order is one packet, with its strings and descriptors. It is sent at once when the socket takes it and nothing waits
- * before it; else it is queued, with duplicates of the descriptors, so that the caller may close its own.
+ * One order is one packet, with its strings and descriptors. It is sent at once when the socket takes it and no other waits
+ * before it; otherwise it is queued, with duplicates of the descriptors, so that the caller may close its own.
+ *
+ * There are three reasons to wait. A start has to wait for its turn (spawn_pace.c). Or the socket is full: then everything waits
+ * behind the first packet, in its order, until there is room, however long that takes. Or the kernel passes no descriptors on,
+ * because commands of this user keep too many in flight (ETOOMANYREFS). Then the descriptors are lent (keeper/lend.h), if
+ * possible. Otherwise the starts wait, and only they. The socket is writable, and nothing tells when descriptors can be passed on
+ * again, so the starts are retried after a moment, and fail after LIMIT_HANDOVER_MS.
  */
-#include "base/fd.h"
+#include "base/clock.h"
+#include "base/limits.h"
 #include "base/mem.h"
 #include "proc/spawn_internal.h"
+#include "spawner/pipe_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
 
-#define FILER_TRIES 100
-#define FILER_WAIT_MS 20
-
-/* A packet that the socket did not take. */
+/* A packet that could not be sent. */
 struct packet {
-        struct list link; /* spawner::queue */
+        struct list link;        /* spawner::waiting, spawner::queue, spawner::refused or spawner::lent */
+        struct spawned *spawned; /* the command of a start, else NULL */
+        uint64_t refused_ms;     /* when the kernel first refused it */
+        bool was_returned;       /* the spawner could not open what was lent */
         struct spawn_order order;
-        int fds[SPAWN_FDS_MAX]; /* ours */
+        int fds[SPAWN_FDS_MAX]; /* duplicates, to be closed */
         size_t fd_count;
-        size_t n; /* strings behind the order */
+        size_t n; /* bytes of the strings behind the order */
         char bytes[];
 };
 
-static struct packet *packet_free(struct packet *p)
+void packet_drop(struct packet *p)
 {
         list_remove(&p->link);
         for (size_t i = 0; i < p->fd_count; i++)
-                fd_close(p->fds[i]);
+                (void)pipe_watch_close(p->order.number, p->fds[i]); /* a command may hold the pipe's lock */
         free(p);
-        return NULL;
 }
 
 void packets_clear(struct spawner *s)
 {
+        struct list *const lists[] = { &s->waiting, &s->queue, &s->refused, &s->lent };
         struct packet *p;
-        list_each (p, &s->queue, link)
-                packet_free(p);
+        for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+                list_each (p, lists[i], link)
+                        packet_drop(p);
 }
 
-/* 0, -EAGAIN for later, or another -errno: the spawner has gone, which the receiving side will notice. */
-int spawn_packet_send(int socket, const struct spawn_order *order, struct slice strings, const int fds[],
-                      size_t fd_count)
-{
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(SPAWN_FDS_MAX * sizeof(int))] = { 0 };
-        struct iovec parts[] = {
-                { (void *)(uintptr_t)order, sizeof(*order) },
-                { (void *)(uintptr_t)strings.p, strings.n },
-        };
-        struct msghdr m = { .msg_iov = parts, .msg_iovlen = ARRAY_LEN(parts) };
-        if (fd_count > 0) {
-                m.msg_control = control;
-                m.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-                struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-                c->cmsg_level = SOL_SOCKET;
-                c->cmsg_type = SCM_RIGHTS;
-                c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-                memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
-        }
+/* ---- sending packets ---- */
 
-        for (;;) {
-                if (sendmsg(socket, &m, MSG_NOSIGNAL) >= 0)
-                        return 0;
-                switch (errno) {
-                case EINTR:
+/* When the kernel refuses to pass one descriptor on, it refuses all: its count does not depend on the number in this packet. */
+static int order_send(struct spawner *s, const struct spawn_order *order, struct slice strings,
+                      const int fds[], size_t fd_count)
+{
+        if (fd_count > 0 && !list_is_empty(&s->refused))
+                return -ETOOMANYREFS;
+        return spawn_packet_send(s->socket, order, strings, fds, fd_count);
+}
+
+/* Whether the error means that the spawner is gone, which spawn_on_ready will notice. Any other error concerns the packet only. */
+static bool is_the_end(int r)
+{
+        return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN;
+}
+
+/* To be called when the packet was sent, or will never be sent: `r` says which. */
+static void packet_sent(struct spawner *s, struct packet *p, int r)
+{
+        if (p->spawned && (r >= 0 || is_the_end(r)))
+                spawned_sent(s, p->spawned);
+        else if (p->spawned)
+                spawned_give_up(s, p->spawned, -r);
+        else
+                packet_drop(p);
+}
+
+/* Sends a start without its descriptors, which the spawner opens by itself; returns false when that is not possible. The
+ * descriptors have to stay open until the spawner reports something about the start. */
+static bool packet_lend(struct spawner *s, struct packet *p)
+{
+        if (p->was_returned)
+                return false;
+        size_t programs = p->fd_count - (p->order.has_bwrap ? SPAWN_PROGRAMS : 0);
+        for (size_t i = 0; i < p->fd_count; i++) {
+                enum lend_kind kind = i < SPAWN_STDIO ? LEND_STDIO
+                                      : i < programs  ? LEND_MEMORY
+                                                      : LEND_PROGRAM;
+                if (lend_describe(p->fds[i], kind, &p->order.lent[i]) < 0)
+                        return false;
+        }
+        p->order.lent_count = (uint32_t)p->fd_count;
+        bool is_sent = spawn_packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), NULL, 0) == 0;
+        p->order.lent_count = 0; /* in case the order is returned */
+        if (!is_sent)
+                return false;
+        p->spawned->is_lent = true;
+        list_remove(&p->link);
+        list_append(&s->lent, &p->link);
+        return true;
+}
+
+static void packet_refuse(struct spawner *s, struct packet *p)
+{
+        if (packet_lend(s, p))
+                return;
+        uint64_t now_ms = clock_mono_ms();
+        if (list_is_empty(&s->refused))
+                s->retry_at_ms = now_ms + LIMIT_HANDOVER_RETRY_MS;
+        p->refused_ms = now_ms;
+        list_remove(&p->link);
+        list_append(&s->refused, &p->link);
+}
+
+void packet_returned(struct spawner *s, struct packet *p)
+{
+        p->was_returned = true;
+        packet_refuse(s, p);
+}
+
+static void queue_send(struct spawner *s)
+{
+        struct packet *p;
+        while ((p = list_first(&s->queue, struct packet, link))) {
+                int r = order_send(s, &p->order, slice_from(p->bytes, p->n), p->fds, p->fd_count);
+                if (r == -EAGAIN)
+                        return;
+                if (r == -ETOOMANYREFS)
+                        packet_refuse(s, p);
+                else
+                        packet_sent(s, p, r);
+        }
+}
+
+static void refused_give_up(struct spawner *s, uint64_t now_ms)
+{
+        struct packet *p;
+        while ((p = list_first(&s->refused, struct packet, link)) &&
+               now_ms - p->refused_ms >= LIMIT_HANDOVER_MS)
+                spawned_give_up(s, p->spawned, ETOOMANYREFS);
+}
+
+static void refused_send(struct spawner *s)
+{
+        uint64_t now_ms = clock_mono_ms();
+        struct packet *p;
+        if (now_ms < s->retry_at_ms)
+                return;
+        s->retry_at_ms = now_ms + LIMIT_HANDOVER_RETRY_MS;
+        while ((p = list_first(&s->refused, struct packet, link))) {
+                int r = spawn_packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), p->fds,
+                                          p->fd_count);
+                if (r == -ETOOMANYREFS && packet_lend(s, p))
                         continue;
-                case EAGAIN:
-                case ENOBUFS:
-                case ENOMEM:
-                case ETOOMANYREFS: /* descriptors under way; the spawner is taking them */
-                        return -EAGAIN;
-                default:
-                        return -errno;
-                }
+                if (r == -ETOOMANYREFS)
+                        refused_give_up(s, now_ms);
+                if (r == -ETOOMANYREFS || r == -EAGAIN)
+                        return;
+                packet_sent(s, p, r);
+        }
+}
+
+static void waiting_send(struct spawner *s)
+{
+        struct packet *p;
+        while (pace_may_start(s) && (p = list_first(&s->waiting, struct packet, link))) {
+                pace_sent(s, p->spawned);
+                list_remove(&p->link);
+                list_append(&s->queue, &p->link);
         }
 }
 
 void packets_send(struct spawner *s)
 {
-        struct packet *p;
-        while ((p = list_first(&s->queue, struct packet, link))) {
-                if (spawn_packet_send(s->socket, &p->order, slice_from(p->bytes, p->n), p->fds,
-                                      p->fd_count) == -EAGAIN)
-                        return;
-                packet_free(p);
-        }
+        pace_tick(s);
+        waiting_send(s);
+        refused_send(s);
+        queue_send(s);
 }
 
-static int packet_queue(struct spawner *s, const struct spawn_order *order, struct slice strings,
-                        const int fds[], size_t fd_count)
+/* Appends a packet to `where`. Returns 0, or -errno when a descriptor cannot be duplicated. */
+static int packet_add(const struct spawn_order *order, struct slice strings, const int fds[], size_t fd_count,
+                      struct spawned *c, struct list *where)
 {
         struct packet *p = mem_zalloc(sizeof(*p) + strings.n);
         list_init(&p->link);
@@ -102,36 +193,40 @@ static int packet_queue(struct spawner *s, const struct spawn_order *order, stru
                 int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
                 if (fd < 0) {
                         int r = -errno;
-                        packet_free(p);
+                        packet_drop(p);
                         return r;
                 }
                 p->fds[p->fd_count++] = fd;
         }
-        list_append(&s->queue, &p->link);
+        p->spawned = c;
+        if (c)
+                c->start = p;
+        list_append(where, &p->link);
         return 0;
 }
 
-int packet_put(struct spawner *s, const struct spawn_order *order, struct slice strings, const int fds[],
-               size_t fd_count)
+/* Returns false when the start has to wait for its turn, and was queued. A start that cannot be queued, because its descriptors
+ * cannot be duplicated, is sent at once. */
+static bool start_begins(struct spawner *s, const struct spawn_order *order, struct slice strings,
+                         const int fds[], size_t fd_count, struct spawned *c)
 {
-        if (s->is_lost)
-                return 0;
-        if (list_is_empty(&s->queue) &&
-            spawn_packet_send(s->socket, order, strings, fds, fd_count) != -EAGAIN)
-                return 0;
-        return packet_queue(s, order, strings, fds, fd_count);
+        bool must_wait = !list_is_empty(&s->waiting) || !pace_may_start(s);
+        if (must_wait && packet_add(order, strings, fds, fd_count, c, &s->waiting) == 0)
+                return false;
+        pace_sent(s, c);
+        return true;
 }
 
-int spawn_start_filer(int spawner_socket, int socket, int image_fd)
+int packet_put(struct spawner *s, const struct spawn_order *order, struct slice strings, const int fds[],
+               size_t fd_count, struct spawned *c)
 {
-        const struct spawn_order order = { .kind = SPAWN_FILER };
-        const int fds[] = { socket, image_fd };
-        for (int i = 0; i < FILER_TRIES; i++) {
-                int r = spawn_packet_send(spawner_socket, &order, S(""), fds, ARRAY_LEN(fds));
-                if (r != -EAGAIN)
-                        return r;
-                struct pollfd room = { .fd = spawner_socket, .events = POLLOUT };
-                (void)poll(&room, 1, FILER_WAIT_MS);
-        }
-        return -EAGAIN;
+        if (s->is_lost || (c && !start_begins(s, order, strings, fds, fd_count, c)))
+                return 0;
+        int r = list_is_empty(&s->queue) ? order_send(s, order, strings, fds, fd_count) : -EAGAIN;
+        if (r != -EAGAIN && r != -ETOOMANYREFS)
+                return r < 0 && !is_the_end(r) ? r : 0;
+        int added = packet_add(order, strings, fds, fd_count, c, &s->queue);
+        if (added == 0 && r == -ETOOMANYREFS && c) /* only an order with descriptors is refused like that */
+                packet_refuse(s, c->start);
+        return added;
 }

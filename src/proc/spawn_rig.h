@@ -1,27 +1,29 @@
 /* spawn_rig: a real spawner with a poll loop, for the tests of spawn.c.
  *
  * Output of commands goes into one pipe. Everything that descends from a command holds its writing end, so the end of
- * file on it proves that nobody is left, without asking /proc. The test is a sub-reaper: what escapes a dead spawner
- * becomes its child, and rig_close checks that there is none. Include unit.h first.
+ * file on it proves that no process is left, without asking /proc. The test is a sub-reaper: what escapes a dead spawner
+ * becomes its child, and rig_close checks that no such child is left. Include unit.h first.
  */
 #pragma once
 
 #include "proc/spawn.h"
 
 #include "base/clock.h"
-#include "proc/tree.h"
+#include "keeper/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define RIG_NUMBERS 512
-#define RIG_PATIENCE_MS 60000 /* valgrind on a busy machine; an event ends every wait much earlier */
+#define RIG_PATIENCE_MS \
+        60000 /* long enough for valgrind on a busy machine; an event ends every wait much earlier */
 
 struct rig_seen {
         bool has_started, has_failed, has_exited, has_gone;
@@ -31,7 +33,7 @@ struct rig_seen {
         uint32_t op;
         struct spawn_exit exit;
         int signalled;
-        int signal_errno; /* of the last */
+        int signal_errno; /* the answer to the last signal */
 };
 
 struct rig {
@@ -40,17 +42,18 @@ struct rig {
         bool is_lost;
         int out[2]; /* stdout and stderr of all commands */
         int null;
-        size_t gone;      /* how many */
+        size_t gone;      /* how many commands are gone */
         size_t strangers; /* children that other tests have left */
         struct rig_seen seen[RIG_NUMBERS];
-        int (*wanted_errno)(int index); /* of the signals of a command, when set */
-        struct spawn_limits limits;     /* of those that are started next; and … */
-        bool has_image;                 /* of the sandbox that commands get */
+        int (*wanted_errno)(int index); /* the expected answer to a signal; NULL: any */
+        struct spawn_limits limits;     /* for the commands that are started next */
+        bool has_image;                 /* image_fd is the sandbox of the commands that are started next */
         int image_fd;
         bool wants_cgroup;
+        uint64_t session; /* the session of the commands; 0: no sandbox is prebuilt for them */
 };
 
-static struct spawner *rig_left; /* of a test that failed half-way */
+static struct spawner *rig_left; /* the spawner of a test that failed */
 
 static inline struct rig_seen *rig_seen_at(void *arg, uint32_t number)
 {
@@ -134,7 +137,7 @@ static inline void rig_open(struct rig *rig)
         rig_left = spawner_free(rig_left);
         while (waitpid(-1, NULL, WNOHANG) > 0)
                 continue;
-        *rig = (struct rig){ .strangers = rig_count_children() };
+        *rig = (struct rig){ .strangers = rig_count_children(), .session = 1 };
         eq_int(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
         eq_int(pipe2(rig->out, O_CLOEXEC | O_NONBLOCK), 0);
         rig->null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -146,13 +149,16 @@ static inline void rig_open(struct rig *rig)
         rig_left = rig->s;
 }
 
-/* One turn of the loop. */
+/* Waits until the spawner's socket is ready, at most `wait_ms`, and calls events. */
 static inline void rig_turn(struct rig *rig, int wait_ms)
 {
         struct pollfd p = { .fd = spawn_fd(rig->s), .events = POLLIN };
         if (spawn_wants_write(rig->s))
                 p.events |= POLLOUT;
-        if (poll(&p, 1, wait_ms) > 0)
+        int again_ms = spawn_wait_ms(rig->s);
+        if (again_ms >= 0)
+                wait_ms = MIN(wait_ms, again_ms);
+        if (poll(&p, 1, wait_ms) > 0 || spawn_wait_ms(rig->s) == 0)
                 spawn_on_ready(rig->s);
 }
 
@@ -166,7 +172,7 @@ static inline void rig_turn(struct rig *rig, int wait_ms)
                 }                                                           \
         } while (0)
 
-/* Waits for output until `text` (or the end of file, when NULL) is there. */
+/* Reads output until it contains `text`, or up to the end of file when `text` is NULL. */
 static inline void rig_read(struct rig *rig, char *ret, size_t size, const char *text)
 {
         uint64_t give_up = clock_mono_ms() + RIG_PATIENCE_MS;
@@ -189,14 +195,14 @@ static inline void rig_read(struct rig *rig, char *ret, size_t size, const char 
         }
 }
 
-/* After this nobody but the commands and what descends from them can write. */
+/* Closes the test's copy of the writing end: after this only the commands and their descendants can write. */
 static inline void rig_output_close(struct rig *rig)
 {
         close(rig->out[1]);
         rig->out[1] = -1;
 }
 
-/* Nobody holds the output: the whole tree is dead, not just its root. */
+/* Returns whether no process holds the output: then the whole tree is dead, not just its root. */
 static inline bool rig_output_ended(struct rig *rig)
 {
         char rest[4096];
@@ -210,21 +216,19 @@ static inline int rig_start_argv(struct rig *rig, uint32_t number, const char *c
                                  const char *const *candidates, const char *cwd)
 {
         static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", NULL };
-        struct spawn_request req = {
+        const struct command_spec command = {
                 .argv = argv,
                 .env = env,
                 .candidates = candidates,
                 .cwd = cwd,
-                .stdin_fd = rig->null,
-                .stdout_fd = rig->out[1],
-                .stderr_fd = rig->out[1],
                 .limits = rig->limits,
                 .wants_cgroup = rig->wants_cgroup,
                 .has_image = rig->has_image,
                 .image_fd = rig->image_fd,
-                .whose = 1,
+                .session = rig->session,
         };
-        return spawn_start(rig->s, number, &req);
+        const int stdio[] = { rig->null, rig->out[1], rig->out[1] };
+        return spawn_start(rig->s, number, &command, stdio);
 }
 
 static inline void rig_start(struct rig *rig, uint32_t number, const char *program)
@@ -240,14 +244,14 @@ static inline void rig_start_sh(struct rig *rig, uint32_t number, const char *sc
         eq_int(rig_start_argv(rig, number, argv, candidates, "/"), 0);
 }
 
-/* Ends the spawner and checks that it took everything along. */
+/* Ends the spawner, and checks that no process is left. */
 static inline void rig_close(struct rig *rig)
 {
         rig_left = rig->s = spawner_free(rig->s);
         int status;
         eq_int(waitpid(rig->spawner_pid, &status, 0), rig->spawner_pid);
         eq_int(rig->is_lost ? 0 : status, 0);
-        /* Keepers of a killed spawner came to us; the last thing that they do is to close the socket and go. */
+        /* Keepers of a killed spawner became children of the test; they close the socket and end. */
         uint64_t give_up = clock_mono_ms() + RIG_PATIENCE_MS;
         while (rig_count_children() > rig->strangers) {
                 ok(clock_mono_ms() < give_up);
@@ -259,6 +263,34 @@ static inline void rig_close(struct rig *rig)
         ok(rig_output_ended(rig));
         close(rig->out[0]);
         close(rig->null);
+}
+
+/* A program whose execve hangs, as on a file server that does not answer: the kernel waits until the holder of the lease lets
+ * go, for 45 s by default. */
+struct rig_lease {
+        char path[32];
+        int fd;
+        void (*old)(int);
+};
+
+static inline void rig_lease_end(struct rig_lease *l)
+{
+        close(l->fd);
+        unlink(l->path);
+        signal(SIGIO, l->old);
+}
+
+static inline void rig_lease_begin(struct rig_lease *l)
+{
+        *l = (struct rig_lease){ .path = "/tmp/spawn_test_XXXXXX" };
+        l->fd = mkstemp(l->path);
+        ok(l->fd >= 0);
+        eq_int(fchmod(l->fd, 0700), 0);
+        l->old = signal(SIGIO, SIG_IGN);
+        if (fcntl(l->fd, F_SETLEASE, F_WRLCK) < 0) {
+                rig_lease_end(l);
+                skip(); /* this file system has no leases */
+        }
 }
 
 static inline size_t rig_count_fds(pid_t pid)

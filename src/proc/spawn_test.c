@@ -1,4 +1,4 @@
-/* Starting: what a command gets, how a start fails, what is reported. */
+/* spawn_test: what a command gets, how a start fails, and what is reported. */
 #include "unit.h"
 
 #include "proc/spawn_rig.h"
@@ -41,7 +41,7 @@ TEST(two_hundred_commands_at_once)
         struct rig rig;
         rig_open(&rig);
         rig_start(&rig, 500, "/bin/true");
-        rig_wait(&rig, rig.seen[500].has_gone); /* now the spawner has settled */
+        rig_wait(&rig, rig.seen[500].has_gone); /* from here on the spawner opens nothing for itself */
         size_t idle = rig_count_fds(rig.spawner_pid), own = rig_count_fds(getpid());
         for (uint32_t i = 0; i < 200; i++)
                 rig_start_sh(&rig, i, "read x < /dev/null; exit 7");
@@ -112,7 +112,7 @@ TEST(the_pid_is_that_of_the_command)
         rig_close(&rig);
 }
 
-/* ---- failures ---- */
+/* ---- starts that fail ---- */
 
 static void start_fails(const char *const *candidates, const char *cwd, const char *step, int os_errno)
 {
@@ -201,17 +201,15 @@ TEST(a_terminal_that_is_none_fails_at_pty)
         struct rig rig;
         rig_open(&rig);
         const char *const argv[] = { "/bin/true", NULL };
-        struct spawn_request req = {
+        const struct command_spec command = {
                 .argv = argv,
                 .env = argv + 1,
                 .candidates = argv,
                 .cwd = "/",
-                .stdin_fd = rig.null,
-                .stdout_fd = rig.null,
-                .stderr_fd = rig.null,
                 .is_tty = true,
         };
-        eq_int(spawn_start(rig.s, 1, &req), 0);
+        const int stdio[] = { rig.null, rig.null, rig.null };
+        eq_int(spawn_start(rig.s, 1, &command, stdio), 0);
         rig_wait(&rig, rig.seen[1].has_gone);
         eq_str(rig.seen[1].step, "pty");
         eq_int(rig.seen[1].os_errno, ENOTTY);
@@ -249,7 +247,7 @@ TEST(strings_beyond_a_packet_go_through_a_memfd)
         struct rig rig;
         rig_open(&rig);
         rig_start(&rig, 500, "/bin/true");
-        rig_wait(&rig, rig.seen[500].has_gone); /* now the spawner has settled */
+        rig_wait(&rig, rig.seen[500].has_gone); /* from here on the spawner opens nothing for itself */
         size_t idle = rig_count_fds(rig.spawner_pid), own = rig_count_fds(getpid());
         const char *const candidates[] = { "/bin/sh", NULL };
         eq_int(rig_start_argv(&rig, 1, argv, candidates, "/"), 0);
@@ -301,9 +299,7 @@ TEST(a_request_over_the_ceiling_is_refused)
 
 TEST(what_the_kernel_finds_too_long_fails_at_exec)
 {
-        const char *preload = getenv("LD_PRELOAD");
-        if (preload && strstr(preload, "vgpreload"))
-                skip(); /* valgrind dies of an execve that fails late */
+        skip_in_valgrind("ends when execve fails late");
         char *word = mem_alloc(1024 * 1024);
         memset(word, 'x', 1024 * 1024 - 1);
         word[1024 * 1024 - 1] = 0;
@@ -379,7 +375,7 @@ TEST(each_command_leads_its_own_session_and_group)
 
 TEST(umask_and_the_original_limit_of_descriptors_are_kept)
 {
-        /* The first spawner of this process remembered the limit. */
+        /* The first spawner of this process has noted the limit that commands get. */
         struct rlimit before, raised;
         eq_int(getrlimit(RLIMIT_NOFILE, &before), 0);
         char text[OUTPUT_BYTES], want[128];
@@ -407,17 +403,15 @@ TEST(a_terminal_becomes_the_controlling_one)
                                      NULL };
         const char *const candidates[] = { "/bin/sh", NULL };
         const char *const env[] = { "PATH=/usr/bin:/bin", NULL };
-        struct spawn_request req = {
+        const struct command_spec command = {
                 .argv = argv,
                 .env = env,
                 .candidates = candidates,
                 .cwd = "/",
-                .stdin_fd = slave,
-                .stdout_fd = slave,
-                .stderr_fd = slave,
                 .is_tty = true,
         };
-        eq_int(spawn_start(rig.s, 1, &req), 0);
+        const int stdio[] = { slave, slave, slave };
+        eq_int(spawn_start(rig.s, 1, &command, stdio), 0);
         close(slave);
         rig_wait(&rig, rig.seen[1].has_gone);
         eq_int(rig.seen[1].exit.status, 0);
@@ -428,7 +422,7 @@ TEST(a_terminal_becomes_the_controlling_one)
                 struct pollfd p = { .fd = master, .events = POLLIN };
                 eq_int(poll(&p, 1, RIG_PATIENCE_MS), 1);
                 ssize_t r = read(master, text + n, sizeof(text) - 1 - n);
-                if (r < 0 && errno == EIO) /* nobody has the other end */
+                if (r < 0 && errno == EIO) /* no process has the other end open */
                         break;
                 n += (size_t)MAX(r, 0);
         }

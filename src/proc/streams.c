@@ -1,36 +1,38 @@
-/* streams: the output of a command, read from its pipes or its terminal.
+/* streams: reads the output of a command from its pipes or its terminal.
  *
- * Bytes are taken as they come, one chunk a turn, numbered, retained and handed to the owner. A terminal gives little at a
- * time, and says that it has ended while it may yet go on: most of what is here is about that. What the end of a stream
+ * Bytes are read as they come, one chunk per turn of the loop, numbered, retained and handed to the owner. A terminal gives
+ * little at a time, and reports its end when more may still follow: most of this file is about that. What the end of a stream
  * means for the process is decided in process.c, which calls in here when a stream is ready and when the root has ended.
  */
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "proc/process_internal.h"
 #include "proc/pty.h"
+#include "spawner/pipe_watch.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* At an exit the rest of a stream is read at once, at most this much: a pipe's largest size, so that nothing that the
- * root wrote is late, and a child that goes on writing cannot hold the exit back. */
+/* At an exit the rest of a stream is read at once, at most this much: the largest size of a pipe. So nothing that the root wrote
+ * is late, and a child that goes on writing cannot delay the exit. */
 #define EXIT_DRAIN_BYTES MIB
 
 #define TTY_RETRY_MS 100
 #define DRAIN_TRIES 1000
-#define TTY_KEY_BYTES 64    /* of the first read, at most: a key, an echo, a prompt */
-#define TTY_BULK_BYTES 2048 /* of one read: somebody writes in bulk */
-#define TTY_REFILL_US 50    /* waited for one refill, and … */
-#define TTY_REFILLS_US 400  /* … for all of one chunk */
+#define TTY_KEY_BYTES 64    /* a first read of at most this many bytes is a key, an echo or a prompt */
+#define TTY_BULK_BYTES 2048 /* a read of this many bytes means that the command writes in bulk */
+#define TTY_REFILL_US 50    /* the longest wait for one refill of a terminal */
+#define TTY_REFILLS_US 400  /* the longest wait for all refills of one chunk */
 
 void stream_close(struct process_stream *s)
 {
         s->watch = watch_free(s->watch);
         s->retry = timer_free(s->retry);
-        s->fd = fd_close(s->fd);
+        if (s->fd >= 0)
+                s->fd = pipe_watch_close(s->process->number, s->fd);
 }
 
 bool streams_ended(const struct process *p)
@@ -38,38 +40,43 @@ bool streams_ended(const struct process *p)
         return p->out[0].fd < 0 && p->out[1].fd < 0;
 }
 
-/* Why a read stopped. */
-enum read_stop {
-        STOP_FULL,    /* as much as was asked for */
-        STOP_EMPTY,   /* nothing more now */
-        STOP_ENDED,   /* nothing more ever */
-        STOP_TROUBLE, /* the kernel has no memory just now: there may be more */
-};
+/* Returns whether there is more to read. The streams of a process that has ended are not read again, so an error that passes must
+ * not be taken for the end of the stream. */
+static bool has_more(const struct process_stream *s)
+{
+        struct pollfd fd = { .fd = s->fd, .events = POLLIN };
+        return poll(&fd, 1, 0) < 0 || (fd.revents & POLLIN);
+}
 
 static enum read_stop stop_of(const struct process_stream *s, ssize_t r, int os_errno)
 {
+        struct process *p = s->process;
         if (r == 0)
                 return STOP_ENDED;
-        if (os_errno == EAGAIN)
-                return STOP_EMPTY;
         if (os_errno == ENOMEM)
                 return STOP_TROUBLE;
-        if (os_errno != EIO) /* which is how a terminal says that nobody holds the other side */
-                log_warn_r(-os_errno, "output lost", "proc=%u stream=%s", s->process->number,
-                           stream_name(s->stream));
+        /* A terminal returns EIO when no process has its other side open. */
+        if (os_errno == EAGAIN || (os_errno == EIO && p->is_tty)) {
+                if (p->is_ending && has_more(s))
+                        return STOP_TROUBLE;
+                return os_errno == EAGAIN ? STOP_EMPTY : STOP_ENDED;
+        }
+        log_warn_r(-os_errno, "output lost", "proc=%u stream=%s", p->number, stream_name(s->stream));
+        p->has_lost_output = true;
         return STOP_ENDED;
 }
 
-/* Whether there is no point in asking for more after `n` bytes that one read gave. A pipe gave all. So, nearly always, did
- * a terminal that gave a key's worth, and asking it again means waiting for the kernel's worker before the key is shown. */
+/* Whether a read of `n` bytes has emptied the stream, so that no other read is needed. A pipe gives all that it has. A terminal
+ * that gives no more than a key nearly always had no more, and another read would wait for the kernel's worker before the key is
+ * shown. */
 static bool is_all(const struct process *p, size_t n)
 {
         return !p->is_tty || (n <= TTY_KEY_BYTES && !p->is_ending);
 }
 
-/* A terminal hands out 4 KiB at a time, and a kernel worker refills it. A read that finds it empty sleeps until the worker
- * has run: two wake-ups for 4 KiB. Who writes in bulk is therefore waited for awake, for a moment; measured, that is three
- * times as fast and takes half the CPU time. */
+/* A terminal gives 4 KiB at a time, and a kernel worker refills it. A read that finds it empty sleeps until the worker has run: two
+ * wake-ups for 4 KiB. So when a command writes in bulk, we wait for the worker without sleeping, for a moment; that was measured to
+ * be three times as fast, with half the CPU time. */
 static bool is_refilled(int terminal, uint64_t *left_us)
 {
         uint64_t began_us = clock_mono_us();
@@ -85,7 +92,7 @@ static bool is_refilled(int terminal, uint64_t *left_us)
         }
 }
 
-/* Reads up to `max` bytes into the scratch buffer: all that is there, so that a terminal's small pieces become one
+/* Reads up to `max` bytes into the scratch buffer: all that is there, so that the small pieces of a terminal become one
  * chunk. Returns how many. */
 static size_t read_stream(struct process_stream *s, size_t max, enum read_stop *ret_stop)
 {
@@ -93,6 +100,7 @@ static size_t read_stream(struct process_stream *s, size_t max, enum read_stop *
         size_t n = 0;
         uint64_t left_us = TTY_REFILLS_US;
         *ret_stop = STOP_FULL;
+        pipe_watch_begin(p->number);
         while (n < max) {
                 ssize_t r = read(s->fd, p->procs->scratch + n, max - n);
                 if (r > 0) {
@@ -111,6 +119,7 @@ static size_t read_stream(struct process_stream *s, size_t max, enum read_stop *
                 *ret_stop = stop_of(s, r, errno);
                 break;
         }
+        pipe_watch_end();
         return n;
 }
 
@@ -121,9 +130,7 @@ static void on_retry(void *arg)
         process_watch_streams(s->process);
 }
 
-/* Nobody holds the terminal, but its leader lives and may open it again. Closing it would send a SIGHUP; watching it
- * would never sleep. */
-static void rest(struct process_stream *s)
+void stream_watch_later(struct process_stream *s)
 {
         if (!s->retry)
                 s->retry = timer_new(s->process->procs->loop, on_retry, s);
@@ -131,45 +138,39 @@ static void rest(struct process_stream *s)
         process_watch_streams(s->process);
 }
 
-/* One chunk, when there is one. */
-static enum read_stop read_chunk(struct process_stream *s)
+enum read_stop stream_read_chunk(struct process_stream *s)
 {
         struct process *p = s->process;
         enum read_stop stop;
         size_t n = read_stream(s, p->procs->chunk_bytes, &stop);
         if (n > 0) {
-                uint64_t seq = process_take_seq(p);
+                uint64_t seq = p->next_seq++;
                 p->last_output_at_ms = clock_unix_ms();
                 struct slice bytes = slice_from(p->procs->scratch, n);
                 output_append(&p->output, s->stream, seq, bytes);
                 p->events->output(p, s->stream, seq, bytes);
         }
         if (stop == STOP_ENDED && p->is_tty && !process_has_exited(p) && !p->is_ending)
-                rest(s);
+                stream_watch_later(s);
         else if (stop == STOP_ENDED)
                 stream_close(s);
         return stop;
 }
 
-void stream_read_chunk(struct process_stream *s)
-{
-        (void)read_chunk(s);
-}
-
-/* What is there now, at most EXIT_DRAIN_BYTES. A read that fails for want of memory is tried again, since nobody may
- * look at the stream later; when that does not help, the process is reported as failed. */
+/* Reads what is there now, at most EXIT_DRAIN_BYTES. A read that fails for lack of memory is repeated, since the stream may not be
+ * read again; when that does not help, the client is told that output was lost. */
 static void drain_stream(struct process_stream *s)
 {
         size_t troubles = 0;
         for (size_t got = 0; got < EXIT_DRAIN_BYTES && s->fd >= 0;) {
-                enum read_stop stop = read_chunk(s);
+                enum read_stop stop = stream_read_chunk(s);
                 if (stop == STOP_EMPTY)
                         return;
                 if (stop == STOP_FULL)
                         got += s->process->procs->chunk_bytes;
                 if (stop == STOP_TROUBLE && ++troubles == DRAIN_TRIES) {
                         log_error("output cannot be read", "proc=%u", s->process->number);
-                        s->process->has_failed = true;
+                        s->process->has_lost_output = true;
                         return;
                 }
         }
@@ -185,12 +186,12 @@ void process_watch_streams(struct process *p)
 {
         for (size_t i = 0; i < ARRAY_LEN(p->out); i++) {
                 struct process_stream *s = &p->out[i];
-                if (!s->watch)
+                if (!s->watch || p->state == PROC_STARTING)
                         continue;
-                unsigned events = p->is_paused || s->retry ? 0 : WATCH_READ;
+                unsigned events = p->is_paused ? 0 : WATCH_READ;
                 if (p->is_tty && i == 0 && p->stdin_queued > 0)
                         events |= WATCH_WRITE;
-                watch_set(s->watch, events);
+                watch_set(s->watch, s->retry ? 0 : events);
         }
 }
 
@@ -198,7 +199,16 @@ int process_resize(struct process *p, uint16_t rows, uint16_t cols)
 {
         if (!p->is_tty)
                 return -ENOTTY;
-        return p->out[0].fd < 0 ? 0 : pty_resize(p->out[0].fd, rows, cols);
+        if (p->state == PROC_STARTING) {
+                p->rows = rows;
+                p->cols = cols;
+        }
+        if (p->out[0].fd < 0)
+                return 0;
+        pipe_watch_begin(p->number);
+        int r = pty_resize(p->out[0].fd, rows, cols);
+        pipe_watch_end();
+        return r;
 }
 
 void process_pause(struct process *p, bool paused)

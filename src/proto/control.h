@@ -1,4 +1,4 @@
-/* control: params of the methods that the reference does not have (PROTOCOL.md 14.2, EXTENSIONS.md). */
+/* control: params of the methods that the reference does not have (docs/PROTOCOL.md). */
 #pragma once
 
 #include "proto/decode.h"
@@ -6,40 +6,34 @@
 struct process_close_stdin {
         struct slice process_id;
 };
-NODISCARD int process_close_stdin_decode(struct arena *a, const struct json_doc *doc,
-                                         const struct json *params, void *ret, struct err *err);
+NODISCARD params_decode process_close_stdin_decode;
 
 struct process_resize {
         struct slice process_id;
         uint16_t rows, cols;
 };
-NODISCARD int process_resize_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                    void *ret, struct err *err);
+NODISCARD params_decode process_resize_decode;
 
 struct process_wait {
         struct slice process_id;
-        bool until_exited; /* else until closed */
-        uint64_t wait_ms;  /* clamped; the longest when absent */
+        bool until_exited; /* false: until it is closed */
+        uint64_t wait_ms;  /* at most LIMIT_WAIT_MS, which is also the default */
         bool has_drain_ms;
-        uint64_t drain_ms; /* after the exit */
+        uint64_t drain_ms; /* the longest wait after the exit */
 };
-NODISCARD int process_wait_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                  void *ret, struct err *err);
+NODISCARD params_decode process_wait_decode;
 
 struct process_snapshot {
         struct slice process_id;
         bool has_max_bytes;
-        uint64_t max_bytes; /* per stream */
+        uint64_t max_bytes; /* for each stream */
 };
-NODISCARD int process_snapshot_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                      void *ret, struct err *err);
+NODISCARD params_decode process_snapshot_decode;
 
 struct process_list {
         struct slice process_id; /* p == NULL: all */
         bool is_server_wide;
 };
-NODISCARD int process_list_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                  void *ret, struct err *err);
+NODISCARD params_decode process_list_decode;
 
-NODISCARD int session_list_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                  void *ret, struct err *err);
+NODISCARD params_decode session_list_decode;

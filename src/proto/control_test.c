@@ -1,4 +1,4 @@
-/* control_test: params of the methods that are ours alone: what is accepted, what is refused and in which words. */
+/* control_test: params of the methods that only this server has: what is accepted, what is refused and in which words. */
 #include "proto/control.h"
 
 #include "base/limits.h"
@@ -12,7 +12,7 @@ struct row {
         const char *message; /* NULL: accepted */
 };
 
-/* Room for any of them. */
+/* Room for the params of any of these methods. */
 union params {
         struct process_close_stdin close_stdin;
         struct process_resize resize;
@@ -21,7 +21,7 @@ union params {
         struct process_list list;
 };
 
-static void check(params_decode decode, const struct row *rows, size_t count)
+static void check(params_decode *decode, const struct row *rows, size_t count)
 {
         for (size_t i = 0; i < count; i++) {
                 _arena_ struct arena a = ARENA_INIT;
@@ -31,7 +31,7 @@ static void check(params_decode decode, const struct row *rows, size_t count)
 
                 eq_str(err.text, rows[i].message ? rows[i].message : "");
                 eq_int(r, rows[i].message ? -EINVAL : 0);
-                eq_int(err.rpc, rows[i].message ? RPC_INVALID_PARAMS : 0);
+                eq_int(err.client_code, rows[i].message ? RPC_INVALID_PARAMS : 0);
         }
 }
 

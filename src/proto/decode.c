@@ -1,8 +1,8 @@
-/* decode: see decode.h.
+/* decode: reads the params of a request, member by member, into C structs.
  *
- * The texts are those that clients of the reference have met, as far as that costs nothing: a member that is missing
- * is named exactly, the others say what came and what was wanted. Nothing is copied out of the message but what must
- * be unescaped, and what is echoed from it is clipped.
+ * The error texts are those of the reference where that is cheap: a missing member is named exactly, other texts say which
+ * type came and which was expected. Only strings with escapes are copied out of the message, and what an error text repeats
+ * of the message is cut to a bounded length.
  */
 #include "proto/decode.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
-#define ECHO_BYTES 120 /* of a string of the client, in a complaint about its type */
+#define ECHO_BYTES 120 /* how much of a string of the client is shown in an error about its type */
 
 void decode_begin(struct decoder *d, struct arena *a, const struct json_doc *doc, const struct json *params,
                   const char *what, struct err *err)
@@ -28,7 +28,7 @@ int decode_end(struct decoder *d)
         return d->has_failed ? -EINVAL : 0;
 }
 
-/* --- complaints --------------------------------------------------------------------------------------------------- */
+/* --- error texts -------------------------------------------------------------------------------------------------- */
 
 PRINTF_LIKE(3, 0)
 static void fail(struct decoder *d, const char *key, const char *fmt, va_list ap)
@@ -63,7 +63,7 @@ static void fail_member(struct decoder *d, const char *key, const char *fmt, ...
         va_end(ap);
 }
 
-/* The beginning of a text, in whole characters. */
+/* Returns the beginning of a text, at most `max` bytes in whole characters. */
 static struct slice clip(struct slice s, size_t max)
 {
         size_t n = 0;
@@ -77,7 +77,7 @@ static struct slice clip(struct slice s, size_t max)
         return slice_from(s.p, n);
 }
 
-/* `key` may be NULL: an item, or the params themselves. */
+/* Fails because `v` has the wrong type. `key` is NULL for an item of an array and for the params themselves. */
 static void fail_type(struct decoder *d, const char *key, const struct json *v, const char *expected)
 {
         if (v && v->type == JSON_STRING) {
@@ -102,7 +102,7 @@ static void fail_struct(struct decoder *d, const struct json *v, const char *wha
         fail_type(d, NULL, v, expected);
 }
 
-/* --- objects ------------------------------------------------------------------------------------------------------ */
+/* --- objects and their members ------------------------------------------------------------------------------------ */
 
 void decode_begin_inside(struct decoder *inner, const struct decoder *outer, const struct json *value,
                          const char *what)
@@ -123,7 +123,7 @@ void decode_own_members(struct decoder *d)
         d->names_members = true;
 }
 
-/* The member as it stands, or NULL. */
+/* Returns a member of any type, also null; NULL when the member is absent or the decoder has failed. */
 static const struct json *find(const struct decoder *d, const char *key)
 {
         return d->has_failed ? NULL : json_get(d->doc, d->object, slice_from_str(key));
@@ -145,7 +145,7 @@ const struct json *decode_required(struct decoder *d, const char *key)
         return v;
 }
 
-/* --- values: `v` may be NULL, then nothing happens ---------------------------------------------------------------- */
+/* --- decoding values; when `v` is NULL nothing happens ------------------------------------------------------------ */
 
 static void take_string(struct decoder *d, const char *key, const struct json *v, struct slice *ret)
 {
@@ -173,7 +173,7 @@ static void take_strings(struct decoder *d, const char *key, const struct json *
                 return;
         }
 
-        /* Tokens below the array: exact for strings, and too many only where an item is refused. */
+        /* The number of tokens below the array: exact for strings, and too large only where an item is refused. */
         size_t max = (size_t)(d->doc->tokens + v->end - (v + 1)), n = 0;
         struct slice *list = arena_alloc(d->arena, MAX(max, (size_t)1) * sizeof(*list));
         json_each (it, d->doc, v) {
@@ -231,7 +231,7 @@ void decode_path_value(struct decoder *d, const struct json *value, const char *
         *ret = path;
 }
 
-/* --- members ------------------------------------------------------------------------------------------------------ */
+/* --- decoding members --------------------------------------------------------------------------------------------- */
 
 void decode_string(struct decoder *d, const char *key, struct slice *ret)
 {
@@ -246,6 +246,12 @@ void decode_bool(struct decoder *d, const char *key, bool *ret)
 void decode_strings(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count)
 {
         take_strings(d, key, decode_required(d, key), ret, ret_count);
+}
+
+void decode_strings_value(struct decoder *d, const struct json *value, struct slice **ret, size_t *ret_count)
+{
+        if (!d->has_failed)
+                take_strings(d, NULL, value, ret, ret_count);
 }
 
 void decode_path(struct decoder *d, const char *key, struct slice *ret)
@@ -281,7 +287,7 @@ const char *base64_complaint(struct arena *a, struct slice text, size_t bad)
                 return text.n % 4 == 1 ? arena_printf(a, "Invalid input length: %zu", text.n)
                                        : "Invalid padding";
 
-        /* A letter of the alphabet can be wrong only for its bits behind the last byte. */
+        /* When the character is in the alphabet, the error is that its unused bits are not zero. */
         unsigned char c = (unsigned char)text.p[bad];
         bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
                          c == '+' || c == '/';
@@ -354,13 +360,11 @@ void decode_variant(struct decoder *d, const char *key, const char *const *names
                 return;
         }
         struct slice text = json_string(d->arena, d->doc, v);
-        for (size_t i = 0; i < count; i++) {
-                if (slice_eq(text, slice_from_str(names[i]))) {
-                        *ret = i;
-                        return;
-                }
-        }
-        fail_variant(d, key, text, names, count);
+        size_t i = slice_find(text, names, count);
+        if (i == count)
+                fail_variant(d, key, text, names, count);
+        else
+                *ret = i;
 }
 
 void decode_optional_bool(struct decoder *d, const char *key, bool *ret)
@@ -393,7 +397,7 @@ void decode_optional_u64_or_null(struct decoder *d, const char *key, bool *ret_h
         *ret_has = !d->has_failed;
 }
 
-/* --- the rest ----------------------------------------------------------------------------------------------------- */
+/* --- methods without params, and refused paths -------------------------------------------------------------------- */
 
 int decode_nothing(struct arena *a, const struct json_doc *doc, const struct json *params, UNUSED void *ret,
                    struct err *err)
@@ -422,6 +426,8 @@ int path_refusal(struct err *err, int rpc, int uri_result, struct slice text, st
                 return err_set(err, rpc, -EINVAL, "credentials are not allowed in path URIs");
         case URI_PORT:
                 return err_set(err, rpc, -EINVAL, "ports are not allowed in path URIs");
+        case URI_SLASH:
+                return err_set(err, rpc, -EINVAL, "escaped slashes are not allowed in path URIs");
         case URI_MALFORMED:
                 return err_set(err, rpc, -EINVAL, "invalid URI: %.*s", SLICE(text));
         case URI_OK:

@@ -1,7 +1,7 @@
-/* decode: params of a request, member by member, into C.
+/* decode: reads the params of a request, member by member, into C structs.
  *
- * A decoder walks the wanted members in declaration order; the first complaint stays and everything after it does
- * nothing, so that a decode function reads as a list and ends with `return decode_end(&d)`. Unknown members are ignored.
+ * A decode function calls one function for each member, in the order of their declaration, and ends with
+ * `return decode_end(&d)`. After the first error all further calls do nothing. Unknown members are ignored.
  * Slices point into the message or the request's arena.
  */
 #pragma once
@@ -17,32 +17,38 @@ struct decoder {
         const struct json *object;
         struct err *err;
         bool has_failed;
-        bool names_members; /* complaints begin with the member's name: see decode_own_members */
+        bool names_members; /* error texts begin with the member's name: see decode_own_members */
 };
 
-/* `params` must be an object; `what` names it in the complaint ("InitializeParams"). NULL counts as null. */
+/* Decodes the params of one method into the struct of that method, which is zeroed. Returns 0, or -EINVAL with err filled. */
+typedef int params_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
+                          struct err *err);
+
+/* Begins to decode `params`, which must be an object; NULL counts as null. `what` is its name in error texts
+ * ("InitializeParams"). */
 void decode_begin(struct decoder *d, struct arena *a, const struct json_doc *doc, const struct json *params,
                   const char *what, struct err *err);
-NODISCARD int decode_end(struct decoder *d); /* 0, or -EINVAL with err: -32602 */
+NODISCARD int decode_end(struct decoder *d); /* returns 0, or -EINVAL with err: -32602 */
 void decode_fail(struct decoder *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* An object within: when `outer` has failed, `inner` does nothing either; _end_inside passes its complaint on. */
+/* Decode an object inside of `outer`: when `outer` has failed, `inner` does nothing either; decode_end_inside passes the error
+ * of `inner` on. */
 void decode_begin_inside(struct decoder *inner, const struct decoder *outer, const struct json *value,
                          const char *what);
 void decode_end_inside(struct decoder *outer, const struct decoder *inner);
 
-/* From here on come members that the reference does not have: a wrong type is answered with the member's name. */
+/* Call it before the members that only this server knows: error texts about the type of such a member then say its name. */
 void decode_own_members(struct decoder *d);
 
-/* Required members: absent is "missing field `x`". */
+/* Required members: an absent member is an error, "missing field `x`". */
 void decode_string(struct decoder *d, const char *key, struct slice *ret);
 void decode_bool(struct decoder *d, const char *key, bool *ret);
 void decode_strings(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count);
 void decode_path(struct decoder *d, const char *key, struct slice *ret); /* native or file: URI; base/uri.h */
 void decode_base64(struct decoder *d, const char *key, struct slice *ret);
-/* What is wrong with it: `bad` is what base64_decode gave. */
+/* Returns the error text for bad base64; `bad` is the offset that base64_decode returned. */
 NODISCARD const char *base64_complaint(struct arena *a, struct slice text, size_t bad);
-NODISCARD const struct json *decode_array(struct decoder *d, const char *key);    /* NULL when it failed */
+NODISCARD const struct json *decode_array(struct decoder *d, const char *key);    /* NULL after a failure */
 NODISCARD const struct json *decode_required(struct decoder *d, const char *key); /* any type, also null */
 
 struct string_pair {
@@ -50,31 +56,31 @@ struct string_pair {
 };
 void decode_string_map(struct decoder *d, const char *key, struct string_pair **ret, size_t *ret_count);
 
-/* One of `names`: *ret is its index. */
+/* The member must be one of `names`; *ret is its index there. */
 void decode_variant(struct decoder *d, const char *key, const char *const *names, size_t count, size_t *ret);
 
-/* Optional members: absent leaves *ret alone. _or_null: null counts as absent, otherwise it is a wrong type. */
+/* Optional members: an absent member leaves *ret alone. With _or_null, null counts as absent; otherwise null is a wrong type. */
 void decode_optional_bool(struct decoder *d, const char *key, bool *ret);
 void decode_optional_string(struct decoder *d, const char *key, struct slice *ret);
 void decode_optional_string_or_null(struct decoder *d, const char *key,
                                     struct slice *ret); /* p == NULL: absent */
 void decode_optional_strings(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count);
-NODISCARD const struct json *decode_optional_array(struct decoder *d, const char *key); /* or NULL */
+NODISCARD const struct json *decode_optional_array(struct decoder *d, const char *key); /* NULL: absent */
 void decode_optional_u64_or_null(struct decoder *d, const char *key, bool *ret_has, uint64_t *ret);
 
-/* The value of a member, or NULL when it is absent or null (or the decoder has failed). */
+/* Returns the value of a member, or NULL when the member is absent or null, or when the decoder has failed. */
 NODISCARD const struct json *decode_peek(struct decoder *d, const char *key);
 
-/* A value that is at hand, such as an item of an array. */
+/* Decode a value that the caller has found already, such as an item of an array. */
+void decode_strings_value(struct decoder *d, const struct json *value, struct slice **ret, size_t *ret_count);
 void decode_u64_value(struct decoder *d, const struct json *value, uint64_t *ret);
 void decode_u16_value(struct decoder *d, const struct json *value, uint16_t *ret);
-/* `what` is NULL, or names the member in the complaint about a path of another host or platform ("cwd URI"). */
+/* `what` is NULL, or the name of the member in the error text about a path of another host or platform ("cwd URI"). */
 void decode_path_value(struct decoder *d, const struct json *value, const char *what, struct slice *ret);
 
-/* For methods without params: absent, null and {} pass. */
-NODISCARD int decode_nothing(struct arena *a, const struct json_doc *doc, const struct json *params,
-                             void *ret, struct err *err);
+/* Decodes the params of methods that have none: absent params, null and {} are accepted. */
+NODISCARD params_decode decode_nothing;
 
-/* The text of a refused path, for -32602 (or other codes that the caller puts): PROTOCOL.md 9.1. `uri_result` is an
- * enum uri_result other than URI_OK, `detail` what uri_to_path gave with it. Returns -EINVAL. */
+/* Fills err with the text for a refused path, as clients know it, and the code `rpc`. `uri_result` is an enum uri_result other
+ * than URI_OK, and `detail` is what uri_to_path gave with it. Returns -EINVAL. */
 int path_refusal(struct err *err, int rpc, int uri_result, struct slice text, struct slice detail);

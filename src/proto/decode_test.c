@@ -1,4 +1,4 @@
-/* decode_test: what each kind of member takes, and the words for what it does not. */
+/* decode_test: which values each kind of member accepts, and the error texts for other values. */
 #include "proto/decode.h"
 
 #include "base/uri.h"
@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* One member `x` of each kind. */
+/* The kinds of members; each is tested with a member `x`. */
 enum kind {
         STRING,
         BOOL,
@@ -164,7 +164,7 @@ TEST(each_kind_of_member_takes_its_type_and_names_others)
                 decode_kind(&d, members[i].kind);
                 eq_int(decode_end(&d), members[i].message ? -EINVAL : 0);
                 eq_str(err.text, members[i].message ? members[i].message : "");
-                eq_int(err.rpc, members[i].message ? RPC_INVALID_PARAMS : 0);
+                eq_int(err.client_code, members[i].message ? RPC_INVALID_PARAMS : 0);
         }
 }
 
@@ -192,7 +192,7 @@ TEST(params_that_are_no_object_are_refused)
                         rows[i].text ? test_parse(&a, slice_from_str(rows[i].text), &doc) : NULL;
 
                 decode_begin(&d, &a, &doc, params, "P", &err);
-                decode_string(&d, "x", &s); /* must not look into it */
+                decode_string(&d, "x", &s); /* must not look into params that were refused */
                 eq_int(decode_end(&d), -EINVAL);
                 eq_str(err.text, rows[i].message);
         }
@@ -392,7 +392,7 @@ TEST(refused_paths_say_why)
                 ok(r != URI_OK);
                 eq_int(path_refusal(&err, RPC_INVALID_REQUEST, (int)r, text, detail), -EINVAL);
                 eq_str(err.text, rows[i].message);
-                eq_int(err.rpc, RPC_INVALID_REQUEST);
+                eq_int(err.client_code, RPC_INVALID_REQUEST);
         }
 
         struct err err = ERR_INIT;

@@ -1,5 +1,7 @@
+/* fs: decodes the params of the file methods. */
 #include "proto/fs.h"
 
+#include "base/limits.h"
 #include "base/uri.h"
 #include "proto/sandbox.h"
 
@@ -7,9 +9,9 @@
 
 #define MODE_MAX 07777
 
-/* --- what they share ---------------------------------------------------------------------------------------------- */
+/* --- members of several methods ----------------------------------------------------------------------------------- */
 
-/* A path of another host or platform. Everything else that is wrong with one is a mistake of spelling. */
+/* Is the value a path of another host or platform? Such a path is answered with -32600; all other errors in a path are -32602. */
 static bool is_foreign(struct decoder *d, const struct json *value)
 {
         struct slice ignored;
@@ -22,7 +24,7 @@ static void file_path_value(struct decoder *d, const struct json *value, struct 
         bool had_failed = d->has_failed;
         decode_path_value(d, value, NULL, ret);
         if (d->has_failed && !had_failed && is_foreign(d, value))
-                d->err->rpc = RPC_INVALID_REQUEST;
+                d->err->client_code = RPC_INVALID_REQUEST;
 }
 
 void decode_file_path(struct decoder *d, const char *key, struct slice *ret)
@@ -39,21 +41,14 @@ void decode_file_sandbox(struct decoder *d, const struct sandbox_context **ret)
                 d->has_failed = sandbox_files_decode(d->arena, d->doc, v, ret, d->err) < 0;
 }
 
-void decode_no_sandbox(struct decoder *d)
-{
-        const struct json *v = decode_peek(d, "sandbox");
-        if (v && !d->has_failed)
-                d->has_failed = sandbox_admit_files(d->arena, d->doc, v, d->err) < 0;
-}
-
-/* A handle has the rights that it was opened with. */
+/* Checks the member `sandbox` of a method on a handle and drops it: a handle has the rights with which it was opened. */
 static void decode_unused_sandbox(struct decoder *d)
 {
         const struct sandbox_context *unused;
         decode_file_sandbox(d, &unused);
 }
 
-/* Absent and null mean the default. */
+/* Decodes a bool; absent and null mean the default `otherwise`. */
 static void decode_bool_or(struct decoder *d, const char *key, bool otherwise, bool *ret)
 {
         *ret = otherwise;
@@ -95,19 +90,11 @@ int fs_path_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_begin(&d, a, doc, params, "FsParams", err);
         decode_file_path(&d, "path", &in->path);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
 /* --- writeFile ---------------------------------------------------------------------------------------------------- */
-
-static int hex_value(char c)
-{
-        if (c >= '0' && c <= '9')
-                return c - '0';
-        c = ascii_lower(c);
-        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static void decode_digest(struct decoder *d, uint8_t ret[FS_SHA256_BYTES])
 {
@@ -117,7 +104,8 @@ static void decode_digest(struct decoder *d, uint8_t ret[FS_SHA256_BYTES])
                 return;
         bool is_good = slice_starts(text, prefix) && text.n == prefix.n + 2 * FS_SHA256_BYTES;
         for (size_t i = 0; is_good && i < FS_SHA256_BYTES; i++) {
-                int high = hex_value(text.p[prefix.n + 2 * i]), low = hex_value(text.p[prefix.n + 2 * i + 1]);
+                int high = ascii_hex_value(text.p[prefix.n + 2 * i]);
+                int low = ascii_hex_value(text.p[prefix.n + 2 * i + 1]);
                 is_good = high >= 0 && low >= 0;
                 ret[i] = (uint8_t)(((unsigned)high << 4 | (unsigned)low) & 0xff);
         }
@@ -164,7 +152,7 @@ int fs_write_file_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_file_path(&d, "path", &in->path);
         decode_string(&d, "dataBase64", &in->data);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         decode_own_members(&d);
         decode_bool_or(&d, "atomic", true, &in->is_atomic);
         decode_bool_or(&d, "createParents", false, &in->create_parents);
@@ -174,7 +162,7 @@ int fs_write_file_decode(struct arena *a, const struct json_doc *doc, const stru
         return decode_end(&d);
 }
 
-/* --- names and trees ---------------------------------------------------------------------------------------------- */
+/* --- methods on names and trees ----------------------------------------------------------------------------------- */
 
 int fs_create_directory_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
                                void *ret, struct err *err)
@@ -186,7 +174,7 @@ int fs_create_directory_decode(struct arena *a, const struct json_doc *doc, cons
         decode_file_path(&d, "path", &in->path);
         decode_bool_or(&d, "recursive", true, &in->recursive);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -199,7 +187,7 @@ int fs_get_metadata_decode(struct arena *a, const struct json_doc *doc, const st
         decode_begin(&d, a, doc, params, "FsGetMetadataParams", err);
         decode_file_path(&d, "path", &in->path);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         decode_own_members(&d);
         decode_bool_or(&d, "digest", false, &in->digest);
         return decode_end(&d);
@@ -229,7 +217,7 @@ int fs_walk_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_file_path(&d, "path", &in->path);
         if ((v = decode_required(&d, "options")))
                 decode_walk_options(&d, v, in);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -244,7 +232,7 @@ int fs_remove_decode(struct arena *a, const struct json_doc *doc, const struct j
         decode_bool_or(&d, "recursive", true, &in->recursive);
         decode_bool_or(&d, "force", true, &in->force);
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -258,7 +246,7 @@ int fs_copy_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
         decode_bool(&d, "recursive", &in->recursive);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -273,7 +261,7 @@ int fs_rename_decode(struct arena *a, const struct json_doc *doc, const struct j
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
         decode_bool_or(&d, "replace", true, &in->replace);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -291,7 +279,7 @@ int fs_symlink_decode(struct arena *a, const struct json_doc *doc, const struct 
                 decode_fail(&d, "target: must not be empty or contain a NUL");
         if (!d.has_failed)
                 in->target = slice_from(arena_dup(a, in->target), in->target.n);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -311,7 +299,7 @@ int fs_set_metadata_decode(struct arena *a, const struct json_doc *doc, const st
                 decode_time_value(&d, "modifiedAtMs", v, &in->modified_ms);
         }
         decode_follow(&d, &in->follow);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -333,7 +321,7 @@ int fs_open_decode(struct arena *a, const struct json_doc *doc, const struct jso
         if (!d.has_failed && json_get(doc, d.object, S("mode")))
                 decode_variant(&d, "mode", modes, ARRAY_LEN(modes), &mode);
         in->mode = (enum fs_open_mode)mode;
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -392,7 +380,9 @@ static void decode_root(struct decoder *outer, const struct json *value, struct 
                 root->foreign = json_string(d.arena, d.doc, v);
         else if (v)
                 file_path_value(&d, v, &root->path);
-        decode_no_sandbox(&d); /* nothing here would enforce it */
+        if (!d.has_failed && MAX(root->id.n, json_raw(d.doc, v).n) > LIMIT_ROOT_TEXT_BYTES)
+                decode_fail(&d, "id and path of a root have at most %d bytes", LIMIT_ROOT_TEXT_BYTES);
+        decode_file_sandbox(&d, &root->sandbox);
         decode_end_inside(outer, &d);
 }
 
@@ -401,20 +391,21 @@ int discover_roots_decode(struct arena *a, const struct json_doc *doc, const str
 {
         struct discover_roots *in = ret;
         struct decoder d;
-        size_t count = 0;
 
         decode_begin(&d, a, doc, params, "CapabilityRootsDiscoverParams", err);
         const struct json *list = decode_array(&d, "roots");
         if (list) {
-                json_each (it, doc, list)
-                        count++;
+                size_t count = json_count(doc, list);
                 if (count > DISCOVER_ROOTS_MAX)
                         return err_set(err, RPC_INVALID_REQUEST, -EINVAL,
                                        "capability root discovery accepts at most %d roots",
                                        DISCOVER_ROOTS_MAX);
                 in->roots = arena_zalloc(a, MAX(count, (size_t)1) * sizeof(*in->roots));
-                json_each (it, doc, list)
-                        decode_root(&d, it, &in->roots[in->count++]);
+                json_each (it, doc, list) {
+                        struct discover_root *root = &in->roots[in->count++];
+                        decode_root(&d, it, root);
+                        in->sandbox = root->sandbox ? root->sandbox : in->sandbox;
+                }
         }
         return decode_end(&d);
 }

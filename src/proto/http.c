@@ -1,4 +1,4 @@
-/* http: see http.h. Texts that clients know stand here and nowhere else. */
+/* http: decodes and checks the params of http/request, with the error texts that clients know. */
 #include "proto/http.h"
 
 #include "base/base64.h"
@@ -8,14 +8,14 @@
 
 #include <errno.h>
 
-/* --- members ------------------------------------------------------------------------------------------------------ */
+/* --- the types of members ----------------------------------------------------------------------------------------- */
 
 static void decode_headers(struct decoder *d, struct http_request_params *out)
 {
         const struct json *list = decode_optional_array(d, "headers");
         if (!list || d->has_failed)
                 return;
-        /* Tokens below the array: more than there are items. */
+        /* The number of tokens below the array, which is more than there are items. */
         size_t max = (size_t)(d->doc->tokens + list->end - (list + 1)), n = 0;
         out->headers = arena_alloc(d->arena, MAX(max, (size_t)1) * sizeof(*out->headers));
         json_each (it, d->doc, list) {
@@ -58,7 +58,7 @@ int http_request_decode(struct arena *a, const struct json_doc *doc, const struc
         return decode_end(&d);
 }
 
-/* --- meaning ------------------------------------------------------------------------------------------------------ */
+/* --- the meaning of members --------------------------------------------------------------------------------------- */
 
 static bool is_token(struct slice s)
 {
@@ -112,7 +112,7 @@ static bool is_forbidden_var(struct slice name)
         return env_is_server_name(name);
 }
 
-/* The value with the variable's behind it. */
+/* Returns in *ret the value of the header followed by the value of its environment variable. */
 static int resolve(struct arena *a, const struct http_param_header *h, const char *const *environment,
                    struct slice *ret, struct err *err)
 {
@@ -158,7 +158,8 @@ static int build_header(struct arena *a, const struct http_param_header *h, cons
         return 0;
 }
 
-/* Of a name that comes twice both are private: which of them holds the secret is more than a name says. */
+/* Lists the names of the headers that hold a variable. When such a name occurs twice, both headers are private, because a name does
+ * not say which of them holds the secret. */
 static struct slice list_private_names(struct arena *a, const struct http_request_params *in,
                                        const struct http_outgoing *out)
 {
@@ -177,18 +178,10 @@ static struct slice list_private_names(struct arena *a, const struct http_reques
         return slice_from(names, n > 0 ? n - 1 : 0);
 }
 
-static bool has_header(const struct http_outgoing *out, struct slice name)
-{
-        for (size_t i = 0; i < out->header_count; i++)
-                if (slice_eq(out->headers[i].name, name))
-                        return true;
-        return false;
-}
-
-/* user:password@ of the URL; an authorization header of the client's own goes before it. */
+/* Makes an authorization header from user:password@ in the URL, unless the client sent such a header itself. */
 static void add_user(struct arena *a, const struct weburl *url, struct http_outgoing *out)
 {
-        if (!url->user.p || has_header(out, S("authorization")))
+        if (!url->user.p || http_has_header(out->headers, out->header_count, S("authorization")))
                 return;
         size_t n = url->user.n + 1 + url->password.n;
         char *plain = arena_alloc(a, n + 1), *value = arena_alloc(a, 6 + base64_encoded_size(n));

@@ -1,7 +1,7 @@
-/* http: params of http/request (PROTOCOL.md section 11). Plain data; slices live as long as the request.
+/* http: params of http/request (docs/PROTOCOL.md). Plain data; slices live as long as the request.
  *
- * Two steps, because the reference checks in two: what the members are, before the handshake is looked at, and what
- * they mean, after it. Both answer -32602.
+ * Params are checked in two steps, as in the reference: the types of the members before the handshake is checked, and their
+ * meaning after that. Errors in both steps are -32602.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct http_param_header {
         struct slice name, value;
-        struct slice env_var; /* p == NULL: none; else its value follows `value` */
+        struct slice env_var; /* a variable whose value is put behind `value`; p == NULL: none */
 };
 
 struct http_request_params {
@@ -20,22 +20,21 @@ struct http_request_params {
         struct slice body; /* p == NULL: none */
         bool has_timeout;
         uint64_t timeout_ms;
-        bool stops; /* at a redirect, instead of following it */
+        bool stops; /* stops at a redirect, instead of following it */
         struct slice request_id;
         bool streams;
 };
-NODISCARD int http_request_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                  void *ret, struct err *err);
+NODISCARD params_decode http_request_decode;
 
-/* What is sent: method and URL checked, names in lower case, variables resolved, the user of the URL as a header. */
+/* The request to send: method and URL checked, names in lower case, variables resolved, the user of the URL as a header. */
 struct http_outgoing {
         struct slice method, url;
         struct http_header *headers;
         size_t header_count;
-        struct slice private_names; /* of the headers that hold a variable; a comma between two */
+        struct slice private_names; /* names of the headers that hold a variable, separated by commas */
 };
 
-/* `environment` is the server's environ. Some names are refused whatever they hold: credentials of the machine that
- * no client should get a server of its choice to see. */
+/* Checks the params and makes the request to send. `environment` is the server's environ. Some variables are always refused: they
+ * hold credentials of the machine, which no client may send to a server of its choice. Returns 0, or -EINVAL with err filled. */
 NODISCARD int http_outgoing_build(struct arena *a, const struct http_request_params *in,
                                   const char *const *environment, struct http_outgoing *ret, struct err *err);

@@ -34,7 +34,7 @@ static void check(const struct row *rows, size_t count)
                 int r = decode_and_build(&a, rows[i].text, &in, &out, &err);
                 eq_str(err.text, rows[i].message ? rows[i].message : "");
                 eq_int(r, rows[i].message ? -EINVAL : 0);
-                eq_int(err.rpc, rows[i].message ? RPC_INVALID_PARAMS : 0);
+                eq_int(err.client_code, rows[i].message ? RPC_INVALID_PARAMS : 0);
         }
 }
 
@@ -195,5 +195,5 @@ TEST(a_request_that_is_too_large_is_refused)
         in.headers = &h;
         in.header_count = 1;
         eq_int(http_outgoing_build(&a, &in, environment, &out, &err), -EINVAL);
-        eq_int(err.rpc, RPC_INVALID_PARAMS);
+        eq_int(err.client_code, RPC_INVALID_PARAMS);
 }

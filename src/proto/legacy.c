@@ -1,4 +1,4 @@
-/* legacy: see legacy.h. All names stand in two tables, one for each spelling. */
+/* legacy: reads the sandbox policies of older clients. All names are in two tables, one for each spelling. */
 #include "proto/legacy.h"
 
 #include "proto/profile.h"
@@ -10,14 +10,14 @@
 struct spelling {
         const char *kinds[KINDS];
         const char *network_access, *writable_roots, *exclude_tmpdir, *exclude_slash_tmp;
-        const char *access;           /* of read-only */
-        const char *read_only_access; /* of workspace-write */
-        const char *access_types[2];  /* by is_restricted */
+        const char *access;           /* a member of read-only */
+        const char *read_only_access; /* the same member of workspace-write */
+        const char *access_types[2];  /* indexed by is_restricted */
         const char *include_platform_defaults, *readable_roots;
 };
 
 static const struct spelling spellings[] = {
-        [SANDBOX_POLICY_CORE] = {
+        {
                 .kinds = {
                         [SANDBOX_POLICY_FULL_ACCESS] = "danger-full-access",
                         [SANDBOX_POLICY_READ_ONLY] = "read-only",
@@ -34,7 +34,7 @@ static const struct spelling spellings[] = {
                 .include_platform_defaults = "include_platform_defaults",
                 .readable_roots = "readable_roots",
         },
-        [SANDBOX_POLICY_APP] = {
+        {
                 .kinds = {
                         [SANDBOX_POLICY_FULL_ACCESS] = "dangerFullAccess",
                         [SANDBOX_POLICY_READ_ONLY] = "readOnly",
@@ -53,18 +53,14 @@ static const struct spelling spellings[] = {
         },
 };
 
-static const char *const networks[] = { [false] = "restricted", [true] = "enabled" };
-
-/* --- reading ------------------------------------------------------------------------------------------------------ */
-
-/* The tag is one of both lists. *ret is the kind. */
+/* Decodes the tag, which may be of either spelling. Returns that spelling; *ret is the kind. */
 static const struct spelling *decode_kind(struct decoder *d, enum sandbox_policy_kind *ret)
 {
         const char *names[2 * KINDS];
         size_t which = 0;
 
-        memcpy(names, spellings[SANDBOX_POLICY_CORE].kinds, sizeof(spellings[0].kinds));
-        memcpy(names + KINDS, spellings[SANDBOX_POLICY_APP].kinds, sizeof(spellings[0].kinds));
+        memcpy(names, spellings[0].kinds, sizeof(spellings[0].kinds));
+        memcpy(names + KINDS, spellings[1].kinds, sizeof(spellings[0].kinds));
         decode_variant(d, "type", names, ARRAY_LEN(names), &which);
         *ret = (enum sandbox_policy_kind)(which % KINDS);
         return &spellings[which / KINDS];
@@ -73,12 +69,10 @@ static const struct spelling *decode_kind(struct decoder *d, enum sandbox_policy
 static void decode_roots(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count)
 {
         const struct json *list = decode_optional_array(d, key);
-        size_t n = 0;
 
         if (!list)
                 return;
-        json_each (it, d->doc, list)
-                n++;
+        size_t n = json_count(d->doc, list);
         if (n > SANDBOX_POLICY_ROOTS_MAX) {
                 decode_fail(d, "%s: at most %d paths", key, SANDBOX_POLICY_ROOTS_MAX);
                 return;
@@ -140,6 +134,7 @@ static void decode_read_only(struct decoder *d, const struct spelling *sp, struc
 static void decode_external(struct decoder *d, const struct spelling *sp, struct sandbox_policy *ret)
 {
         const char *const names[] = { "type", sp->network_access };
+        static const char *const networks[] = { [false] = "restricted", [true] = "enabled" };
         size_t network = false;
 
         profile_refuse_others(d, names, ARRAY_LEN(names));
@@ -197,61 +192,4 @@ int sandbox_policy_decode(struct arena *a, const struct json_doc *doc, const str
         if (r >= 0)
                 *ret = policy;
         return r;
-}
-
-/* --- writing ------------------------------------------------------------------------------------------------------ */
-
-static void encode_roots(struct jsonw *w, const char *key, const struct slice *roots, size_t count)
-{
-        jsonw_key(w, key);
-        jsonw_array(w);
-        for (size_t i = 0; i < count; i++)
-                profile_encode_path(w, roots[i]);
-        jsonw_array_end(w);
-}
-
-static void encode_read_access(struct jsonw *w, const struct spelling *sp, const char *key,
-                               const struct read_access *read)
-{
-        if (!read->is_restricted)
-                return;
-        jsonw_key(w, key);
-        jsonw_object(w);
-        jsonw_member_str(w, "type", sp->access_types[true]);
-        jsonw_member_bool(w, sp->include_platform_defaults, read->has_platform);
-        if (read->root_count)
-                encode_roots(w, sp->readable_roots, read->roots, read->root_count);
-        jsonw_object_end(w);
-}
-
-void sandbox_policy_encode(struct jsonw *w, const struct sandbox_policy *policy,
-                           enum sandbox_policy_form form)
-{
-        const struct spelling *sp = &spellings[form];
-        bool is_full = form == SANDBOX_POLICY_APP; /* members that say nothing new are written all the same */
-
-        jsonw_object(w);
-        jsonw_member_str(w, "type", sp->kinds[policy->kind]);
-        switch (policy->kind) {
-        case SANDBOX_POLICY_FULL_ACCESS:
-                break;
-        case SANDBOX_POLICY_READ_ONLY:
-                encode_read_access(w, sp, sp->access, &policy->read);
-                if (is_full || policy->has_network)
-                        jsonw_member_bool(w, sp->network_access, policy->has_network);
-                break;
-        case SANDBOX_POLICY_EXTERNAL:
-                jsonw_member_str(w, sp->network_access, networks[policy->has_network]);
-                break;
-        case SANDBOX_POLICY_WORKSPACE_WRITE:
-                if (is_full || policy->writable_root_count)
-                        encode_roots(w, sp->writable_roots, policy->writable_roots,
-                                     policy->writable_root_count);
-                encode_read_access(w, sp, sp->read_only_access, &policy->read);
-                jsonw_member_bool(w, sp->network_access, policy->has_network);
-                jsonw_member_bool(w, sp->exclude_tmpdir, policy->excludes_tmpdir);
-                jsonw_member_bool(w, sp->exclude_slash_tmp, policy->excludes_slash_tmp);
-                break;
-        }
-        jsonw_object_end(w);
 }

@@ -1,27 +1,20 @@
-/* legacy: the sandbox policies of older clients as JSON <-> struct sandbox_policy (PERMISSIONS.md 3.2).
+/* legacy: the sandbox policies of older clients, from JSON to struct sandbox_policy (docs/PERMISSIONS.md).
  *
- * There are two spellings; the tag tells which one it is, and the members must be of the same:
+ * There are two spellings; the tag tells which one is used, and the members must have the same spelling:
  *
- *     { "type": "workspace-write", "writable_roots"?: [path], "network_access"?: bool, … }     SANDBOX_POLICY_CORE
- *     { "type": "workspaceWrite",  "writableRoots"?: [path],  "networkAccess"?: bool, … }      SANDBOX_POLICY_APP
+ *     { "type": "workspace-write", "writable_roots"?: [path], "network_access"?: bool, … }
+ *     { "type": "workspaceWrite",  "writableRoots"?: [path],  "networkAccess"?: bool, … }
  *
- * A member that is not known is refused, for it may well have taken something away; complaints name the member. Restricted
- * read access, which later clients dropped, is loaded as it stands.
+ * An unknown member is refused, because it may forbid something; error texts name the member. Restricted read access, which
+ * later clients dropped, is still supported.
  */
 #pragma once
 
 #include "policy/legacy.h"
 #include "proto/decode.h"
-#include "wire/jsonw.h"
 
-#define SANDBOX_POLICY_ROOTS_MAX 1024 /* in each list; more is refused */
+#define SANDBOX_POLICY_ROOTS_MAX 1024 /* the most roots in each list; more is refused */
 
-enum sandbox_policy_form { SANDBOX_POLICY_CORE, SANDBOX_POLICY_APP };
-
-/* 0, or -EINVAL with err: -32602. *ret is written only on success. */
+/* Decodes a policy. Returns 0, or -EINVAL with err filled: -32602. *ret is written only on success. */
 NODISCARD int sandbox_policy_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
                                     struct sandbox_policy *ret, struct err *err);
-
-/* Read access is written only when it is restricted. The core form leaves out what is empty. */
-void sandbox_policy_encode(struct jsonw *w, const struct sandbox_policy *policy,
-                           enum sandbox_policy_form form);

@@ -1,4 +1,4 @@
-/* legacy_test: policies of older clients, read and written; and the vectors of their conversion, from file to text. */
+/* legacy_test: how policies of older clients are read, and the vectors of their conversion to profiles and back. */
 #include "proto/legacy.h"
 
 #include "proto/rig_internal.h"
@@ -11,42 +11,83 @@ static int decode_policy(struct arena *a, const struct json_doc *doc, const stru
         return sandbox_policy_decode(a, doc, value, ret, err);
 }
 
-static const char *policy_text(struct arena *a, const struct sandbox_policy *policy,
-                               enum sandbox_policy_form form)
+static void write_roots(struct jsonw *w, const char *key, const struct slice *roots, size_t count)
+{
+        if (count == 0)
+                return;
+        jsonw_key(w, key);
+        jsonw_array(w);
+        for (size_t i = 0; i < count; i++)
+                rig_write_path(w, roots[i]);
+        jsonw_array_end(w);
+}
+
+static void write_read_access(struct jsonw *w, const char *key, const struct read_access *read)
+{
+        if (!read->is_restricted)
+                return;
+        jsonw_key(w, key);
+        jsonw_object(w);
+        jsonw_member_str(w, "type", "restricted");
+        jsonw_member_bool(w, "include_platform_defaults", read->has_platform);
+        write_roots(w, "readable_roots", read->roots, read->root_count);
+        jsonw_object_end(w);
+}
+
+/* Writes a policy in the first spelling, without empty members. */
+static void write_policy(struct jsonw *w, const struct sandbox_policy *policy)
+{
+        static const char *const kinds[] = {
+                [SANDBOX_POLICY_FULL_ACCESS] = "danger-full-access",
+                [SANDBOX_POLICY_READ_ONLY] = "read-only",
+                [SANDBOX_POLICY_EXTERNAL] = "external-sandbox",
+                [SANDBOX_POLICY_WORKSPACE_WRITE] = "workspace-write",
+        };
+
+        jsonw_object(w);
+        jsonw_member_str(w, "type", kinds[policy->kind]);
+        if (policy->kind == SANDBOX_POLICY_READ_ONLY) {
+                write_read_access(w, "access", &policy->read);
+                if (policy->has_network)
+                        jsonw_member_bool(w, "network_access", true);
+        } else if (policy->kind == SANDBOX_POLICY_EXTERNAL) {
+                jsonw_member_str(w, "network_access", policy->has_network ? "enabled" : "restricted");
+        } else if (policy->kind == SANDBOX_POLICY_WORKSPACE_WRITE) {
+                write_roots(w, "writable_roots", policy->writable_roots, policy->writable_root_count);
+                write_read_access(w, "read_only_access", &policy->read);
+                jsonw_member_bool(w, "network_access", policy->has_network);
+                jsonw_member_bool(w, "exclude_tmpdir_env_var", policy->excludes_tmpdir);
+                jsonw_member_bool(w, "exclude_slash_tmp", policy->excludes_slash_tmp);
+        }
+        jsonw_object_end(w);
+}
+
+static const char *policy_text(struct arena *a, const struct sandbox_policy *policy)
 {
         _buf_ struct buf out = BUF_INIT(RIG_TEXT_MAX);
         struct jsonw w;
 
         jsonw_begin(&w, &out);
-        sandbox_policy_encode(&w, policy, form);
+        write_policy(&w, policy);
         must(jsonw_end(&w) == 0);
         return arena_dup(a, buf_slice(&out));
 }
 
-/* Reads a policy and writes it again in its core form. ' stands for " in both. */
-static const char *again(struct arena *a, const char *text, enum sandbox_policy_form form)
+/* Reads a policy in either of the two spellings and returns it in the kebab-case one, or the text of the error. ' stands for " in
+ * both texts. */
+static const char *as_core(struct arena *a, const char *text)
 {
         struct sandbox_policy policy;
         struct err err = ERR_INIT;
 
         if (test_decode(a, decode_policy, text, &policy, &err) < 0) {
-                eq_int(err.rpc, RPC_INVALID_PARAMS);
+                eq_int(err.client_code, RPC_INVALID_PARAMS);
                 return arena_dup(a, slice_from_str(err.text));
         }
-        char *out = arena_dup(a, slice_from_str(policy_text(a, &policy, form)));
+        char *out = arena_dup(a, slice_from_str(policy_text(a, &policy)));
         for (char *p = out; *p; p++)
                 *p = *p == '"' ? '\'' : *p;
         return out;
-}
-
-static const char *as_core(struct arena *a, const char *text)
-{
-        return again(a, text, SANDBOX_POLICY_CORE);
-}
-
-static const char *as_app(struct arena *a, const char *text)
-{
-        return again(a, text, SANDBOX_POLICY_APP);
 }
 
 TEST(both_spellings_of_a_policy_are_one_policy)
@@ -72,8 +113,6 @@ TEST(both_spellings_of_a_policy_are_one_policy)
         for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
                 eq_str(as_core(&a, pairs[i][0]), pairs[i][0]);
                 eq_str(as_core(&a, pairs[i][1]), pairs[i][0]);
-                eq_str(as_app(&a, pairs[i][0]), pairs[i][1]);
-                eq_str(as_app(&a, pairs[i][1]), pairs[i][1]);
         }
 }
 
@@ -91,9 +130,6 @@ TEST(members_of_a_policy_have_defaults)
         eq_str(as_core(&a, "{'type':'readOnly','access':{'type':'fullAccess'}}"), "{'type':'read-only'}");
         eq_str(as_core(&a, "{'type':'read-only','access':{'type':'restricted'}}"),
                "{'type':'read-only','access':{'type':'restricted','include_platform_defaults':true}}");
-        eq_str(as_app(&a, "{'type':'workspaceWrite'}"), "{'type':'workspaceWrite','writableRoots':[],'"
-                                                        "networkAccess':false,'excludeTmpdirEnvVar':false,"
-                                                        "'excludeSlashTmp':false}");
 }
 
 TEST(paths_of_a_policy_are_absolute_and_become_clean)
@@ -176,7 +212,7 @@ TEST(a_policy_has_a_bounded_number_of_roots)
 
 /* --- vectors ------------------------------------------------------------------------------------------------------ */
 
-/* Where ours differs from what the file expects, and why. */
+/* Vectors for which our result differs from the vector, and why. */
 static const struct {
         const char *name, *why, *want;
 } ours[] = {
@@ -191,7 +227,7 @@ static const struct {
           "the vector leaves the protected names out; a restricted reader is no reason to open .git", NULL },
 };
 
-/* The read side of a restricted workspace-write policy, then what is the same for all of them. */
+/* Returns the profile of a restricted workspace-write policy. `reads` and `tmp` are the entries that differ between policies. */
 static const char *workspace_text(struct arena *a, const char *reads, const char *tmp)
 {
         const char *text =
@@ -233,7 +269,8 @@ static const char *our_want(struct arena *a, const char *name, const char *want)
         return want;
 }
 
-/* What the walk of the protected names would find among the files of a case: the target of a .git file first. */
+/* Finds the protected paths among the files of a test case, as the caller of the conversion would: the target of a .git file first.
+ * Returns their number. */
 static size_t find_protected(struct arena *a, const struct json_doc *doc, const struct json *test,
                              struct slice *ret)
 {
@@ -281,7 +318,7 @@ static const char *run_to_policy(struct arena *a, const struct json_doc *doc, co
         if (r == -EINVAL)
                 return arena_dup(a, slice_from_str(err.text));
         eq_int(r, 0);
-        return policy_text(a, &policy, SANDBOX_POLICY_CORE);
+        return policy_text(a, &policy);
 }
 
 TEST(vectors_of_old_policies_pass)

@@ -1,6 +1,6 @@
-/* process: params of the process methods. Shapes only; what needs the session or the system is the server's business.
+/* process: decodes the params of the process methods. The server makes the checks that need the session or the system.
  *
- * Strings of argv and env may hold NULs here: the reference answers those with another code, after its other checks.
+ * Strings of argv and env may hold NULs here: the reference answers NULs with another code, after its other checks.
  */
 #include "proto/process.h"
 
@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <signal.h>
 
-/* Matching costs pattern bytes x name bytes at worst. Real policies have a dozen patterns; beyond these: -32602. */
+/* The most bytes of patterns, and of patterns times names, which is what matching costs at worst; more is -32602. Real policies
+ * have a dozen patterns. */
 #define PATTERN_BYTES_MAX (8 * KIB)
 #define PATTERN_WORK_MAX (1 * MIB)
 
@@ -23,6 +24,15 @@ static void decode_process_id(struct decoder *d, struct slice *ret)
 
 /* --- process/start ------------------------------------------------------------------------------------------------ */
 
+/* Refuses a name with a `=`: the child would take a variable with the name "A=B" for the variable A, which a policy may exclude. */
+static void check_name(struct decoder *d, const char *key, struct slice name)
+{
+        if (name.n == 0)
+                decode_fail(d, "%s: the name of a variable must not be empty", key);
+        else if (memchr(name.p, '=', name.n))
+                decode_fail(d, "%s: the name of a variable must not contain `=`", key);
+}
+
 static void decode_vars(struct decoder *d, const char *key, struct env_var **ret, size_t *ret_count)
 {
         struct string_pair *pairs = NULL;
@@ -32,8 +42,10 @@ static void decode_vars(struct decoder *d, const char *key, struct env_var **ret
         if (d->has_failed)
                 return;
         struct env_var *vars = arena_alloc(d->arena, MAX(n, (size_t)1) * sizeof(*vars));
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
                 vars[i] = (struct env_var){ .name = pairs[i].key, .value = pairs[i].value };
+                check_name(d, key, vars[i].name);
+        }
         *ret = vars;
         *ret_count = n;
 }
@@ -109,7 +121,47 @@ static void check_metadata(struct decoder *outer, const struct json *value)
         decode_end_inside(outer, &d);
 }
 
-/* A client that asks for a sandbox in words of another method, or of another time, must not get none. */
+static void decode_shell(struct decoder *outer, const struct json *value, struct shell_snapshot_request *ret)
+{
+        struct decoder d;
+
+        decode_begin_inside(&d, outer, value, "ShellInfo");
+        decode_string(&d, "name", &ret->shell_name);
+        decode_string(&d, "path", &ret->shell_path);
+        decode_end_inside(outer, &d);
+}
+
+static struct slice raw_member(const struct decoder *d, const char *key)
+{
+        const struct json *v = json_get(d->doc, d->object, slice_from_str(key));
+        return v ? json_raw(d->doc, v) : slice_from(NULL, 0);
+}
+
+static void decode_snapshot(struct decoder *outer, const struct json *value, struct process_start *in)
+{
+        static const char *const shells[] = { "bash", "zsh", "sh" };
+        struct shell_snapshot_request *r = &in->snapshot;
+        struct decoder d;
+        const struct json *v;
+
+        decode_begin_inside(&d, outer, value, "ShellSnapshotRequest");
+        decode_string(&d, "scopeId", &r->scope);
+        if ((v = decode_required(&d, "shell")))
+                decode_shell(&d, v, r);
+        decode_end_inside(outer, &d);
+        if (outer->has_failed)
+                return;
+        if (r->scope.n == 0 || r->scope.n > LIMIT_SHELL_SCOPE_BYTES)
+                decode_fail(outer, "shell snapshot scope must be non-empty and at most %d bytes",
+                            LIMIT_SHELL_SCOPE_BYTES);
+        else if (slice_find(r->shell_name, shells, ARRAY_LEN(shells)) == ARRAY_LEN(shells))
+                decode_fail(outer, "shell snapshots are unsupported for shell `%.*s`", SLICE(r->shell_name));
+        r->policy = raw_member(outer, "envPolicy");
+        r->sandbox = raw_member(outer, "sandbox");
+        in->has_snapshot = true;
+}
+
+/* Refuses members of other methods or of older protocols that ask for a sandbox, so that the command does not run without one. */
 static void check_strays(struct decoder *d)
 {
         static const char *const names[] = { "sandboxPolicy", "fileSystemSandboxPolicy", "permissions",
@@ -119,7 +171,7 @@ static void check_strays(struct decoder *d)
                         decode_fail(d, "`%s` is not a member of process/start: use `sandbox`", names[i]);
 }
 
-/* Members of the network: understood well enough to refuse what would otherwise be ignored. */
+/* Refuses members that ask for network rules which are not supported, instead of ignoring them. */
 static void check_network(struct decoder *d, bool has_sandbox)
 {
         bool must_enforce = false;
@@ -134,9 +186,9 @@ static void check_network(struct decoder *d, bool has_sandbox)
                 decode_fail(d, "managed network enforcement is not available on this executor");
 }
 
-/* --- members of ours -----------------------------------------------------------------------------------------------*/
+/* --- members that only this server knows -------------------------------------------------------------------------- */
 
-/* Overrides `tty` and `pipeStdin`. */
+/* Decodes `io`, which overrides `tty` and `pipeStdin`. */
 static void decode_io(struct decoder *outer, const struct json *value, struct process_start *in)
 {
         static const char *const types[] = { "pipe", "pty" };
@@ -237,6 +289,8 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         check_strays(&d);
         if ((v = decode_peek(&d, "metadata")))
                 check_metadata(&d, v);
+        if ((v = decode_peek(&d, "shellSnapshot")))
+                decode_snapshot(&d, v, in);
         decode_own_members(&d);
         decode_kind(&d, in);
         if ((v = decode_peek(&d, "limits")))
@@ -244,7 +298,7 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         return decode_end(&d);
 }
 
-/* --- the others --------------------------------------------------------------------------------------------------- */
+/* --- the other methods -------------------------------------------------------------------------------------------- */
 
 int process_read_decode(struct arena *a, const struct json_doc *doc, const struct json *params, void *ret,
                         struct err *err)
@@ -281,7 +335,7 @@ int process_write_decode(struct arena *a, const struct json_doc *doc, const stru
         return decode_end(&d);
 }
 
-/* A name, or a number from 1 to 64. */
+/* Returns the signal, which is given as a name or as a number from 1 to 64. */
 static int decode_signal(struct decoder *d)
 {
         static const char *const names[] = { "interrupt", "terminate", "kill", "hangup",

@@ -1,13 +1,19 @@
-/* process: params of the process methods (PROTOCOL.md section 6). Plain data; slices live as long as the request. */
+/* process: params of the process methods (docs/PROTOCOL.md). Plain data; slices live as long as the request. */
 #pragma once
 
 #include "policy/env.h"
 #include "proto/decode.h"
 #include "proto/sandbox.h"
 
-/* EXTENSIONS.md, process/start: each 0 when it was not given. */
+/* The limits of process/start (docs/PROTOCOL.md); a limit that was not given is 0. */
 struct process_limits {
         uint64_t wall_ms, silence_ms, cpu_seconds, memory_bytes, open_files, processes, file_bytes;
+};
+
+/* shellSnapshot, and the other members that must be equal for two starts to share a snapshot, as the client sent them. */
+struct shell_snapshot_request {
+        struct slice scope, shell_name, shell_path;
+        struct slice policy, sandbox; /* as JSON text; p == NULL: none */
 };
 
 struct process_start {
@@ -24,31 +30,30 @@ struct process_start {
         struct env_policy env_policy;
         bool has_sandbox;
         struct sandbox_context sandbox;
-        bool is_prepared;    /* kind: the caller has applied its policy already */
-        uint16_t rows, cols; /* of a terminal; 0 = the default */
+        bool is_prepared;    /* member `kind`: the client has applied its policy already */
+        uint16_t rows, cols; /* the size of the terminal; 0: the default */
         bool has_limits;
         struct process_limits limits;
+        bool has_snapshot;
+        struct shell_snapshot_request snapshot;
 };
-NODISCARD int process_start_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                   void *ret, struct err *err);
+NODISCARD params_decode process_start_decode;
 
 struct process_read {
         struct slice process_id;
         bool has_after_seq, has_max_bytes, has_wait_ms;
         uint64_t after_seq; /* 0 when absent */
         uint64_t max_bytes;
-        uint64_t wait_ms; /* 0 when absent; clamped */
+        uint64_t wait_ms; /* 0 when absent; at most LIMIT_WAIT_MS */
 };
-NODISCARD int process_read_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                  void *ret, struct err *err);
+NODISCARD params_decode process_read_decode;
 
 struct process_write {
         struct slice process_id;
         struct slice bytes;    /* decoded */
-        struct slice write_id; /* p == NULL: none (clients of April) */
+        struct slice write_id; /* p == NULL: none; the oldest clients send none */
 };
-NODISCARD int process_write_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                   void *ret, struct err *err);
+NODISCARD params_decode process_write_decode;
 
 enum signal_scope { SCOPE_GROUP, SCOPE_PROCESS, SCOPE_TREE };
 
@@ -57,14 +62,12 @@ struct process_signal {
         int signo;
         enum signal_scope scope;
 };
-NODISCARD int process_signal_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                    void *ret, struct err *err);
+NODISCARD params_decode process_signal_decode;
 
 struct process_terminate {
         struct slice process_id;
         bool has_mode;
         bool is_graceful;
-        uint64_t timeout_ms; /* graceful: until the kill */
+        uint64_t timeout_ms; /* with is_graceful: the time until the kill */
 };
-NODISCARD int process_terminate_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                       void *ret, struct err *err);
+NODISCARD params_decode process_terminate_decode;

@@ -17,13 +17,14 @@ static void check(params_decode decode, const struct row *rows, size_t count)
 {
         for (size_t i = 0; i < count; i++) {
                 _arena_ struct arena a = ARENA_INIT;
-                struct process_start room = { 0 }; /* the largest of them */
+                /* These are the largest params: room for those of any method. */
+                struct process_start room = { 0 };
                 struct err err = ERR_INIT;
                 int r = test_decode(&a, decode, rows[i].text, &room, &err);
 
                 eq_str(err.text, rows[i].message ? rows[i].message : "");
                 eq_int(r, rows[i].message ? -EINVAL : 0);
-                eq_int(err.rpc, rows[i].message ? RPC_INVALID_PARAMS : 0);
+                eq_int(err.client_code, rows[i].message ? RPC_INVALID_PARAMS : 0);
         }
 }
 
@@ -58,7 +59,15 @@ TEST(start_refuses_members_of_the_wrong_type)
                 { START(",'arg0':1"), "invalid type: number, expected a string" },
                 { START(",'envPolicy':5"), "invalid type: number, expected struct ExecEnvPolicy" },
                 { START(",'envPolicy':[]"), "invalid type: sequence, expected struct ExecEnvPolicy" },
-                { START(",'metadata':{},'shellSnapshot':5"), NULL },
+                { START(",'metadata':{},'shellSnapshot':null"), NULL },
+                { START(",'shellSnapshot':5"), "invalid type: number, expected struct ShellSnapshotRequest" },
+                { START(",'shellSnapshot':{'scopeId':'x'}"), "missing field `shell`" },
+                { START(",'shellSnapshot':{'scopeId':'x','shell':{'name':'bash'}}"), "missing field `path`" },
+                { START(",'shellSnapshot':{'scopeId':'','shell':{'name':'bash','path':'/b'}}"),
+                  "shell snapshot scope must be non-empty and at most 256 bytes" },
+                { START(",'shellSnapshot':{'scopeId':'x','shell':{'name':'fish','path':'/b'}}"),
+                  "shell snapshots are unsupported for shell `fish`" },
+                { START(",'shellSnapshot':{'scopeId':'x','shell':{'name':'zsh','path':'/b'}}"), NULL },
                 { START(",'metadata':{'threadId':'t','toolCallId':null}"), NULL },
                 { START(",'metadata':5"), "invalid type: number, expected struct ExecMetadata" },
                 { START(",'metadata':{'threadId':5}"), "invalid type: number, expected a string" },
@@ -150,7 +159,7 @@ TEST(start_arrives_whole)
         struct err err = ERR_INIT;
 
         eq_int(test_decode(&a, process_start_decode,
-                           "{'tty':true,'env':{'A':'1','B=C':'x\\u0000y'},'cwd':'file:///a%20b/',"
+                           "{'tty':true,'env':{'A':'1','B':'x\\u0000y'},'cwd':'file:///a%20b/',"
                            "'argv':['sh','a\\u0000b',''],'processId':'','arg0':'','pipeStdin':true,"
                            "'envPolicy':{'inherit':'none','ignoreDefaultExcludes':true,'exclude':['X*'],"
                            "'set':{'K':'v'},'includeOnly':['K','L']}}",
@@ -163,7 +172,7 @@ TEST(start_arrives_whole)
         eq_str(in.cwd.p, "/a b");
         eq_u64(in.env_count, 2);
         eq_slice(in.env[0].name, S("A"));
-        eq_slice(in.env[1].name, S("B=C"));
+        eq_slice(in.env[1].name, S("B"));
         eq_slice(in.env[1].value, S("x\0y"));
         ok(in.tty && in.pipe_stdin && in.arg0.p && in.arg0.n == 0 && !in.has_sandbox);
         ok(in.has_env_policy && in.env_policy.ignore_default_excludes);
@@ -173,7 +182,7 @@ TEST(start_arrives_whole)
         eq_slice(in.env_policy.include_only[1], S("L"));
 }
 
-/* --- members of ours -----------------------------------------------------------------------------------------------*/
+/* --- members that only this server knows -------------------------------------------------------------------------- */
 
 #define IO(io) "{'processId':'p','argv':['a'],'cwd':'/w','env':{},'io':" io "}"
 #define LIMITS(members) START(",'limits':{" members "}")
@@ -189,10 +198,10 @@ TEST(io_replaces_tty_and_pipe_stdin)
                 { IO("{'type':'pty','rows':65535,'cols':1}"), true, false, 65535, 1 },
                 { IO("{'type':'pty'}"), true, false, 0, 0 },
                 { IO("{'type':'pty','rows':null,'cols':7}"), true, false, 0, 7 },
-                { IO("{'type':'pty','stdin':5}"), true, false, 0, 0 }, /* a member of the other kind */
+                { IO("{'type':'pty','stdin':5}"), true, false, 0, 0 }, /* `stdin` is for `pipe` only */
                 { IO("{'type':'pipe','stdin':'open'}"), false, true, 0, 0 },
                 { IO("{'type':'pipe','stdin':'closed','rows':0}"), false, false, 0, 0 },
-                /* over what is beside it */
+                /* `io` overrides `tty` and `pipeStdin` */
                 { START(",'pipeStdin':true,'io':{'type':'pty','rows':3,'cols':4}"), true, false, 3, 4 },
                 { START(",'pipeStdin':true,'io':{'type':'pipe','stdin':'closed'}"), false, false, 0, 0 },
                 { START(",'pipeStdin':false,'io':{'type':'pipe','stdin':'open'}"), false, true, 0, 0 },
@@ -241,7 +250,7 @@ TEST(io_is_refused_when_it_is_not_right)
                 struct process_start in = { 0 };
                 struct err err = ERR_INIT;
                 eq_int(test_decode(&a, process_start_decode, wrong[i], &in, &err), -EINVAL);
-                eq_int(err.rpc, RPC_INVALID_PARAMS);
+                eq_int(err.client_code, RPC_INVALID_PARAMS);
         }
 }
 
@@ -307,7 +316,7 @@ TEST(limits_are_positive_numbers_each_on_its_own)
                 struct process_start in = { 0 };
                 struct err err = ERR_INIT;
                 eq_int(test_decode(&a, process_start_decode, wrong[i], &in, &err), -EINVAL);
-                eq_int(err.rpc, RPC_INVALID_PARAMS);
+                eq_int(err.client_code, RPC_INVALID_PARAMS);
         }
 }
 
@@ -336,7 +345,7 @@ TEST(limits_arrive_whole)
         ok(!empty.has_limits && empty.limits.wall_ms == 0);
 }
 
-/* `{head}aaa…{tail}` with n letters. */
+/* Returns `{head}aaa…{tail}` with n letters. */
 static char *with_letters(struct arena *a, const char *head, size_t n, const char *tail)
 {
         size_t before = strlen(head), after = strlen(tail);
@@ -351,7 +360,7 @@ static char *with_letters(struct arena *a, const char *head, size_t n, const cha
 TEST(long_ids_are_refused)
 {
         static const struct {
-                params_decode decode;
+                params_decode *decode;
                 const char *head, *tail, *message;
                 size_t max;
         } rows[] = {
@@ -381,7 +390,7 @@ TEST(patterns_that_would_cost_too_much_are_refused)
         _arena_ struct arena a = ARENA_INIT;
         struct err err = ERR_INIT;
 
-        /* A long pattern alone. */
+        /* One long pattern costs too much, whatever the names are. */
         char *policy = with_letters(&a,
                                     "{'processId':'p','argv':['a'],'cwd':'/','env':{},'tty':true,'envPolicy':"
                                     "{'inherit':'all','ignoreDefaultExcludes':true,'set':{},'includeOnly':[],"
@@ -390,7 +399,7 @@ TEST(patterns_that_would_cost_too_much_are_refused)
         eq_int(test_decode(&a, process_start_decode, policy, &room, &err), -EINVAL);
         eq_str(err.text, "envPolicy has too many patterns");
 
-        /* A pattern of allowed length against names of great length. */
+        /* A pattern of 600 letters costs too much together with a very long name; a pattern of 10 letters does not. */
         char *left = with_letters(&a,
                                   "{'processId':'p','argv':['a'],'cwd':'/','env':{},'tty':true,'envPolicy':"
                                   "{'inherit':'none','ignoreDefaultExcludes':true,'exclude':[],'set':{'",
@@ -403,7 +412,7 @@ TEST(patterns_that_would_cost_too_much_are_refused)
         eq_int(test_decode(&a, process_start_decode, with_letters(&a, left, 10, "']}}"), &room, &err), 0);
 }
 
-/* --- the others --------------------------------------------------------------------------------------------------- */
+/* --- the other methods -------------------------------------------------------------------------------------------- */
 
 TEST(read_takes_numbers_or_null)
 {
@@ -484,7 +493,7 @@ TEST(signal_takes_a_name_or_a_number)
                 { SIGNAL("0"), "signal: must be between 1 and 64" },
                 { SIGNAL("65"), "signal: must be between 1 and 64" },
                 { SIGNAL("18446744073709551615"), "signal: must be between 1 and 64" },
-                { SIGNAL("4294967298"), "signal: must be between 1 and 64" }, /* 2 in 32 bits */
+                { SIGNAL("4294967298"), "signal: must be between 1 and 64" }, /* 2 when cut to 32 bits */
                 { SIGNAL("-2"), "invalid number" },
                 { SIGNAL("2.0"), "invalid number" },
         };
@@ -510,7 +519,7 @@ TEST(signals_have_their_numbers)
                 struct err err = ERR_INIT;
                 eq_int(test_decode(&a, process_signal_decode, rows[i].text, &in, &err), 0);
                 eq_int(in.signo, rows[i].signo);
-                eq_int(in.scope, SCOPE_GROUP); /* unless it says another */
+                eq_int(in.scope, SCOPE_GROUP); /* the default, because no request here has a scope */
         }
 }
 
@@ -549,7 +558,7 @@ TEST(terminate_needs_an_id_and_a_right_mode_or_none)
                 { "{'processId':''}", NULL },
                 { MODE("null"), NULL },
                 { MODE("{'type':'force'}"), NULL },
-                { MODE("{'type':'force','timeoutMs':'later'}"), NULL }, /* not its member, so ignored */
+                { MODE("{'type':'force','timeoutMs':'later'}"), NULL }, /* ignored: only for graceful */
                 { MODE("{'type':'graceful','timeoutMs':0}"), NULL },
                 { MODE("{'type':'graceful','timeoutMs':60000}"), NULL },
                 { MODE("{'type':'graceful','timeoutMs':60001}"), "timeoutMs: must be at most 60000" },
@@ -580,7 +589,7 @@ TEST(terminate_names_what_has_the_wrong_type)
                 struct process_terminate in = { 0 };
                 struct err err = ERR_INIT;
                 eq_int(test_decode(&a, process_terminate_decode, texts[i], &in, &err), -EINVAL);
-                eq_int(err.rpc, RPC_INVALID_PARAMS);
+                eq_int(err.client_code, RPC_INVALID_PARAMS);
         }
 }
 

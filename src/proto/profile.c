@@ -1,14 +1,14 @@
-/* profile: see profile.h.
+/* profile: reads permission profiles from JSON.
  *
- * One walk for both forms. Each level that is left puts its name in front of the complaint where the form wants that;
- * on the wire the complaint stands alone, as clients know it.
+ * The same functions read stored profiles and those of requests. For a stored profile each level adds its name in front of an
+ * error text; for a profile of a request the text stands alone, as clients know it.
  */
 #include "proto/profile_internal.h"
 
 static const char *const kinds[] = {
         [PROFILE_MANAGED] = "managed", [PROFILE_DISABLED] = "disabled", [PROFILE_EXTERNAL] = "external"
 };
-/* By the bool that they become. */
+/* The texts of two members, each at the index of the bool that it becomes. */
 static const char *const fs_types[] = { [false] = "restricted", [true] = "unrestricted" };
 static const char *const networks[] = { [false] = "restricted", [true] = "enabled" };
 
@@ -20,7 +20,7 @@ size_t profile_decode_one_of(struct decoder *d, const char *key, const char *con
         return which;
 }
 
-/* --- complaints --------------------------------------------------------------------------------------------------- */
+/* --- error texts -------------------------------------------------------------------------------------------------- */
 
 void profile_leave(struct decoder *outer, const struct decoder *inner, const char *where)
 {
@@ -29,22 +29,13 @@ void profile_leave(struct decoder *outer, const struct decoder *inner, const cha
         decode_end_inside(outer, inner);
 }
 
-static bool is_among(struct slice key, const char *const *names, size_t count)
-{
-        for (size_t i = 0; i < count; i++) {
-                if (slice_eq(key, slice_from_str(names[i])))
-                        return true;
-        }
-        return false;
-}
-
 void profile_refuse_others(struct decoder *d, const char *const *names, size_t count)
 {
         if (d->has_failed)
                 return;
         json_each (it, d->doc, d->object) {
                 struct slice key = json_string(d->arena, d->doc, it);
-                if (!is_among(key, names, count)) {
+                if (slice_find(key, names, count) == count) {
                         decode_fail(d, "unknown field `%.*s`", SLICE(key));
                         return;
                 }
@@ -76,8 +67,8 @@ static void decode_managed(struct decoder *outer, const struct json *value, enum
         set_files(ret, &files);
 }
 
-/* Beside `disabled` a network says nothing in what is stored. In a request it is taken for what it says: to close less
- * than was asked for is the one mistake that must not be made. */
+/* In a stored profile of type `disabled` the member `network` has no meaning. In a request it is obeyed, because a request must
+ * never get more access than it asked for. */
 static void decode_tagged(struct decoder *d, enum profile_form form, struct profile *ret)
 {
         ret->kind = (enum profile_kind)PROFILE_ONE_OF(d, "type", kinds);
@@ -93,7 +84,8 @@ static void decode_tagged(struct decoder *d, enum profile_form form, struct prof
                 ret->has_network = PROFILE_ONE_OF(d, "network", networks);
 }
 
-void profile_decode_network(struct decoder *outer, const struct json *value, bool *ret_has, bool *ret)
+/* Decodes { "enabled"?: bool or null }. */
+static void decode_network(struct decoder *outer, const struct json *value, bool *ret)
 {
         static const char *const names[] = { "enabled" };
         bool enabled = false;
@@ -101,14 +93,11 @@ void profile_decode_network(struct decoder *outer, const struct json *value, boo
 
         decode_begin_inside(&d, outer, value, "NetworkPermissions");
         profile_refuse_others(&d, names, ARRAY_LEN(names));
-        bool has = decode_peek(&d, "enabled") != NULL;
-        if (has)
+        if (decode_peek(&d, "enabled"))
                 decode_bool(&d, "enabled", &enabled);
         profile_leave(outer, &d, "network");
-        if (d.has_failed)
-                return;
-        *ret_has = has;
-        *ret = enabled;
+        if (!d.has_failed)
+                *ret = enabled;
 }
 
 static void decode_untagged(struct decoder *d, enum profile_form form, struct profile *ret)
@@ -116,11 +105,10 @@ static void decode_untagged(struct decoder *d, enum profile_form form, struct pr
         static const char *const names[] = { "network", "file_system" };
         struct profile_files files = { 0 };
         const struct json *v;
-        bool ignored;
 
         profile_refuse_others(d, names, ARRAY_LEN(names));
         if ((v = decode_peek(d, "network")))
-                profile_decode_network(d, v, &ignored, &ret->has_network);
+                decode_network(d, v, &ret->has_network);
         if ((v = decode_peek(d, "file_system")))
                 profile_decode_files(d, v, form, &files);
         set_files(ret, &files);
@@ -161,35 +149,4 @@ void profile_decode_wire(struct decoder *outer, const struct json *value, enum p
         decode_end_inside(outer, &d);
         if (!d.has_failed)
                 *ret = p;
-}
-
-/* --- writing ------------------------------------------------------------------------------------------------------ */
-
-static void encode_files(struct jsonw *w, const struct profile *p)
-{
-        jsonw_object(w);
-        jsonw_member_str(w, "type", fs_types[p->is_unrestricted]);
-        if (!p->is_unrestricted) {
-                jsonw_key(w, "entries");
-                jsonw_array(w);
-                for (size_t i = 0; i < p->count; i++)
-                        profile_encode_entry(w, &p->entries[i]);
-                jsonw_array_end(w);
-                if (p->glob_depth > 0)
-                        jsonw_member_u64(w, "glob_scan_max_depth", p->glob_depth);
-        }
-        jsonw_object_end(w);
-}
-
-void profile_encode(struct jsonw *w, const struct profile *p)
-{
-        jsonw_object(w);
-        jsonw_member_str(w, "type", kinds[p->kind]);
-        if (p->kind == PROFILE_MANAGED) {
-                jsonw_key(w, "file_system");
-                encode_files(w, p);
-        }
-        if (p->kind != PROFILE_DISABLED || !p->has_network)
-                jsonw_member_str(w, "network", networks[p->has_network]);
-        jsonw_object_end(w);
 }

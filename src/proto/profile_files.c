@@ -1,18 +1,17 @@
-/* profile_files: what a profile says of files: entries, what they are about, and paths; read and written. See profile.h.
+/* profile_files: reads the file_system part of a profile: entries, their targets, and paths.
  *
- * The same for all forms but for paths: a stored one is plain, and may be of another operating system; one on the wire may
- * be a URI.
+ * All forms are read alike except for their paths: a path in a stored profile is plain and may be of another operating system; a
+ * path in a request may be a URI.
  */
 #include "proto/profile_internal.h"
 
 #include "base/uri.h"
-#include "base/utf8.h"
 
 static const char *const target_types[] = {
         [TARGET_PATH] = "path", [TARGET_GLOB] = "glob_pattern", [TARGET_SPECIAL] = "special"
 };
 
-/* Names on input: `none` and `current_working_directory` are older ones and are not written. */
+/* The names that are read. `none` and `current_working_directory` are older names of `deny` and `project_roots`. */
 static const char *const access_names[] = { "read", "write", "deny", "none" };
 static const enum access accesses[] = { ACCESS_READ, ACCESS_WRITE, ACCESS_DENY, ACCESS_DENY };
 
@@ -110,7 +109,7 @@ void profile_decode_path(struct decoder *d, const struct json *value, enum profi
 
 /* --- entries ------------------------------------------------------------------------------------------------------ */
 
-/* A text that becomes part of a path. */
+/* Refuses a text with a NUL, because it becomes part of a path. */
 static void refuse_nul(struct decoder *d, const char *key, struct slice text)
 {
         if (slice_has_nul(text))
@@ -152,8 +151,8 @@ static void decode_target(struct decoder *outer, const struct json *value, enum 
         profile_leave(outer, &d, "path");
 }
 
-void profile_decode_entry(struct decoder *outer, const struct json *value, enum profile_form form,
-                          struct profile_entry *ret)
+static void decode_entry(struct decoder *outer, const struct json *value, enum profile_form form,
+                         struct profile_entry *ret)
 {
         static const char *const behaviors[] = { "skip" };
         struct profile_entry e = { 0 };
@@ -173,16 +172,7 @@ void profile_decode_entry(struct decoder *outer, const struct json *value, enum 
                 *ret = e;
 }
 
-static size_t count_items(const struct json_doc *doc, const struct json *list)
-{
-        size_t n = 0;
-
-        json_each (it, doc, list)
-                n++;
-        return n;
-}
-
-/* Room for `more` entries behind those that are there; NULL when there would be too many. */
+/* Makes room for `more` entries at the end of the list. Returns that room, or NULL when there would be too many entries. */
 static struct profile_entry *more_entries(struct decoder *d, struct profile_files *files, size_t more)
 {
         if (d->has_failed)
@@ -199,7 +189,7 @@ static struct profile_entry *more_entries(struct decoder *d, struct profile_file
 void profile_decode_entries(struct decoder *d, enum profile_form form, struct profile_files *ret)
 {
         const struct json *list = decode_array(d, "entries");
-        struct profile_entry *e = list ? more_entries(d, ret, count_items(d->doc, list)) : NULL;
+        struct profile_entry *e = list ? more_entries(d, ret, json_count(d->doc, list)) : NULL;
         uint64_t depth = 0;
         bool has_depth = false;
 
@@ -207,7 +197,7 @@ void profile_decode_entries(struct decoder *d, enum profile_form form, struct pr
                 return;
         json_each (it, d->doc, list) {
                 struct decoder item = *d;
-                profile_decode_entry(&item, it, form, e++);
+                decode_entry(&item, it, form, e++);
                 profile_leave(d, &item, item.has_failed ? item_name(d, "entries", ret->count) : NULL);
                 if (d->has_failed)
                         return;
@@ -223,7 +213,7 @@ static void decode_paths(struct decoder *d, const char *key, enum access access,
                          struct profile_files *ret)
 {
         const struct json *list = decode_peek(d, key) ? decode_array(d, key) : NULL;
-        struct profile_entry *e = list ? more_entries(d, ret, count_items(d->doc, list)) : NULL;
+        struct profile_entry *e = list ? more_entries(d, ret, json_count(d->doc, list)) : NULL;
         size_t i = 0;
 
         if (!e)
@@ -261,62 +251,4 @@ void profile_decode_files(struct decoder *outer, const struct json *value, enum 
         profile_leave(outer, &d, "file_system");
         if (!d.has_failed)
                 *ret = files;
-}
-
-/* --- writing ------------------------------------------------------------------------------------------------------ */
-
-void profile_encode_path(struct jsonw *w, struct slice path)
-{
-        _buf_ struct buf uri = BUF_INIT(path.n * 3 + 64);
-
-        if (!utf8_is_valid(path) && uri_from_path(&uri, path) >= 0)
-                jsonw_string(w, buf_slice(&uri));
-        else
-                jsonw_string(w, path);
-}
-
-static void encode_target(struct jsonw *w, const struct profile_entry *e)
-{
-        static const char *const names[] = {
-                [SPECIAL_ROOT] = "root",
-                [SPECIAL_MINIMAL] = "minimal",
-                [SPECIAL_PROJECT_ROOTS] = "project_roots",
-                [SPECIAL_TMPDIR] = "tmpdir",
-                [SPECIAL_SLASH_TMP] = "slash_tmp",
-                [SPECIAL_UNKNOWN] = "unknown",
-        };
-
-        jsonw_object(w);
-        jsonw_member_str(w, "type", target_types[e->kind]);
-        if (e->kind == TARGET_PATH) {
-                jsonw_key(w, "path");
-                profile_encode_path(w, e->text);
-        } else if (e->kind == TARGET_GLOB) {
-                jsonw_member_string(w, "pattern", e->text);
-        } else {
-                jsonw_key(w, "value");
-                jsonw_object(w);
-                jsonw_member_str(w, "kind", names[e->special]);
-                if (e->special == SPECIAL_UNKNOWN)
-                        jsonw_member_string(w, "path", e->text);
-                if (e->subpath.p)
-                        jsonw_member_string(w, "subpath", e->subpath);
-                jsonw_object_end(w);
-        }
-        jsonw_object_end(w);
-}
-
-void profile_encode_entry(struct jsonw *w, const struct profile_entry *e)
-{
-        static const char *const names[] = {
-                [ACCESS_DENY] = "deny", [ACCESS_READ] = "read", [ACCESS_WRITE] = "write"
-        };
-
-        jsonw_object(w);
-        jsonw_key(w, "path");
-        encode_target(w, e);
-        jsonw_member_str(w, "access", names[e->access]);
-        if (e->skips_missing)
-                jsonw_member_str(w, "missing_path_behavior", "skip");
-        jsonw_object_end(w);
 }

@@ -1,27 +1,15 @@
-/* profile_test: both forms of a profile, mistakes by name, and the vectors of stored profiles. */
+/* profile_test: both forms of a profile, the error texts for mistakes, and the vectors of stored profiles. */
 #include "proto/profile.h"
 
-#include "proto/test_internal.h"
-#include "unit.h"
+#include "proto/rig_internal.h"
 
 #define MANAGED(entries)                                                           \
         "{'type':'managed','file_system':{'type':'restricted','entries':[" entries \
         "]},'network':'restricted'}"
 #define AT(path, access) "{'path':{'type':'path','path':'" path "'},'access':'" access "'}"
 
-static struct slice encoded(struct arena *a, const struct profile *p)
-{
-        _buf_ struct buf out = BUF_INIT(1 << 20);
-        struct jsonw w;
-
-        jsonw_begin(&w, &out);
-        profile_encode(&w, p);
-        must(jsonw_end(&w) == 0);
-        return slice_from(arena_dup(a, buf_slice(&out)), out.n);
-}
-
-/* The normal form, or the complaint. */
-static const char *stored(struct arena *a, const char *text)
+/* Decodes a stored profile. Returns the profile in normal form, or the error text. */
+static const char *decode_stored_text(struct arena *a, const char *text)
 {
         struct profile p;
         struct err err = ERR_INIT;
@@ -30,8 +18,8 @@ static const char *stored(struct arena *a, const char *text)
         int r = profile_decode_stored(a, &doc, value, &p, &err);
 
         eq_int(r, err.code);
-        eq_int(err.rpc, r < 0 ? RPC_INVALID_PARAMS : 0);
-        return r < 0 ? arena_printf(a, "%s", err.text) : encoded(a, &p).p;
+        eq_int(err.client_code, r < 0 ? RPC_INVALID_PARAMS : 0);
+        return r < 0 ? arena_printf(a, "%s", err.text) : rig_profile_text(a, &p);
 }
 
 static const char *wire_in(struct arena *a, const char *text, enum profile_form form, int *ret_rpc)
@@ -43,18 +31,18 @@ static const char *wire_in(struct arena *a, const char *text, enum profile_form 
         struct decoder d = { .arena = a, .doc = &doc, .err = &err };
 
         profile_decode_wire(&d, value, form, &p);
-        *ret_rpc = err.rpc;
-        return d.has_failed ? arena_printf(a, "%s", err.text) : encoded(a, &p).p;
+        *ret_rpc = err.client_code;
+        return d.has_failed ? arena_printf(a, "%s", err.text) : rig_profile_text(a, &p);
 }
 
-static const char *wire(struct arena *a, const char *text)
+static const char *decode_wire_text(struct arena *a, const char *text)
 {
         int ignored;
 
         return wire_in(a, text, PROFILE_FORM_WIRE, &ignored);
 }
 
-/* The text that ' stands for " in. */
+/* Returns the text with " in place of '. */
 static const char *quoted(struct arena *a, const char *text)
 {
         char *copy = arena_dup(a, slice_from_str(text));
@@ -66,7 +54,7 @@ static const char *quoted(struct arena *a, const char *text)
 
 /* --- vectors ------------------------------------------------------------------------------------------------------ */
 
-/* The reference says of every one of them that it "did not match any variant"; ours says what is wrong, and where. */
+/* Our error texts for the vectors that are refused. The reference answers all of them with "did not match any variant". */
 static const struct {
         const char *name, *text;
 } complaints[] = {
@@ -123,7 +111,7 @@ TEST(stored_profiles_of_the_vectors_take_their_normal_form)
                 if (output) {
                         eq_str(err.text, "");
                         eq_int(r, 0);
-                        eq_slice(encoded(&a, &p), test_text(&a, &doc, output));
+                        eq_slice(slice_from_str(rig_profile_text(&a, &p)), test_text(&a, &doc, output));
                 } else {
                         refused++;
                         eq_int(r, -EINVAL);
@@ -173,7 +161,7 @@ TEST(a_mistake_in_a_stored_profile_is_called_by_its_place)
         };
 
         for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-                eq_str(stored(&a, rows[i].text), rows[i].complaint);
+                eq_str(decode_stored_text(&a, rows[i].text), rows[i].complaint);
 }
 
 TEST(on_the_wire_both_spellings_of_a_path_are_one)
@@ -182,11 +170,12 @@ TEST(on_the_wire_both_spellings_of_a_path_are_one)
         const char *want = quoted(&a, MANAGED(AT("/a b", "write")));
         int rpc;
 
-        eq_str(wire(&a, MANAGED(AT("/a b", "write"))), want);
-        eq_str(wire(&a, MANAGED(AT("file:///a%20b", "write"))), want);
-        eq_str(wire(&a, MANAGED(AT("file:///x/..//a%20b/./", "write"))), want);
-        eq_str(wire(&a, MANAGED(AT("file:a", "write"))), "sandbox permission path is not absolute");
-        eq_str(wire(&a, MANAGED(AT("C:\\\\x", "write"))), "unsupported path URI scheme `c`");
+        eq_str(decode_wire_text(&a, MANAGED(AT("/a b", "write"))), want);
+        eq_str(decode_wire_text(&a, MANAGED(AT("file:///a%20b", "write"))), want);
+        eq_str(decode_wire_text(&a, MANAGED(AT("file:///x/..//a%20b/./", "write"))), want);
+        eq_str(decode_wire_text(&a, MANAGED(AT("file:a", "write"))),
+               "sandbox permission path is not absolute");
+        eq_str(decode_wire_text(&a, MANAGED(AT("C:\\\\x", "write"))), "unsupported path URI scheme `c`");
         eq_str(wire_in(&a, MANAGED(AT("file:///C:/x", "write")), PROFILE_FORM_WIRE, &rpc),
                "invalid sandbox permission path URI: 'file:///C:/x' is invalid on 'linux'");
         eq_int(rpc, RPC_INVALID_PARAMS);
@@ -200,9 +189,9 @@ TEST(a_path_that_is_not_utf8_keeps_its_bytes)
         _arena_ struct arena a = ARENA_INIT;
         const char *want = quoted(&a, MANAGED(AT("file:///a%FF%20b", "deny")));
 
-        eq_str(wire(&a, MANAGED(AT("file:///a%FF%20b", "deny"))), want);
-        eq_str(wire(&a, want), want);
-        eq_str(stored(&a, want),
+        eq_str(decode_wire_text(&a, MANAGED(AT("file:///a%FF%20b", "deny"))), want);
+        eq_str(decode_wire_text(&a, want), want);
+        eq_str(decode_stored_text(&a, want),
                "file_system: entries[0]: path: path: path is not absolute: file:///a%FF%20b");
 }
 
@@ -210,11 +199,11 @@ TEST(untagged_profiles_are_mapped_on_the_wire_too)
 {
         _arena_ struct arena a = ARENA_INIT;
 
-        eq_str(wire(&a, "{'file_system':{'read':['/r'],'write':['file:///w']}}"),
+        eq_str(decode_wire_text(&a, "{'file_system':{'read':['/r'],'write':['file:///w']}}"),
                quoted(&a, MANAGED(AT("/r", "read") "," AT("/w", "write"))));
-        eq_str(wire(&a, "{'network':null}"), quoted(&a, MANAGED("")));
-        eq_str(wire(&a, "{'network':null,'other':1}"), "unknown field `other`");
-        eq_str(wire(&a, "{}"), "missing field `type`");
+        eq_str(decode_wire_text(&a, "{'network':null}"), quoted(&a, MANAGED("")));
+        eq_str(decode_wire_text(&a, "{'network':null,'other':1}"), "unknown field `other`");
+        eq_str(decode_wire_text(&a, "{}"), "missing field `type`");
 }
 
 TEST(a_network_that_is_closed_beside_disabled_stays_closed_in_a_request)
@@ -222,9 +211,9 @@ TEST(a_network_that_is_closed_beside_disabled_stays_closed_in_a_request)
         _arena_ struct arena a = ARENA_INIT;
         const char *closed = "{\"type\":\"disabled\",\"network\":\"restricted\"}";
 
-        eq_str(wire(&a, closed), closed);
-        eq_str(stored(&a, closed), "{\"type\":\"disabled\"}");
-        eq_str(wire(&a, "{'type':'disabled','network':'enabled'}"), "{\"type\":\"disabled\"}");
+        eq_str(decode_wire_text(&a, closed), closed);
+        eq_str(decode_stored_text(&a, closed), "{\"type\":\"disabled\"}");
+        eq_str(decode_wire_text(&a, "{'type':'disabled','network':'enabled'}"), "{\"type\":\"disabled\"}");
 }
 
 TEST(a_profile_has_a_bounded_number_of_entries)
@@ -238,8 +227,8 @@ TEST(a_profile_has_a_bounded_number_of_entries)
         test_put(&text, S("],'write':['/b'"));
         size_t n = text.n;
         test_put(&text, S("]}}"));
-        ok(strstr(stored(&a, text.p), "\"managed\""));
+        ok(strstr(decode_stored_text(&a, text.p), "\"managed\""));
         buf_truncate(&text, n);
         test_put(&text, S(",'/b']}}"));
-        eq_str(stored(&a, text.p), "file_system: a permission profile has at most 4096 entries");
+        eq_str(decode_stored_text(&a, text.p), "file_system: a permission profile has at most 4096 entries");
 }

@@ -1,9 +1,8 @@
-/* rig_internal: what the tests of old policies and overlays have in common: vectors as C strings, and profiles as text. */
+/* rig_internal: what the tests of profiles, old policies and overlays share: vectors as C strings, and profiles as text. */
 #pragma once
 
-#include "proto/profile.h"
+#include "proto/rig_profile_internal.h"
 #include "proto/test_internal.h"
-
 #include "unit.h"
 
 #define RIG_TEXT_MAX ((size_t)1 << 20)
@@ -14,19 +13,19 @@ static inline const char *rig_profile_text(struct arena *a, const struct profile
         struct jsonw w;
 
         jsonw_begin(&w, &out);
-        profile_encode(&w, p);
+        rig_write_profile(&w, p);
         must(jsonw_end(&w) == 0);
         return arena_dup(a, buf_slice(&out));
 }
 
-/* A member that is a string, or "". */
+/* Returns the text of a member that is a string, or "". */
 static inline const char *rig_string(struct arena *a, const struct json_doc *doc, const struct json *object,
                                      const char *key)
 {
         return arena_dup(a, test_string(a, doc, object, key));
 }
 
-/* Any member as text, without blanks; "" when there is none. */
+/* Returns a member of any type as JSON without blanks; "" when there is none. */
 static inline const char *rig_member(struct arena *a, const struct json_doc *doc, const struct json *object,
                                      const char *key)
 {
@@ -35,7 +34,7 @@ static inline const char *rig_member(struct arena *a, const struct json_doc *doc
         return v ? arena_dup(a, test_text(a, doc, v)) : "";
 }
 
-/* 1 when they differ, and tells of it: the test counts, so that one run shows all. */
+/* Prints a difference, if there is one, and returns 1, so that one run of the test shows all differences. */
 static inline int rig_differs(const char *name, const char *want, const char *got)
 {
         if (strcmp(want, got) == 0)

@@ -1,7 +1,7 @@
-/* sandbox: see sandbox.h.
+/* sandbox: decodes the `sandbox` member of process and file requests, and decides whether it asks for anything to be enforced.
  *
- * The shape is checked whole before it is judged, so that a mistake is called a mistake and not "cannot be enforced".
- * Judging errs on the safe side: a profile runs plainly only when nothing in it could forbid anything.
+ * All types and names are checked first, so that a malformed member is reported as malformed and not as "cannot be enforced".
+ * A request runs without a sandbox only when nothing in its profile could forbid anything.
  */
 #include "proto/sandbox.h"
 
@@ -26,9 +26,9 @@ static int refuse(struct err *err)
                        "sandbox intent cannot be enforced on this executor");
 }
 
-/* --- decoding ----------------------------------------------------------------------------------------------------- */
+/* --- decoding the member ------------------------------------------------------------------------------------------ */
 
-/* Members of older clients that wanted something enforced and cannot be mapped. */
+/* Is there a member with which older clients asked for something to be enforced, and which cannot be mapped to a profile? */
 static bool has_lost_member(struct decoder *d)
 {
         return decode_peek(d, "fileSystemSandboxPolicy") || decode_peek(d, "additionalPermissions") ||
@@ -36,7 +36,8 @@ static bool has_lost_member(struct decoder *d)
                (decode_peek(d, "sandboxPolicy") && decode_peek(d, "permissions"));
 }
 
-/* What clients sent in place of `permissions` and `cwd` once. Protected names are the plan's: it knows which exist. */
+/* Decodes the policy that older clients sent in place of `permissions` and `cwd`. The protected names are not added here but by the
+ * plan of the sandbox, which knows which of them exist. */
 static void decode_policy(struct decoder *d, const struct json *value, struct sandbox_context *c)
 {
         struct sandbox_policy policy;
@@ -53,7 +54,6 @@ static void decode_policy(struct decoder *d, const struct json *value, struct sa
         struct place place = { .cwd = c->cwd, .roots = &c->cwd, .root_count = c->cwd.p != NULL };
         struct policy_host host = { .place = &place };
         sandbox_policy_to_profile(d->arena, &policy, &host, &c->profile);
-        c->has_windows_level = true; /* nobody asked them for it */
 }
 
 static void decode_one_of(struct decoder *d, const char *key, const char *const *names, size_t count,
@@ -63,7 +63,7 @@ static void decode_one_of(struct decoder *d, const char *key, const char *const 
                 decode_variant(d, key, names, count, ret);
 }
 
-/* Every path is checked, also of lists whose paths nobody asks for: then `ret` is NULL. */
+/* Decodes and checks every path of a list. `ret` is NULL for a list whose paths are not used. */
 static void decode_paths(struct decoder *d, const struct json *list, const char *what, struct slice *ret)
 {
         struct slice ignored;
@@ -75,12 +75,10 @@ static void decode_paths(struct decoder *d, const struct json *list, const char 
 static void decode_roots(struct decoder *d, struct sandbox_context *c)
 {
         const struct json *list = decode_optional_array(d, "workspaceRoots");
-        size_t count = 0;
 
         if (!list)
                 return;
-        json_each (it, d->doc, list)
-                count++;
+        size_t count = json_count(d->doc, list);
         if (count > SANDBOX_ROOTS_MAX) {
                 decode_fail(d, "a sandbox has at most %d workspaceRoots", SANDBOX_ROOTS_MAX);
                 return;
@@ -93,8 +91,8 @@ static void decode_roots(struct decoder *d, struct sandbox_context *c)
                 profile_refuse_relative_uri(d, it, "sandbox workspace root");
 }
 
-/* Checked like everything, and dropped: for Windows, or what a client tells of its own host. */
-static void decode_knobs(struct decoder *d, struct sandbox_context *c)
+/* Checks and drops the members that are for Windows or describe the client's own host. */
+static void decode_knobs(struct decoder *d)
 {
         static const char *const levels[] = { "disabled", "restricted-token", "elevated", "mxc" };
         static const char *const modes[] = { "reconcile", "preserve" };
@@ -107,9 +105,7 @@ static void decode_knobs(struct decoder *d, struct sandbox_context *c)
                 decode_path_value(d, v, "sandbox home URI", &ignored);
         if (decode_peek(d, "temporaryDirectories") && (v = decode_array(d, "temporaryDirectories")))
                 decode_paths(d, v, "sandbox temporary directory URI", NULL);
-        bool has_level = json_get(d->doc, d->object, S("windowsSandboxLevel")) != NULL;
-        c->has_windows_level = c->has_windows_level || has_level;
-        if (has_level)
+        if (json_get(d->doc, d->object, S("windowsSandboxLevel")))
                 decode_variant(d, "windowsSandboxLevel", levels, ARRAY_LEN(levels), &ignored_index);
         if (decode_peek(d, "windowsSandboxPrivateDesktop"))
                 decode_bool(d, "windowsSandboxPrivateDesktop", &ignored_bool);
@@ -142,7 +138,7 @@ int sandbox_context_decode(struct arena *a, const struct json_doc *doc, const st
                 profile_refuse_relative_uri(&d, v, "sandbox cwd");
         }
         decode_roots(&d, &c);
-        decode_knobs(&d, &c);
+        decode_knobs(&d);
         if (!d.has_failed && use == SANDBOX_FOR_FILES && !c.cwd.p && profile_needs_cwd(&c.profile))
                 decode_fail(&d, "file system sandbox context with dynamic permissions requires cwd");
 
@@ -172,9 +168,10 @@ struct place sandbox_context_place(const struct sandbox_context *c, struct slice
         return place;
 }
 
-/* --- while nothing is enforced ------------------------------------------------------------------------------------ */
+/* --- requests that need no sandbox -------------------------------------------------------------------------------- */
 
-/* Stricter than profile_writes_all: also entries that should mean nothing count, while nobody looks at them. */
+/* Does the profile allow everything with all files? Stricter than profile_writes_all: any entry that is not plain write access
+ * makes the answer no, because entries are not evaluated here. */
 static bool has_all_files(const struct profile *p)
 {
         bool has_root = false;
@@ -190,47 +187,22 @@ static bool has_all_files(const struct profile *p)
         return has_root;
 }
 
-static int decode(struct arena *a, const struct json_doc *doc, const struct json *value, enum sandbox_use use,
-                  struct sandbox_context *ret, struct err *err)
-{
-        int r = sandbox_context_decode(a, doc, value, use, ret, err);
-
-        if (r < 0)
-                return r;
-        if (!ret->has_windows_level)
-                return err_set(err, RPC_INVALID_PARAMS, -EINVAL, "missing field `windowsSandboxLevel`");
-        return 0;
-}
-
 int sandbox_files_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
                          const struct sandbox_context **ret, struct err *err)
 {
         struct sandbox_context *c = arena_new(a, struct sandbox_context);
-        int r = decode(a, doc, value, SANDBOX_FOR_FILES, c, err);
+        int r = sandbox_context_decode(a, doc, value, SANDBOX_FOR_FILES, c, err);
 
         *ret = r < 0 || has_all_files(&c->profile) ? NULL : c;
         return r;
 }
 
-static int admit(struct arena *a, const struct json_doc *doc, const struct json *value, enum sandbox_use use,
-                 struct err *err)
+int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value, struct err *err)
 {
         struct sandbox_context c;
-        int r = decode(a, doc, value, use, &c, err);
+        int r = sandbox_context_decode(a, doc, value, SANDBOX_FOR_PROCESS, &c, err);
 
         if (r < 0)
                 return r;
-        bool is_plain = has_all_files(&c.profile) && (c.profile.has_network || use == SANDBOX_FOR_FILES);
-        return is_plain ? 0 : refuse(err);
-}
-
-int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value, struct err *err)
-{
-        return admit(a, doc, value, SANDBOX_FOR_PROCESS, err);
-}
-
-int sandbox_admit_files(struct arena *a, const struct json_doc *doc, const struct json *value,
-                        struct err *err)
-{
-        return admit(a, doc, value, SANDBOX_FOR_FILES, err);
+        return has_all_files(&c.profile) && c.profile.has_network ? 0 : refuse(err);
 }

@@ -1,11 +1,12 @@
-/* sandbox_vectors_test: the sandbox object and the decisions of the vectors, as far as entries and names decide them. */
+/* sandbox_vectors_test: checks the sandbox objects of the vectors, and the decisions about access that entries alone decide. */
 #include "proto/sandbox.h"
 
 #include "base/uri.h"
+#include "policy/rule_tree.h"
 #include "proto/test_internal.h"
 #include "unit.h"
 
-/* Where ours is another decision. `text` NULL: accepted. */
+/* Vectors that our decoder answers in another way: with the error `text`, or, when that is NULL, by accepting the object. */
 static const struct {
         const char *name;
         bool files_only;
@@ -29,7 +30,7 @@ static const struct {
           "what cannot be understood is refused, whether it is used or not" },
 };
 
-/* Where the process sandbox is built from something else. */
+/* Vectors for which our process sandbox grants something else. */
 static const struct {
         const char *name, *why;
 } other_effects[] = {
@@ -65,7 +66,7 @@ static struct slice canonical(struct arena *a, const struct profile *p, const st
         return rules_canonical(a, &rules);
 }
 
-/* The answer that the vector wants: the code of the refusal when the object itself is at fault, else 0. */
+/* Returns the answer that the vector wants: the code of the error when the object itself is wrong, otherwise 0. */
 static int64_t wanted_code(const struct json_doc *doc, const struct json *answer)
 {
         const struct json *code = json_get(doc, answer, S("code"));
@@ -91,7 +92,7 @@ static void check_answer(struct arena *a, const struct json_doc *doc, const stru
         }
         int r = sandbox_context_decode(a, doc, json_get(doc, item, S("sandbox")), use, c, &err);
         eq_str(err.text, code ? text : "");
-        eq_int(err.rpc, code);
+        eq_int(err.client_code, code);
         eq_int(r, code ? -EINVAL : 0);
 }
 
@@ -124,7 +125,7 @@ TEST(sandbox_objects_of_the_vectors_are_taken_or_refused_as_they_say)
         eq_u64(compared, 19);
 }
 
-/* --- decisions ---------------------------------------------------------------------------------------------------- */
+/* --- decisions about access --------------------------------------------------------------------------------------- */
 
 static bool has_part(struct slice path, const char *const *names)
 {
@@ -138,7 +139,7 @@ static bool has_part(struct slice path, const char *const *names)
         return false;
 }
 
-/* Links, files that point elsewhere, names that do not exist: for those the file system must be asked. */
+/* Does the result depend on links, .git files or missing names? Such vectors need a real file system. */
 static bool asks_the_disk(struct arena *a, const struct json_doc *doc, const struct json *item)
 {
         struct slice name = test_string(a, doc, item, "name");
@@ -154,7 +155,7 @@ static bool asks_the_disk(struct arena *a, const struct json_doc *doc, const str
         return false;
 }
 
-/* What an operation needs; nothing for those that also need something of the directory above. */
+/* Finds the access that an operation needs. Returns false for operations that also need access to the parent directory. */
 static bool access_for(struct slice op, enum access *ret)
 {
         if (slice_eq(op, S("read")) || slice_eq(op, S("list")) || slice_eq(op, S("stat")))
@@ -197,7 +198,7 @@ TEST(entries_decide_as_the_vectors_say_where_nothing_else_does)
         _buf_ struct buf text = BUF_INIT(4 << 20);
         struct json_doc doc;
         const struct json *cases = json_get(&doc, test_vectors(&a, "access.json", &text, &doc), S("cases"));
-        static const char *const others[] = { "dev", "etc", "usr", NULL }; /* the platform's, or devices */
+        static const char *const others[] = { "dev", "etc", "usr", NULL }; /* devices, platform roots */
         size_t checked = 0;
 
         json_each (it, &doc, cases) {
@@ -213,7 +214,9 @@ TEST(entries_decide_as_the_vectors_say_where_nothing_else_does)
                             !access_for(test_string(&a, &doc, check, "op"), &needed) ||
                             has_part(path, rules_protected_names) || has_part(path, others))
                                 continue;
-                        bool allows = rules_access(&rules, path) >= needed;
+                        struct rule_tree tree;
+                        rule_tree_build(&a, &rules, &tree);
+                        bool allows = rule_tree_access(&tree, path) >= needed;
                         if (allows != is_allowed(test_string(&a, &doc, check, "expect")))
                                 fail_msg("%.*s: %.*s", SLICE(test_string(&a, &doc, it, "name")), SLICE(path));
                         checked++;

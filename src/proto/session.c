@@ -1,4 +1,4 @@
-/* session: params of initialize. The meaning (resume, takeover, times) is the server's business. */
+/* session: decodes the params of initialize. The server handles resume, takeover and times. */
 #include "proto/session.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ int initialize_decode(struct arena *a, const struct json_doc *doc, const struct 
                                     &in->max_message_bytes);
         decode_optional_u64_or_null(&d, "detachMs", &in->has_detach_ms, &in->detach_ms);
         decode_optional_strings(&d, "notifications", &names, &count);
-        for (size_t i = 0; !d.has_failed && i < count; i++) { /* names of later servers are not wrong */
+        for (size_t i = 0; !d.has_failed && i < count; i++) { /* unknown names are ignored */
                 in->wants_started = in->wants_started || slice_eq(names[i], S("started"));
                 in->wants_failed = in->wants_failed || slice_eq(names[i], S("failed"));
         }

@@ -1,4 +1,4 @@
-/* session: params of initialize (PROTOCOL.md 3.1, EXTENSIONS.md). */
+/* session: params of initialize (docs/PROTOCOL.md). */
 #pragma once
 
 #include "proto/decode.h"
@@ -10,7 +10,6 @@ struct initialize {
         bool has_max_message_bytes, has_detach_ms;
         uint64_t max_message_bytes;
         uint64_t detach_ms;
-        bool wants_started, wants_failed; /* notifications */
+        bool wants_started, wants_failed; /* the client wants these notifications */
 };
-NODISCARD int initialize_decode(struct arena *a, const struct json_doc *doc, const struct json *params,
-                                void *ret, struct err *err);
+NODISCARD params_decode initialize_decode;

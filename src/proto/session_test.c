@@ -1,4 +1,4 @@
-/* session_test: params of initialize: those of the protocol and our own. */
+/* session_test: params of initialize: the members of the reference and those that only this server knows. */
 #include "proto/session.h"
 
 #include "proto/test_internal.h"
@@ -45,7 +45,7 @@ TEST(initialize_takes_its_members_and_names_what_is_wrong)
                 eq_int(test_decode(&a, initialize_decode, rows[i].text, &in, &err),
                        rows[i].message ? -EINVAL : 0);
                 eq_str(err.text, rows[i].message ? rows[i].message : "");
-                eq_int(err.rpc, rows[i].message ? RPC_INVALID_PARAMS : 0);
+                eq_int(err.client_code, rows[i].message ? RPC_INVALID_PARAMS : 0);
         }
 }
 

@@ -1,4 +1,4 @@
-/* test_internal: params from a text, for the tests of this folder. In the text ' stands for ". And vectors from files. */
+/* test_internal: for tests of this folder: decodes params from a text, in which ' stands for ", and reads vectors from files. */
 #pragma once
 
 #include "base/buf.h"
@@ -11,10 +11,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-typedef int (*params_decode)(struct arena *a, const struct json_doc *doc, const struct json *params,
-                             void *ret, struct err *err);
-
-/* The root of the document, which must be right. The text is followed by padding that would show in a result. */
+/* Parses a text, which must be valid, and returns the root. The padding behind the text consists of quotes, so that reading too far
+ * would show in a result. */
 static inline const struct json *test_parse(struct arena *a, struct slice text, struct json_doc *ret)
 {
         struct json_error error;
@@ -27,8 +25,8 @@ static inline const struct json *test_parse(struct arena *a, struct slice text, 
         return json_root(ret);
 }
 
-/* `text` NULL: absent params. */
-static inline int test_decode(struct arena *a, params_decode decode, const char *text, void *ret,
+/* Decodes the params in `text`; NULL stands for absent params. */
+static inline int test_decode(struct arena *a, params_decode *decode, const char *text, void *ret,
                               struct err *err)
 {
         struct json_doc doc = { 0 };
@@ -37,7 +35,7 @@ static inline int test_decode(struct arena *a, params_decode decode, const char 
         return decode(a, &doc, params, ret, err);
 }
 
-/* What stands for a directory in the vectors. None of them is touched. */
+/* The paths that replace the names of directories in the vectors. None of them needs to exist. */
 #define TEST_W "/vectors/w"
 #define TEST_O "/vectors/o"
 #define TEST_T "/vectors/t"
@@ -47,7 +45,7 @@ static inline void test_put(struct buf *out, struct slice s)
         must(buf_append(out, s) == 0);
 }
 
-/* tests/vectors/NAME, with paths in place of @W, @O and @T. It lives in `text`, which the caller has made. */
+/* Parses tests/vectors/NAME, with paths in place of @W, @O and @T. The result points into `text`, which the caller owns. */
 static inline const struct json *test_vectors(struct arena *a, const char *name, struct buf *text,
                                               struct json_doc *ret)
 {
@@ -75,7 +73,7 @@ static inline const struct json *test_vectors(struct arena *a, const char *name,
         return json_root(ret);
 }
 
-/* A value as we would write it: members in their order, no blanks. */
+/* Writes a value without blanks and with its members in their original order. */
 static inline void test_write(struct jsonw *w, struct arena *a, const struct json_doc *doc,
                               const struct json *v)
 {

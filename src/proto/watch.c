@@ -1,3 +1,4 @@
+/* watch: decodes the params of fs/watch, fs/unwatch and fs/watchMissing. */
 #include "proto/watch.h"
 
 #include "base/uri.h"
@@ -21,7 +22,7 @@ int fs_watch_decode(struct arena *a, const struct json_doc *doc, const struct js
         decode_watch_id(&d, &in->watch_id);
         decode_file_path(&d, "path", &in->path);
         decode_optional_bool(&d, "recursive", &in->is_recursive);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
 
@@ -35,13 +36,13 @@ int fs_unwatch_decode(struct arena *a, const struct json_doc *doc, const struct 
         decode_begin(&d, a, doc, params, "FsUnwatchParams", err);
         decode_own_members(&d);
         decode_watch_id(&d, &in->watch_id);
-        decode_file_sandbox(&d, &unused); /* whatever it was made with */
+        decode_file_sandbox(&d, &unused); /* only checked: a watch may be ended under any profile */
         return decode_end(&d);
 }
 
 /* --- watchMissing ------------------------------------------------------------------------------------------------- */
 
-/* A path of another host is not an error here: it is not watched. */
+/* Decodes a path to watch. A path of another host is no error here: the answer says that nothing is watched. */
 static void decode_watched_path(struct decoder *d, const struct json *v, bool *ret_is_foreign,
                                 struct slice *ret)
 {
@@ -75,6 +76,6 @@ int fs_watch_missing_decode(struct arena *a, const struct json_doc *doc, const s
         if (present)
                 decode_watched_path(&d, present, &in->is_foreign, &in->present);
         decode_own_members(&d);
-        decode_file_sandbox(&d, &in->box);
+        decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }

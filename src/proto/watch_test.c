@@ -8,7 +8,7 @@
 
 #define LONG_ID "0123456789012345678901234567890123456789012345678901234567890123" /* 64 bytes */
 
-static void refuses(params_decode decode, const char *text, int rpc, const char *message)
+static void refuses(params_decode *decode, const char *text, int rpc, const char *message)
 {
         _arena_ struct arena a = ARENA_INIT;
         struct err err = ERR_INIT;
@@ -16,7 +16,7 @@ static void refuses(params_decode decode, const char *text, int rpc, const char 
 
         ok(test_decode(&a, decode, text, room, &err) < 0);
         eq_str(err.text, message);
-        eq_int(err.rpc, rpc);
+        eq_int(err.client_code, rpc);
 }
 
 TEST(a_watch_needs_an_id_and_a_path)

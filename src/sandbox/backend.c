@@ -1,7 +1,7 @@
-/* backend: see backend.h.
+/* backend: tries the ways to enforce a plan, and words the refusal when none works.
  *
- * An attempt is the sandbox itself: a child that enters an image as the init of a command does (sandbox/enter.h), and
- * exits. What fails here is what would fail there.
+ * An attempt builds a real sandbox: a child enters an image as the init of a command does (sandbox/enter.h), and exits. A step
+ * that fails here would fail for a command.
  */
 #include "sandbox/backend.h"
 
@@ -24,35 +24,9 @@
 #define STACK_BYTES (64 * 1024)
 #define DEFAULT_PATH "/usr/local/bin:/bin:/usr/bin"
 
-static const char *const names[] = {
-        [BACKEND_NAMESPACES] = "namespaces",
-        [BACKEND_BUBBLEWRAP] = "bubblewrap",
-        [BACKEND_LANDLOCK] = "landlock",
-        [BACKEND_NONE] = "none",
-};
-
-const char *backend_name(enum backend b)
-{
-        return names[b];
-}
-
-int backend_parse(struct slice name, enum backend *ret)
-{
-        for (enum backend b = 0; b < BACKEND_NONE; b++) {
-                if (slice_eq(name, slice_from_str(names[b]))) {
-                        *ret = b;
-                        return 0;
-                }
-        }
-        if (!slice_eq(name, S("auto")))
-                return -EINVAL;
-        *ret = BACKEND_AUTO;
-        return 0;
-}
-
 /* ---- attempts ---- */
 
-/* Shared with the child. */
+/* An attempt to enter an image, in memory that the child shares. */
 struct attempt {
         const struct image *image;
         struct enter_failure why;
@@ -66,15 +40,15 @@ static NO_ASAN void attempt_run(void *arg)
         bool has_init = image_has_init(a->image);
         (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
         a->has_failed = (has_init ? enter_ids(a->image, &a->why) < 0 || enter_network(&a->why) < 0 ||
-                                            enter_view(a->image, -1, &ruleset, &a->why) < 0
-                                  : enter_rules(a->image, -1, &ruleset, &a->why) < 0) ||
+                                            enter_view(a->image, NULL, &ruleset, &a->why) < 0
+                                  : enter_rules(a->image, NULL, &ruleset, &a->why) < 0) ||
                         enter_confine(a->image, &a->why) < 0 || enter_landlock(ruleset, &a->why) < 0;
         a->is_done = true;
         sys_exit(0);
 }
 
-/* Nobody else is to hear of the child or to reap it: it sends no signal when it ends, and is waited for by its descriptor. No
- * handler of ours runs in it. */
+/* Runs an attempt in a child. The child sends no signal when it ends and is waited for by its pidfd, so that no other code of
+ * the process reaps it. Signals are blocked, so that no handler of the server runs in the child. */
 static int attempt_clone(struct attempt *a, char *stack)
 {
         sigset_t all, before;
@@ -90,16 +64,10 @@ static int attempt_clone(struct attempt *a, char *stack)
         while (poll(&fd, 1, BACKEND_TEST_MS) < 0 && errno == EINTR)
                 continue;
         (void)kill((pid_t)pid, SIGKILL);
-        /* Who hangs in the kernel is not waited for. */
+        /* A child that hangs in the kernel is not waited for. */
         (void)waitpid((pid_t)pid, NULL, __WALL | (fd.revents ? 0 : WNOHANG));
         fd_close(pidfd);
         return 0;
-}
-
-static void *shared_new(size_t n, int flags)
-{
-        void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
-        return p == MAP_FAILED ? NULL : p;
 }
 
 static struct backend_test failed(const char *step, int os_errno)
@@ -123,45 +91,45 @@ static struct backend_test attempt_judge(const struct attempt *a, int r)
 static struct backend_test image_try(const struct image *image)
 {
         struct backend_test result = failed("memory", ENOMEM);
-        struct attempt *a = shared_new(sizeof(*a), MAP_SHARED);
-        char *stack = shared_new(STACK_BYTES, MAP_PRIVATE);
+        struct attempt *a = sys_map(sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+        char *stack = sys_stack_map(STACK_BYTES);
         if (a && stack) {
                 a->image = image;
                 int r = attempt_clone(a, stack);
                 result = attempt_judge(a, r);
         }
         if (stack)
-                (void)munmap(stack, STACK_BYTES);
+                sys_stack_unmap(stack, STACK_BYTES);
         if (a)
                 (void)munmap(a, sizeof(*a));
         return result;
 }
 
-/* The real filters take longer to compile than all the rest; whether the kernel takes filters a small one tells. */
-static struct backend_test plan_try(const struct plan *plan, enum backend backend, int landlock_abi)
+/* Tries a read-only view of the machine without network: everything that a plan can need except operations. A small filter is
+ * enough to see whether the kernel accepts filters; the real ones take longer to compile than all the rest. */
+static struct backend_test view_try(enum backend backend, int landlock_abi)
 {
+        const struct plan plan = { .has_view = true, .root = PLAN_ROOT_READ };
         struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
         const struct seccomp_filter filter = { &allow, 1 };
         const struct image_extra extra = { .backend = backend,
                                            .filter = &filter,
                                            .landlock_abi = landlock_abi };
-        _close_ int fd = image_make(plan, &extra);
+        _close_ int fd = image_make(&plan, &extra);
         struct image *image = fd < 0 ? NULL : image_map(fd);
         struct backend_test result = image ? image_try(image) : failed("memory", fd < 0 ? -fd : ENOMEM);
         image_unmap(image);
         return result;
 }
 
-/* ---- each ---- */
+/* ---- the test of each back end ---- */
 
-/* The machine read-only, without network: that has everything that a plan can ask for but operations. */
 static struct backend_test namespaces_try(struct backends *b)
 {
-        const struct plan plan = { .has_view = true, .root = PLAN_ROOT_READ };
-        return plan_try(&plan, BACKEND_NAMESPACES, b->landlock_abi);
+        return view_try(BACKEND_NAMESPACES, b->landlock_abi);
 }
 
-/* As a command's keeper runs it; but what is in the view is not looked at. */
+/* Runs bwrap as the keeper of a command does, but does not verify the view. */
 static struct backend_test bubblewrap_try(struct backends *b)
 {
         struct err err = ERR_INIT;
@@ -169,22 +137,34 @@ static struct backend_test bubblewrap_try(struct backends *b)
         const char *path = getenv("PATH");
         struct slice here = slice_from_str(getcwd(cwd, sizeof(cwd)));
         int r = bwrap_find(path ? path : DEFAULT_PATH, here, &b->bwrap, &err);
-        if (r == 0)
+        bool is_found = r == 0;
+        if (is_found)
                 r = bwrap_test(&b->bwrap, &err);
         if (r == 0)
                 return (struct backend_test){ .was_tried = true };
-        return (struct backend_test){
+        struct backend_test result = {
                 .was_tried = true, .os_errno = err.os_errno, .step = err.step, .remedy = err.remedy
         };
+        if (is_found) /* the text holds output of bwrap, which may be anything, so it is not kept */
+                bwrap_release(&b->bwrap);
+        else
+                (void)snprintf(result.text, sizeof(result.text), "%.*s", BACKEND_TEXT_BYTES - 1, err.text);
+        return result;
 }
 
 static struct backend_test landlock_try(struct backends *b)
 {
-        const struct plan plan = { .has_view = true, .root = PLAN_ROOT_READ };
         int abi = landlock_probe();
         if (abi < LANDLOCK_ALONE_ABI)
                 return failed("landlock", abi < 0 ? -abi : EOPNOTSUPP);
-        return plan_try(&plan, BACKEND_LANDLOCK, b->landlock_abi);
+        return view_try(BACKEND_LANDLOCK, b->landlock_abi);
+}
+
+/* Does this error only mean that processes, descriptors or memory are used up at the moment? */
+static bool is_passing(int os_errno)
+{
+        return os_errno == EAGAIN || os_errno == ENOMEM || os_errno == EMFILE || os_errno == ENFILE ||
+               os_errno == ETIMEDOUT;
 }
 
 void backends_test(enum backend wish, bool tries_all, struct backends *ret)
@@ -194,22 +174,31 @@ void backends_test(enum backend wish, bool tries_all, struct backends *ret)
                 [BACKEND_BUBBLEWRAP] = bubblewrap_try,
                 [BACKEND_LANDLOCK] = landlock_try,
         };
-        *ret = (struct backends){ .wish = wish, .chosen = BACKEND_NONE, .landlock_abi = landlock_abi() };
+        *ret = (struct backends){
+                .wish = wish, .chosen = BACKEND_NONE, .landlock_abi = landlock_abi(), .bwrap = BWRAP_NONE
+        };
         for (enum backend b = 0; b < BACKEND_NONE; b++) {
-                bool is_wanted = (wish == BACKEND_AUTO || wish == b) && ret->chosen == BACKEND_NONE;
+                bool is_wanted = (wish == BACKEND_AUTO || wish == b) && ret->chosen == BACKEND_NONE &&
+                                 !ret->is_passing;
                 if (!is_wanted && !tries_all)
                         continue;
                 ret->tests[b] = tries[b](ret);
                 if (is_wanted && ret->tests[b].os_errno == 0)
                         ret->chosen = b;
+                ret->is_passing = ret->is_passing || (is_wanted && is_passing(ret->tests[b].os_errno));
         }
 }
 
-/* ---- words ---- */
+void backends_release(struct backends *b)
+{
+        bwrap_release(&b->bwrap);
+}
+
+/* ---- the refusal when no back end works ---- */
 
 int backends_refuse(const struct backends *b, struct err *err)
 {
-        char text[512];
+        char text[BACKEND_NONE * (BACKEND_TEXT_BYTES + 128)];
         size_t n = 0;
         const struct backend_test *first = NULL;
         for (enum backend i = 0; i < BACKEND_NONE && n < sizeof(text); i++) {
@@ -217,10 +206,11 @@ int backends_refuse(const struct backends *b, struct err *err)
                 if (!t->was_tried || t->os_errno == 0)
                         continue;
                 first = first ? first : t;
-                bool is_named = strcmp(t->step, names[i]) == 0;
-                int more = snprintf(text + n, sizeof(text) - n, "%s%s%s%s: %s (os error %d)", n ? "; " : "",
-                                    is_named ? "" : names[i], is_named ? "" : ": ", t->step,
-                                    errno_text(t->os_errno), t->os_errno);
+                bool is_named = strcmp(t->step, backend_name(i)) == 0;
+                int more =
+                        snprintf(text + n, sizeof(text) - n, "%s%s%s%s%s%s: %s (os error %d)", n ? "; " : "",
+                                 is_named ? "" : backend_name(i), is_named ? "" : ": ", t->step,
+                                 t->text[0] ? ": " : "", t->text, errno_text(t->os_errno), t->os_errno);
                 n += (size_t)MAX(more, 0);
         }
         must(first);

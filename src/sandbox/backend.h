@@ -1,51 +1,47 @@
-/* backend: which of the ways to enforce a plan work here, found out by trying.
+/* backend: finds out, by trying, which of the ways to enforce a plan work on this machine.
  *
  *     namespaces   every plan (sandbox/enter.h)
- *     bubblewrap   every plan, as arguments of a `bwrap`: for machines where only that may make user namespaces
- *     landlock     plans without anything narrower inside of something wider; needs no namespace
+ *     bubblewrap   every plan, as arguments of a `bwrap`: for machines where only bwrap may make user namespaces
+ *     landlock     plans without a narrower access inside of a wider one; needs no namespace
  *
- * The first that works is taken; or the one that was asked for, and then no other. What the chosen one cannot enforce
- * exactly is refused: nothing weaker takes its place.
+ * The first way that works is chosen. When the operator asks for one way, only that way is tried. A plan that the chosen way
+ * cannot enforce exactly is refused; no weaker way takes its place. When an attempt fails because resources are used up
+ * (commands can cause that), no way is chosen and every plan is refused until the attempt is repeated.
  */
 #pragma once
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "sandbox/backend_kind.h"
 #include "sandbox/bwrap.h"
 
-#define BACKEND_TEST_MS 5000 /* each attempt; who takes longer does not work */
+#define BACKEND_TEST_MS 5000 /* the time limit of one attempt; a longer attempt has failed */
 
-enum backend {
-        BACKEND_NAMESPACES,
-        BACKEND_BUBBLEWRAP,
-        BACKEND_LANDLOCK,
-        BACKEND_NONE,
-        BACKEND_AUTO = BACKEND_NONE, /* as a wish: whichever works */
-};
+#define BACKEND_TEXT_BYTES 512 /* longer texts are cut */
 
-/* What became of the attempt. */
+/* The result of an attempt. */
 struct backend_test {
         bool was_tried;
-        int os_errno;       /* 0: it works */
-        const char *step;   /* where it failed; a literal */
-        const char *remedy; /* a literal, or NULL */
+        int os_errno;                  /* 0: the back end works */
+        const char *step;              /* the step that failed; a literal */
+        const char *remedy;            /* advice for people; a literal, or NULL */
+        char text[BACKEND_TEXT_BYTES]; /* more details, where step and errno do not suffice; or empty */
 };
 
 struct backends {
         enum backend wish, chosen;
+        bool is_passing; /* an attempt failed because resources are used up at the moment, so no way is chosen */
         struct backend_test tests[BACKEND_NONE];
         int landlock_abi;
-        struct bwrap bwrap; /* when that one works */
+        struct bwrap bwrap; /* its programs, when bubblewrap works; otherwise BWRAP_NONE */
 };
 
-/* Tries them in their order until one works, each in a child that is killed when it takes too long; `tries_all`: the
- * others as well, for people who want to know. From any thread; blocks for some milliseconds. Nothing stays. */
+/* Tries the ways in their order until one works, each in a child that is killed when it takes too long. `tries_all`: tries
+ * the remaining ways too, for a report. Any thread may call it; it blocks for some milliseconds. The result holds open files,
+ * which backends_release closes. */
 void backends_test(enum backend wish, bool tries_all, struct backends *ret);
+void backends_release(struct backends *b);
 
-NODISCARD const char *backend_name(enum backend b);                /* "namespaces", …, "none" */
-NODISCARD int backend_parse(struct slice name, enum backend *ret); /* "auto" as well; -EINVAL */
-#define BACKEND_WISHES "auto, namespaces, bubblewrap or landlock"  /* for complaints */
-
-/* Why nothing can be enforced here, when the chosen one is BACKEND_NONE: step, errno and remedy of the one that matters
- * most; the text tells of all. No code of JSON-RPC. */
+/* Fills err with the reason why no plan can be enforced; called only when b->chosen is BACKEND_NONE. Step, errno and remedy are
+ * those of the first failed attempt; the text names all failed attempts. Sets no JSON-RPC code. */
 int backends_refuse(const struct backends *b, struct err *err);

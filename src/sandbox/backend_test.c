@@ -1,3 +1,4 @@
+/* backend_test: the back ends are tried in their order, and the refusal names each that failed. */
 #include "unit.h"
 
 #include "sandbox/backend.h"
@@ -9,11 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In valgrind half of the calls are unknown, and in some containers there are no namespaces. */
+/* Valgrind does not know many system calls of a sandbox, and some containers allow no namespaces. */
 static bool has_namespaces(void)
 {
-        const char *preload = getenv("LD_PRELOAD");
-        if (preload && strstr(preload, "vgpreload"))
+        if (unit_is_valgrind())
                 return false;
         pid_t pid = fork();
         ok(pid >= 0);
@@ -68,7 +68,7 @@ TEST(all_are_tried_for_who_wants_to_know)
         }
 }
 
-/* The child is nobody else's business: a server reaps whoever sends SIGCHLD. */
+/* The child of an attempt must send no SIGCHLD: a server that gets this signal would reap the child. */
 TEST(an_attempt_leaves_no_child_behind)
 {
         struct backends b;

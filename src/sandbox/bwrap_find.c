@@ -1,4 +1,4 @@
-/* bwrap_find: which bwrap. See bwrap.h. */
+/* bwrap_find: finds the programs bwrap and farhand-init, and tells whether a command could change them. */
 #include "sandbox/bwrap.h"
 
 #include "sandbox/bwrap_internal.h"
@@ -16,7 +16,7 @@ int bwrap_refuse(struct err *err, int r, const char *text, const char *remedy)
         return err_set(err, 0, r, "%s", text);
 }
 
-/* ---- where ---- */
+/* ---- finding the programs ---- */
 
 static bool is_program(const char *path)
 {
@@ -24,62 +24,93 @@ static bool is_program(const char *path)
         return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Whoever works in the root of the machine has nothing of his own there. */
+/* A cwd of `/` does not count: the whole machine is below it. */
 static bool is_in_cwd(const char *path, struct slice cwd)
 {
         return cwd.n > 1 && path_is_within(slice_from_str(path), cwd);
 }
 
-/* Without links, so that it is what was looked at. */
-static bool program_find(const char *path, struct slice cwd, char ret[static PATH_MAX])
+/* Finds a bwrap by its real path, so that the file that was checked is the one that is executed. A bwrap that other users may
+ * write is skipped; `err` then describes the last skipped one. -ENOENT with err untouched: there is no bwrap at all. */
+static int program_find(const char *path, struct slice cwd, struct bwrap *ret, struct err *err)
 {
+        int r = -ENOENT;
         struct slice rest = slice_from_str(path);
         while (rest.n > 0) {
                 struct slice dir = slice_split(&rest, ':');
-                char named[PATH_MAX];
+                char named[PATH_MAX], *real = ret->program;
                 if (dir.n == 0 || dir.p[0] != '/' ||
                     snprintf(named, sizeof(named), "%.*s/bwrap", SLICE(dir)) >= PATH_MAX)
                         continue;
-                if (realpath(named, ret) && is_program(ret) && !is_in_cwd(ret, cwd) && !is_in_cwd(named, cwd))
-                        return true;
+                if (!realpath(named, real) || !is_program(real) || is_in_cwd(real, cwd) ||
+                    is_in_cwd(named, cwd))
+                        continue;
+                r = helper_open(real, false, &ret->program_file, err);
+                if (r == 0)
+                        return 0;
         }
-        return false;
+        return r;
 }
 
-static bool init_find(char ret[static PATH_MAX])
+/* Completes an error of sandbox/helper.h; its text stays, because it names the path. */
+static int helper_refuse(struct err *err, int r)
 {
-        static const char *const places[] = { "/../libexec/farhand/farhand-init", "/farhand-init" };
-        char self[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
-        for (size_t i = 0; slash && i < ARRAY_LEN(places); i++) {
-                int length = snprintf(ret, PATH_MAX, "%.*s%s", (int)(slash - self), self, places[i]);
-                if (length > 0 && length < PATH_MAX && is_program(ret))
-                        return true;
-        }
-        return false;
+        err->step = "bubblewrap";
+        err->remedy = err->remedy ? err->remedy : "look whether this user may read and execute it";
+        return r;
+}
+
+static int programs_open(const char *path, struct slice cwd, struct bwrap *b, struct err *err)
+{
+        int r = program_find(path, cwd, b, err);
+        if (r < 0 && !err->text[0])
+                return bwrap_refuse(err, -ENOENT, "there is no bwrap on PATH",
+                                    "install bubblewrap; a bwrap in the working directory is not taken");
+        if (r < 0)
+                return helper_refuse(err, r);
+        if (helper_find("farhand-init", b->init) < 0)
+                return bwrap_refuse(err, -ENOENT, "farhand-init is missing",
+                                    "install it beside farhand, or in ../libexec/farhand");
+        r = helper_open(b->init, true, &b->init_file, err);
+        return r < 0 ? helper_refuse(err, r) : 0;
 }
 
 int bwrap_find(const char *path, struct slice cwd, struct bwrap *ret, struct err *err)
 {
-        if (!program_find(path, cwd, ret->program))
-                return bwrap_refuse(err, -ENOENT, "there is no bwrap on PATH",
-                                    "install bubblewrap; a bwrap in the working directory is not taken");
-        if (!init_find(ret->init))
-                return bwrap_refuse(err, -ENOENT, "farhand-init is missing",
-                                    "install it beside farhand, or in ../libexec/farhand");
-        return bwrap_check_options(ret, err);
+        struct err found = ERR_INIT; /* errors of skipped programs do not matter when another was found */
+        *ret = BWRAP_NONE;
+        int r = programs_open(path, cwd, ret, &found);
+        if (r == 0)
+                r = bwrap_check_options(ret, &found);
+        if (r < 0) {
+                bwrap_release(ret);
+                *err = found;
+        }
+        return r;
 }
 
-/* Who may write the root of the machine may replace everything there is: that is not what this is about. */
-bool bwrap_is_exposed(const struct bwrap *b, const struct plan *p, struct slice cwd)
+void bwrap_release(struct bwrap *b)
 {
-        struct slice program = slice_from_str(b->program);
-        bool is_writable = false;
+        helper_close(&b->program_file);
+        helper_close(&b->init_file);
+}
+
+/* Does the last operation at or above the path make it writable? A writable root of the machine is not considered: such a
+ * command may replace every program anyway. */
+static bool is_writable(const char *path, const struct plan *p)
+{
+        bool may_write = false;
         for (size_t i = 0; p->has_view && i < p->op_count; i++) {
                 enum plan_kind kind = p->ops[i].kind;
-                if (path_is_within(program, p->ops[i].path))
-                        is_writable = kind == PLAN_WRITE || kind == PLAN_PIN;
+                if (path_is_within(slice_from_str(path), p->ops[i].path))
+                        may_write = plan_kind_row(kind)->gives == PLAN_GIVES_WRITE;
         }
-        return is_writable || is_in_cwd(b->program, cwd);
+        return may_write;
+}
+
+const char *bwrap_exposed(const struct bwrap *b, const struct plan *p, struct slice cwd)
+{
+        if (is_writable(b->program, p) || is_in_cwd(b->program, cwd))
+                return b->program;
+        return b->init_file.copy < 0 && is_writable(b->init, p) ? b->init : NULL;
 }

@@ -1,10 +1,10 @@
-/* bwrap_internal: between bwrap_find.c, which looks for the program, and bwrap_probe.c, which runs it. */
+/* bwrap_internal: functions that bwrap_find.c, which finds the program, and bwrap_probe.c, which runs it for a test, share. */
 #pragma once
 
 #include "sandbox/bwrap.h"
 
-/* Step "bubblewrap"; returns r. The texts but `text` are literals. */
+/* Fills err with step "bubblewrap" and returns r. `remedy` is a literal. */
 int bwrap_refuse(struct err *err, int r, const char *text, const char *remedy);
 
-/* -ENOTSUP: this one cannot do what we need. */
+/* Runs `bwrap --help`. -ENOTSUP: this bwrap lacks an option that the arguments use. */
 NODISCARD int bwrap_check_options(const struct bwrap *b, struct err *err);

@@ -1,4 +1,4 @@
-/* Which arguments of bwrap come out of which plan. Each is written on a line of its own, as far as the next option. */
+/* bwrap_test: compares the arguments for bwrap with those that a plan should give. Each option is a line with its values. */
 #include "unit.h"
 
 #include "base/buf.h"
@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-/* "--option a b" per line, without what every view has. */
+/* Writes the arguments into *ret, as one "--option a b" per line. */
 static void show(const struct bwrap_arguments *a, struct buf *ret)
 {
         struct slice rest = buf_slice(&a->text);
@@ -28,7 +28,7 @@ static struct slice arguments(const struct plan *p, bool has_landlock, struct bw
         return buf_slice(ret);
 }
 
-/* Between what begins and what ends every view: what the operations became. */
+/* Returns the lines between two texts: the arguments that the operations gave. */
 static struct slice between(struct slice all, const char *from, const char *to)
 {
         const char *begin = memmem(all.p, all.n, from, strlen(from));
@@ -44,6 +44,13 @@ static struct slice between(struct slice all, const char *from, const char *to)
                 .kind = (k), .is_directory = (d), .path = S(path_), .ino = 7, .why = "test" \
         }
 #define LAST_KNOB "--ro-bind-try /proc/timer_list /proc/timer_list"
+#define PROC                                                                         \
+        "--proc /proc\n"                                                             \
+        "--ro-bind-try /proc/sys /proc/sys\n--ro-bind-try /proc/irq /proc/irq\n"     \
+        "--ro-bind-try /proc/bus /proc/bus\n--ro-bind-try /proc/fs /proc/fs\n"       \
+        "--ro-bind-try /proc/sysrq-trigger /proc/sysrq-trigger\n"                    \
+        "--ro-bind-try /proc/acpi /proc/acpi\n--ro-bind-try /proc/scsi /proc/scsi\n" \
+        "--ro-bind-try /proc/driver /proc/driver\n--ro-bind-try /proc/mtrr /proc/mtrr\n" LAST_KNOB
 
 TEST(bwrap_begins_every_view_with_namespaces_root_dev_and_proc)
 {
@@ -54,14 +61,7 @@ TEST(bwrap_begins_every_view_with_namespaces_root_dev_and_proc)
                  S("--unshare-user\n--die-with-parent\n--cap-drop ALL\n--chdir /\n--unshare-net\n"
                    "--unshare-pid\n--unshare-ipc\n--as-pid-1\n"
                    "--ro-bind / /\n"
-                   "--dev /dev\n--perms 1777\n--size 67108864\n--tmpfs /dev/shm\n"
-                   "--proc /proc\n"
-                   "--ro-bind-try /proc/sys /proc/sys\n--ro-bind-try /proc/irq /proc/irq\n"
-                   "--ro-bind-try /proc/bus /proc/bus\n--ro-bind-try /proc/fs /proc/fs\n"
-                   "--ro-bind-try /proc/sysrq-trigger /proc/sysrq-trigger\n"
-                   "--ro-bind-try /proc/acpi /proc/acpi\n--ro-bind-try /proc/scsi /proc/scsi\n"
-                   "--ro-bind-try /proc/driver /proc/driver\n--ro-bind-try /proc/mtrr "
-                   "/proc/mtrr\n" LAST_KNOB));
+                   "--dev /dev\n--perms 1777\n--size 67108864\n--tmpfs /dev/shm\n" PROC));
         eq_int(a.empties, 0);
 }
 
@@ -75,23 +75,27 @@ TEST(bwrap_leaves_an_open_network_alone)
         ok(memmem(all.p, all.n, "\n--bind / /\n", 12));
 }
 
-TEST(bwrap_gives_who_loses_only_the_network_the_whole_machine)
+TEST(bwrap_gives_a_command_that_loses_only_the_network_all_files_but_no_settings)
 {
         const struct plan p = { .has_view = false };
         _bwrap_arguments_ struct bwrap_arguments a = BWRAP_ARGUMENTS_INIT;
         _buf_ struct buf text = BUF_INIT(65536);
         eq_slice(arguments(&p, true, &a, &text),
                  S("--unshare-user\n--die-with-parent\n--cap-drop ALL\n--chdir /\n--unshare-net\n"
-                   "--dev-bind / /"));
+                   "--unshare-pid\n--unshare-ipc\n--as-pid-1\n--dev-bind / /\n" PROC
+                   "\n--ro-bind-try /sys /sys"));
 }
 
 TEST(bwrap_mounts_pins_and_covers_in_the_order_of_the_plan)
 {
         struct plan_op ops[] = {
-                OP(PLAN_WRITE, true, "/w"),          OP(PLAN_COVER, true, "/w/.codex"),
-                OP(PLAN_READ, true, "/w/.git"),      OP(PLAN_PIN, true, "/w/a"),
-                OP(PLAN_HIDE, true, "/w/a/private"), OP(PLAN_HIDE, false, "/w/a/secret"),
-                OP(PLAN_COVER, false, "/w/missing"),
+                OP(PLAN_WRITE, true, "/w"),
+                OP(PLAN_PREVENT, true, "/w/.codex"),
+                OP(PLAN_READ, true, "/w/.git"),
+                OP(PLAN_PIN, true, "/w/a"),
+                OP(PLAN_HIDE, true, "/w/a/private"),
+                OP(PLAN_HIDE, false, "/w/a/secret"),
+                OP(PLAN_PREVENT, false, "/w/missing"),
         };
         const struct plan p = {
                 .has_view = true, .root = PLAN_ROOT_READ, .ops = ops, .op_count = ARRAY_LEN(ops)
@@ -109,7 +113,8 @@ TEST(bwrap_mounts_pins_and_covers_in_the_order_of_the_plan)
         eq_int(a.empties, 2);
 }
 
-/* What can be passed through but not listed gets places with the same mode, and is sealed when it has them all. */
+/* A directory that is made inside of one that can be passed through but not listed has the same mode. The outer one is made
+ * read-only at the end. */
 TEST(bwrap_seals_an_empty_root_and_a_mask_with_openings_last)
 {
         struct plan_op ops[] = {
@@ -139,7 +144,7 @@ TEST(bwrap_seals_an_empty_root_and_a_mask_with_openings_last)
                                                        "--remount-ro /"));
 }
 
-/* A read-only mount does not keep anybody from writing to a device: only Landlock does. */
+/* A device can be written through a read-only mount; only Landlock prevents that. */
 TEST(bwrap_opens_a_device_for_reading_only_with_landlock)
 {
         struct plan_op ops[] = { OP(PLAN_READ, false, "/dev/fuse"), OP(PLAN_WRITE, false, "/dev/kvm") };
@@ -155,7 +160,8 @@ TEST(bwrap_opens_a_device_for_reading_only_with_landlock)
         buf_release(&without);
 }
 
-/* bwrap would make what is missing, and cannot in /proc. Process 1 is there: it is the sandbox's. */
+/* bwrap would have to make a missing path before mounting on it, and cannot do so in /proc. /proc/1 exists: process 1 is in the
+ * sandbox. */
 TEST(bwrap_hides_no_process_of_the_machine_but_its_own_first)
 {
         struct plan_op ops[] = { OP(PLAN_HIDE, true, "/proc/4242"), OP(PLAN_HIDE, true, "/proc/1"),
@@ -199,38 +205,51 @@ TEST(bwrap_is_not_taken_from_where_a_command_may_write)
         const struct plan whole = { .has_view = true, .root = PLAN_ROOT_WRITE };
         struct bwrap mine = { .program = "/home/u/bin/bwrap" }, tools = { .program = "/home/u/tools/bwrap" },
                      system = { .program = "/usr/bin/bwrap" };
-        ok(bwrap_is_exposed(&mine, &p, S("/work")));
-        ok(!bwrap_is_exposed(&tools, &p, S("/work")));
-        ok(!bwrap_is_exposed(&system, &p, S("/work")));
-        ok(bwrap_is_exposed(&system, &p, S("/usr/bin")));
-        ok(!bwrap_is_exposed(&system, &p, S("/")));
-        ok(!bwrap_is_exposed(&system, &whole, S("/work")));
+        ok(bwrap_exposed(&mine, &p, S("/work")) == mine.program);
+        ok(!bwrap_exposed(&tools, &p, S("/work")));
+        ok(!bwrap_exposed(&system, &p, S("/work")));
+        ok(bwrap_exposed(&system, &p, S("/usr/bin")) == system.program);
+        ok(!bwrap_exposed(&system, &p, S("/")));
+        ok(!bwrap_exposed(&system, &whole, S("/work")));
 }
 
-/* Whether a stub is there, and of which kind, is known when the keeper has made it. */
-TEST(bwrap_lies_on_a_stub_of_either_kind)
+/* A command cannot change the copy in memory, whatever directory the file is in. */
+TEST(farhand_init_is_not_taken_from_where_a_command_may_write_unless_it_is_a_copy)
 {
-        struct plan_op ops[] = { OP(PLAN_WRITE, true, "/w"), OP(PLAN_COVER, true, "/w/.git"),
+        struct plan_op ops[] = { OP(PLAN_WRITE, true, "/home/u") };
+        const struct plan p = { .has_view = true, .root = PLAN_ROOT_READ, .ops = ops, .op_count = 1 };
+        struct bwrap b = { .program = "/usr/bin/bwrap",
+                           .init = "/home/u/build/farhand-init",
+                           .init_file = { .file = 1, .copy = -1 } };
+        ok(bwrap_exposed(&b, &p, S("/home/u")) == b.init);
+        b.init_file.copy = 2;
+        ok(!bwrap_exposed(&b, &p, S("/home/u")));
+}
+
+/* Only the keeper learns whether a placeholder could be made, and whether it is a file or a directory. */
+TEST(bwrap_lies_on_a_placeholder_of_either_kind)
+{
+        struct plan_op ops[] = { OP(PLAN_WRITE, true, "/w"), OP(PLAN_PREVENT, true, "/w/.git"),
                                  OP(PLAN_HIDE, false, "/w/no") };
-        struct plan_stub stubs[] = { { .path = S("/w/.git"), .is_directory = true, .op = 1 },
-                                     { .path = S("/w/no"), .op = 2 } };
+        struct plan_placeholder placeholders[] = { { .path = S("/w/.git"), .is_directory = true, .op = 1 },
+                                                   { .path = S("/w/no"), .op = 2 } };
         const struct plan p = { .has_view = true,
                                 .root = PLAN_ROOT_READ,
                                 .ops = ops,
                                 .op_count = ARRAY_LEN(ops),
-                                .stubs = stubs,
-                                .stub_count = ARRAY_LEN(stubs) };
+                                .placeholders = placeholders,
+                                .placeholder_count = ARRAY_LEN(placeholders) };
         _bwrap_arguments_ struct bwrap_arguments a = BWRAP_ARGUMENTS_INIT;
         _buf_ struct buf text = BUF_INIT(65536);
         eq_slice(between(arguments(&p, true, &a, &text), LAST_KNOB "\n", NULL),
                  S("--bind /w /w\n"
                    "--perms 0555\n--tmpfs /w/.git\n--remount-ro /w/.git\n"
                    "--perms 0000\n--ro-bind-data 7 /w/no"));
-        eq_slice(slice_from(a.text.p + a.stubs[0].planned.at, a.stubs[0].planned.bytes),
+        eq_slice(slice_from(a.text.p + a.placeholders[0].planned.at, a.placeholders[0].planned.bytes),
                  S("--perms\0000555\0--tmpfs\0/w/.git\0--remount-ro\0/w/.git\0"));
-        eq_slice(slice_from(a.others.p + a.stubs[0].other.at, a.stubs[0].other.bytes),
+        eq_slice(slice_from(a.others.p + a.placeholders[0].other.at, a.placeholders[0].other.bytes),
                  S("--perms\0000444\0--ro-bind-data\0006\0/w/.git\0"));
-        eq_slice(slice_from(a.others.p + a.stubs[1].other.at, a.stubs[1].other.bytes),
+        eq_slice(slice_from(a.others.p + a.placeholders[1].other.at, a.placeholders[1].other.bytes),
                  S("--perms\0000000\0--tmpfs\0/w/no\0--remount-ro\0/w/no\0"));
         eq_int(a.empties, 2);
 }

@@ -1,4 +1,4 @@
-/* enter: see enter.h. Here: identity, network, privileges. The view is enter_view.c. */
+/* enter: the steps of entering a sandbox that set identity, network and privileges; enter_view.c builds the view. */
 #include "sandbox/enter.h"
 
 #include "sandbox/sys_mount.h"
@@ -14,12 +14,6 @@
 #define CAPABILITIES_MAX 64
 #define SYS_LANDLOCK_RESTRICT_SELF 446
 
-static int fail(struct enter_failure *ret, enum enter_step step, long r)
-{
-        *ret = (struct enter_failure){ .step = step, .os_errno = (int32_t)-r, .op = ENTER_NO_OP };
-        return (int)r;
-}
-
 const char *enter_step_name(uint32_t step)
 {
         static const char *const names[ENTER_STEPS] = {
@@ -27,7 +21,9 @@ const char *enter_step_name(uint32_t step)
                 [ENTER_MOUNT] = "mount",       [ENTER_DEV] = "dev",
                 [ENTER_PROC] = "proc",         [ENTER_CAPABILITIES] = "capabilities",
                 [ENTER_LANDLOCK] = "landlock", [ENTER_SECCOMP] = "seccomp",
-                [ENTER_STUB] = "stub",         [ENTER_BUBBLEWRAP] = "bubblewrap",
+                [ENTER_PLACEHOLDER] = "stub",  [ENTER_BUBBLEWRAP] = "bubblewrap",
+                [ENTER_CHECK] = "check",       [ENTER_STDIO] = "stdio",
+                [ENTER_FINISH] = "finish",
         };
         return step < ENTER_STEPS && names[step] ? names[step] : "sandbox";
 }
@@ -36,9 +32,7 @@ uint64_t enter_flags(const struct image *i)
 {
         if (i->backend != BACKEND_NAMESPACES)
                 return 0;
-        uint64_t flags = i->needs_user ? CLONE_NEWUSER : 0;
-        if (i->has_view)
-                flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
+        uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (i->needs_user ? CLONE_NEWUSER : 0);
         if (!i->has_network)
                 flags |= CLONE_NEWNET;
         return flags;
@@ -69,7 +63,7 @@ static size_t put_number(char *at, uint32_t n)
         return count + 1;
 }
 
-/* One to one: files belong to whom they belong outside. */
+/* Ids are mapped one to one, so that files have the same owners inside and outside. */
 static int write_map(const char *path, uint32_t id)
 {
         char line[32];
@@ -89,7 +83,12 @@ int enter_ids(const struct image *i, struct enter_failure *ret)
                 r = write_map("/proc/self/uid_map", i->uid);
         if (r == 0)
                 r = write_map("/proc/self/gid_map", i->gid);
-        return r < 0 ? fail(ret, ENTER_IDS, r) : 0;
+        if (r < 0)
+                return enter_fail(ret, ENTER_IDS, ENTER_NO_OP, r);
+        /* Many containers do not allow writing these settings; then there are no limits. */
+        if (i->limits.inotify_instances > 0)
+                (void)user_limits_set(i->limits, false);
+        return 0;
 }
 
 /* ---- network ---- */
@@ -107,53 +106,73 @@ int enter_network(struct enter_failure *ret)
         }
         if (fd >= 0)
                 sys_close(fd);
-        return r < 0 ? fail(ret, ENTER_NETWORK, r) : 0;
+        return r < 0 ? enter_fail(ret, ENTER_NETWORK, ENTER_NO_OP, r) : 0;
 }
 
 /* ---- privileges ---- */
 
-/* The bounding set: a program of uid 0 would get everything in it back with execve. Who may not change it, outside of a
- * user namespace of ours, gets nothing back for another reason: no new privileges. */
-int enter_bounding(const struct image *i)
+#define BIT(capability) (1u << (capability))
+
+/* Drops all capabilities but `kept` from the bounding set. Returns 0, or -errno for the first one that may not be dropped. */
+static int bounding_drop(uint32_t kept)
 {
         for (unsigned long c = 0; c < CAPABILITIES_MAX; c++) {
+                if (c < 32 && kept & BIT(c))
+                        continue;
                 int r = sys_prctl(PR_CAPBSET_READ, c);
                 if (r > 0)
                         r = sys_prctl(PR_CAPBSET_DROP, c);
-                if (r == -EINVAL || (r == -EPERM && !i->needs_user))
-                        break; /* the kernel knows no more, or keeps them */
                 if (r < 0)
-                        return r;
+                        return r == -EINVAL ? 0 : r; /* EINVAL: the kernel knows no more capabilities */
         }
         return 0;
+}
+
+/* Empties the bounding set, from which execve would give capabilities back to a program of uid 0. Without a user namespace
+ * of its own the process may not be allowed to change the set; then no_new_privs keeps execve from giving anything back. */
+int enter_bounding(const struct image *i)
+{
+        int r = bounding_drop(0);
+        return r == -EPERM && !i->needs_user ? 0 : r;
+}
+
+static int drop_all(void)
+{
+        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        const struct __user_cap_data_struct none[2] = { { 0 } };
+        (void)sys_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
+        return (int)sys_call2(SYS_capset, &head, none);
 }
 
 static int drop_capabilities(const struct image *i)
 {
         int r = enter_bounding(i);
-        if (r < 0)
-                return r;
-        (void)sys_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
-        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        const struct __user_cap_data_struct none[2] = { { 0 } };
-        return (int)sys_call2(SYS_capset, &head, none);
+        return r < 0 ? r : drop_all();
 }
 
-/* Root, when only the network is taken away, keeps its other privileges. */
-static int drop_network_capabilities(void)
+/* When root runs a command that loses only the network, the command keeps the capabilities for files of all users and for
+ * changing its user. All of these have numbers below 32. */
+static const uint32_t file_capabilities =
+        BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER) |
+        BIT(CAP_FSETID) | BIT(CAP_KILL) | BIT(CAP_SETGID) | BIT(CAP_SETUID) | BIT(CAP_SETPCAP) |
+        BIT(CAP_LINUX_IMMUTABLE) | BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_IPC_LOCK) | BIT(CAP_IPC_OWNER) |
+        BIT(CAP_MKNOD) | BIT(CAP_LEASE) | BIT(CAP_SETFCAP);
+
+static int drop_other_capabilities(void)
 {
-        static const unsigned long network[] = { CAP_NET_ADMIN, CAP_NET_RAW };
         struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct all[2];
         int r = (int)sys_call2(SYS_capget, &head, all);
-        for (size_t n = 0; r == 0 && n < ARRAY_LEN(network); n++) {
-                uint32_t bit = 1u << network[n];
-                r = sys_prctl(PR_CAPBSET_DROP, network[n]);
-                all[0].effective &= ~bit;
-                all[0].permitted &= ~bit;
-                all[0].inheritable &= ~bit;
-        }
-        return r < 0 ? r : (int)sys_call2(SYS_capset, &head, all);
+        if (r >= 0)
+                r = bounding_drop(file_capabilities);
+        if (r < 0)
+                return r;
+        (void)sys_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
+        all[0].effective &= file_capabilities;
+        all[0].permitted &= file_capabilities;
+        all[0].inheritable &= file_capabilities;
+        all[1] = (struct __user_cap_data_struct){ 0 };
+        return (int)sys_call2(SYS_capset, &head, all);
 }
 
 static int filter_set(const struct image *i, struct enter_failure *ret)
@@ -163,24 +182,47 @@ static int filter_set(const struct image *i, struct enter_failure *ret)
                 .filter = (struct sock_filter *)(uintptr_t)image_at(i, i->filter),
         };
         long r = sys_call3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-        return r < 0 ? fail(ret, ENTER_SECCOMP, r) : 0;
+        return r < 0 ? enter_fail(ret, ENTER_SECCOMP, ENTER_NO_OP, r) : 0;
+}
+
+static int privileges_end(long r, struct enter_failure *ret)
+{
+        /* The memory of an init is a copy of the spawner's and may hold requests of other commands, and the init holds the
+         * root of the machine for a while. So no process may inspect the init until execve replaces the memory. */
+        if (r == 0)
+                r = sys_prctl(PR_SET_DUMPABLE, 0);
+        if (r == 0)
+                r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
+        return r < 0 ? enter_fail(ret, ENTER_CAPABILITIES, ENTER_NO_OP, r) : 0;
 }
 
 int enter_confine(const struct image *i, struct enter_failure *ret)
 {
-        /* The memory of an init is a copy of the spawner's, where orders of other commands may lie, and it holds the root
-         * of the machine for a while. execve makes it new. */
-        long r = sys_prctl(PR_SET_DUMPABLE, 0);
-        if (r == 0)
-                r = i->needs_user || i->has_view || i->uid != 0 ? drop_capabilities(i)
-                                                                : drop_network_capabilities();
-        if (r == 0)
-                r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1);
-        return r < 0 ? fail(ret, ENTER_CAPABILITIES, r) : filter_set(i, ret);
+        bool keeps_some = !i->needs_user && !i->has_view && i->uid == 0;
+        int r = privileges_end(keeps_some ? drop_other_capabilities() : drop_capabilities(i), ret);
+        return r < 0 ? r : filter_set(i, ret);
+}
+
+int enter_drop(struct enter_failure *ret)
+{
+        return privileges_end(drop_all(), ret);
+}
+
+int enter_ruleset_begin(const struct image *i, struct landlock *ret)
+{
+        uint32_t abi = i->landlock_abi;
+        *ret = LANDLOCK_NONE;
+        if (!i->has_view) /* a ruleset without rules for files confines signals and tracing */
+                return abi >= LANDLOCK_ALONE_ABI ? landlock_begin(ret, LANDLOCK_NOTHING, abi) : 0;
+        if (abi == 0)
+                return 0;
+        /* Under a profile that does not read everything, the directories of the empty root can be listed but nothing in
+         * them can be read. */
+        return landlock_begin(ret, i->root == PLAN_ROOT_EMPTY ? LANDLOCK_READING : LANDLOCK_WRITING, abi);
 }
 
 int enter_landlock(int ruleset, struct enter_failure *ret)
 {
         long r = ruleset < 0 ? 0 : sys_call2(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0);
-        return r < 0 ? fail(ret, ENTER_LANDLOCK, r) : 0;
+        return r < 0 ? enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r) : 0;
 }

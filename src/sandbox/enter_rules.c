@@ -1,7 +1,7 @@
-/* enter_rules: what stands for the view where there are no namespaces: a Landlock ruleset. See enter.h.
+/* enter_rules: makes the Landlock ruleset that replaces the view where there are no namespaces.
  *
- * The plan is one of sandbox/landlock_plan.h: readable and writable places, none inside of another that would have to be
- * narrower. Everything that is not named is closed. Raw, as all that runs between clone and execve.
+ * The plan comes from plan/landlock_plan.h: readable and writable paths, none of which needs a narrower path inside.
+ * Every path that is not named is closed. Raw system calls, as all code between clone and execve.
  */
 #include "sandbox/enter.h"
 #include "sandbox/landlock.h"
@@ -11,21 +11,11 @@
 
 struct rules_build {
         const struct image *image;
-        int root, ruleset;
+        struct landlock rules;
+        int root;
 };
 
-static int fail(struct enter_failure *ret, uint32_t op, long r)
-{
-        *ret = (struct enter_failure){ .step = ENTER_LANDLOCK, .os_errno = (int32_t)-r, .op = op };
-        return (int)r;
-}
-
-static int allow(const struct rules_build *b, int fd, bool is_directory, enum landlock_right right)
-{
-        return landlock_alone_allow(b->ruleset, b->image->landlock_abi, fd, is_directory, right);
-}
-
-/* Is this what the plan saw? */
+/* Is this the file that the plan saw? */
 static bool is_same(int fd, const struct image_op *op)
 {
         struct stat st;
@@ -34,7 +24,8 @@ static bool is_same(int fd, const struct image_op *op)
 
 static int op_allow(const struct rules_build *b, const struct image_op *op)
 {
-        if (op->kind != PLAN_READ && op->kind != PLAN_WRITE)
+        enum plan_gives gives = plan_kind_row(op->kind)->gives;
+        if (gives != PLAN_GIVES_READ && gives != PLAN_GIVES_WRITE)
                 return -EINVAL;
         int fd = sys_open_beneath(b->root, image_at(b->image, op->path), O_PATH | O_NOFOLLOW);
         if (fd == -ENOENT && op->may_miss)
@@ -43,77 +34,82 @@ static int op_allow(const struct rules_build *b, const struct image_op *op)
                 return fd;
         int r = -ESTALE;
         if (is_same(fd, op))
-                r = allow(b, fd, op->is_directory, op->kind == PLAN_READ ? LANDLOCK_READ : LANDLOCK_WRITE);
+                r = landlock_allow(&b->rules, fd, op->is_directory,
+                                   gives == PLAN_GIVES_READ ? LANDLOCK_READ : LANDLOCK_WRITE);
         sys_close(fd);
         return r;
 }
 
-/* The harmless devices, and no others: no raw disk, no keyboard, no terminal of somebody else's. */
-static int devices_allow(const struct rules_build *b, int tty)
+/* Allows only the harmless devices: no disk, no keyboard, no terminal of another user. */
+static int devices_allow(const struct rules_build *b)
 {
         static const char *const nodes[] = { "dev/null",   "dev/zero",    "dev/full",
                                              "dev/random", "dev/urandom", "dev/tty" };
-        int r = tty >= 0 ? allow(b, tty, false, LANDLOCK_DEVICE) : 0;
+        int r = 0;
         for (size_t n = 0; r == 0 && n < ARRAY_LEN(nodes); n++) {
                 int fd = sys_open_beneath(b->root, nodes[n], O_PATH | O_NOFOLLOW);
                 if (fd == -ENOENT)
                         continue;
                 struct stat st;
                 r = fd < 0 ? fd : sys_fstat(fd, &st);
-                /* In some containers a name here is a plain file. */
+                /* In some containers such a name is a regular file. */
                 if (r == 0 && S_ISCHR(st.st_mode))
-                        r = allow(b, fd, false, LANDLOCK_DEVICE);
+                        r = landlock_allow(&b->rules, fd, false, LANDLOCK_DEVICE);
                 if (fd >= 0)
                         sys_close(fd);
         }
         return r;
 }
 
-/* What /proc says of the command itself: it stays the same process. */
+/* Allows the files in /proc about the command itself, which stays the same process after execve. */
 static int self_allow(const struct rules_build *b)
 {
         int fd = sys_open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd == -ENOENT)
                 return 0;
-        int r = fd < 0 ? fd : allow(b, fd, true, LANDLOCK_READ);
+        int r = fd < 0 ? fd : landlock_allow(&b->rules, fd, true, LANDLOCK_READ);
         if (fd >= 0)
                 sys_close(fd);
         return r;
 }
 
-static int rules_build(struct rules_build *b, int tty, struct enter_failure *ret)
+static int rules_build(struct rules_build *b, const struct enter_stdio *io, struct enter_failure *ret)
 {
         const struct image *i = b->image;
         const struct image_op *ops = image_at(i, i->ops);
-        int r = i->root == PLAN_ROOT_READ ? allow(b, b->root, true, LANDLOCK_LIST) : 0;
+        int r = i->root == PLAN_ROOT_READ ? landlock_allow(&b->rules, b->root, true, LANDLOCK_LIST) : 0;
         if (r == 0)
-                r = devices_allow(b, tty);
+                r = devices_allow(b);
         if (r == 0 && !i->hides_proc)
                 r = self_allow(b);
         if (r < 0)
-                return fail(ret, ENTER_NO_OP, r);
+                return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = enter_stdio_allow(&b->rules, io);
+        if (r < 0)
+                return enter_fail(ret, ENTER_STDIO, ENTER_NO_OP, r);
         for (uint32_t n = 0; n < i->op_count; n++) {
                 r = op_allow(b, &ops[n]);
                 if (r < 0)
-                        return fail(ret, n, r);
+                        return enter_fail(ret, ENTER_LANDLOCK, n, r);
         }
         return 0;
 }
 
-int enter_rules(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
+int enter_rules(const struct image *i, const struct enter_stdio *io, int *ret_ruleset,
+                struct enter_failure *ret)
 {
         struct rules_build b = { .image = i };
-        int r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1); /* or the kernel takes no ruleset */
+        int r = sys_prctl(PR_SET_NO_NEW_PRIVS, 1); /* required before a ruleset can be applied */
         if (r < 0)
-                return fail(ret, ENTER_NO_OP, r);
-        b.ruleset = i->has_view ? landlock_alone_begin(i->landlock_abi) : landlock_domain_begin();
-        if (b.ruleset < 0)
-                return fail(ret, ENTER_NO_OP, b.ruleset);
-        *ret_ruleset = b.ruleset;
+                return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = landlock_begin(&b.rules, i->has_view ? LANDLOCK_ALONE : LANDLOCK_NOTHING, i->landlock_abi);
+        if (r < 0)
+                return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        *ret_ruleset = b.rules.ruleset;
         if (!i->has_view)
                 return 0;
         b.root = sys_open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        r = b.root < 0 ? fail(ret, ENTER_NO_OP, b.root) : rules_build(&b, tty, ret);
+        r = b.root < 0 ? enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, b.root) : rules_build(&b, io, ret);
         if (b.root >= 0)
                 sys_close(b.root);
         return r;

@@ -1,45 +1,45 @@
-/* enter_view: builds what the command sees of the file system, and makes it the root. See enter.h.
+/* enter_view: builds the file system that a command sees, and makes it the root.
  *
- * The new root is put on top of the old one, and everything is mounted into it by descriptors: sources are looked up from
- * the old root, targets from the new one, neither through a link. The old root is let go last, or stays beneath where
- * nobody comes. All mounts are private: what the machine mounts later does not appear, writable, in here.
+ * The new root is mounted on top of the root of the machine, and everything is mounted into it by descriptors: sources are
+ * opened from the root of the machine, targets from the new one, without following links. At the end the root of the machine
+ * is detached with everything below it, including the directory of the masks. All mounts are private: later mounts of the
+ * machine do not appear in the view.
  */
 #include "sandbox/enter_view_internal.h"
-#include "sandbox/landlock.h"
+#include "sandbox/layers.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/sysmacros.h>
 
-/* What lies on what is denied, or must not come into being. */
-enum lid { LID_NO_DIRECTORY, LID_NO_FILE, LID_EMPTY_DIRECTORY, LID_EMPTY_FILE };
-static const char *const lid_names[] = { "a", "b", "c", "d" };
+/* The four empty files and directories that masks are copies of. Those for denied paths have no permissions; those for paths
+ * that must not be created are readable. */
+enum mask_kind { MASK_DENIED_DIRECTORY, MASK_DENIED_FILE, MASK_EMPTY_DIRECTORY, MASK_EMPTY_FILE };
+static const char *const mask_names[] = { "a", "b", "c", "d" };
 
-static int fail(struct enter_failure *ret, enum enter_step step, uint32_t op, long r)
+/* ---- making and attaching file systems ---- */
+
+int view_fs_make(const char *type, const char *const options[], unsigned attributes)
 {
-        *ret = (struct enter_failure){ .step = step, .os_errno = (int32_t)-r, .op = op };
-        return (int)r;
-}
-
-/* ---- pieces ---- */
-
-int view_tmpfs_make(const char *mode, const char *bytes, const char *inodes, unsigned attributes)
-{
-        int fs = sys_fsopen("tmpfs");
+        int fs = sys_fsopen(type);
         if (fs < 0)
                 return fs;
-        int r = sys_fsconfig_text(fs, "mode", mode);
-        if (r == 0)
-                r = sys_fsconfig_text(fs, "size", bytes);
-        if (r == 0)
-                r = sys_fsconfig_text(fs, "nr_inodes", inodes);
+        int r = 0;
+        for (; r == 0 && *options; options += 2)
+                r = sys_fsconfig_text(fs, options[0], options[1]);
         if (r == 0)
                 r = sys_fsconfig_create(fs);
         if (r == 0)
                 r = sys_fsmount(fs, attributes);
         sys_close(fs);
         return r;
+}
+
+int view_tmpfs_make(const char *mode, const char *bytes, const char *inodes, unsigned attributes)
+{
+        const char *const options[] = { "mode", mode, "size", bytes, "nr_inodes", inodes, NULL };
+        return view_fs_make("tmpfs", options, attributes);
 }
 
 int view_attach(int tree, int dir, const char *path)
@@ -51,46 +51,34 @@ int view_attach(int tree, int dir, const char *path)
         return r;
 }
 
-int view_allow_writes(const struct enter_view *v, int fd, bool is_directory)
-{
-        return v->ruleset < 0 ? 0 : landlock_allow(v->ruleset, v->image->landlock_abi, fd, is_directory);
-}
-
 /* ---- the root ---- */
 
-bool enter_needs_lids(const struct image *i)
+/* Makes the directory of the masks. Only a mounted tree can be copied, so it is mounted below the root of the machine;
+ * mounts on that root itself would have to be detached one by one. view_begin mounts it on /proc, which is reached through
+ * `old_proc` from then on. */
+static int masks_make(struct enter_view *v)
 {
-        const struct image_op *ops = image_at(i, i->ops);
-        for (uint32_t n = 0; n < i->op_count; n++)
-                if (ops[n].kind == PLAN_HIDE || ops[n].kind == PLAN_COVER)
-                        return true;
-        return false;
-}
-
-static int lids_make(struct enter_view *v)
-{
-        int fs = view_tmpfs_make("0700", "64k", "16", ATTR_TREE);
-        if (fs < 0)
-                return fs;
-        v->lids = fs;
-        int r = sys_mkdirat(fs, lid_names[LID_NO_DIRECTORY], 0);
+        v->masks = view_tmpfs_make("0700", "64k", "16", ATTR_TREE);
+        int r = v->masks < 0 ? v->masks : sys_mkdirat(v->masks, mask_names[MASK_DENIED_DIRECTORY], 0);
         if (r == 0)
-                r = sys_touchat(fs, lid_names[LID_NO_FILE], 0);
+                r = sys_touchat(v->masks, mask_names[MASK_DENIED_FILE], 0);
         if (r == 0)
-                r = sys_mkdirat(fs, lid_names[LID_EMPTY_DIRECTORY], 0555);
+                r = sys_mkdirat(v->masks, mask_names[MASK_EMPTY_DIRECTORY], 0555);
         if (r == 0)
-                r = sys_touchat(fs, lid_names[LID_EMPTY_FILE], 0444);
+                r = sys_touchat(v->masks, mask_names[MASK_EMPTY_FILE], 0444);
         if (r == 0)
-                r = sys_mount_seal(fs);
-        /* Only what is mounted can be copied. It goes with the old root. */
-        return r == 0 ? sys_tree_attach(fs, v->old, "") : r;
+                r = sys_mount_seal(v->masks);
+        if (r < 0)
+                return r;
+        v->old_proc = sys_openat(v->old, "proc", O_PATH | O_DIRECTORY);
+        return MIN(v->old_proc, 0);
 }
 
 static int root_make(struct enter_view *v)
 {
         if (v->image->root == PLAN_ROOT_EMPTY) {
                 v->root = view_tmpfs_make("0755", "16m", "65536", ATTR_TREE);
-                return v->root < 0 ? v->root : 0;
+                return MIN(v->root, 0);
         }
         v->root = sys_tree_copy(v->old, "");
         if (v->root < 0)
@@ -99,7 +87,17 @@ static int root_make(struct enter_view *v)
         return sys_tree_set(v->root, attributes);
 }
 
-static int view_begin(struct enter_view *v, bool has_lids)
+/* pivot_root puts the root of the machine onto the new root. It examines every process of the machine, which takes time, so
+ * it is called while no client waits. */
+static int root_enter(const struct enter_view *v)
+{
+        int r = (int)sys_call1(SYS_fchdir, v->root);
+        return r == 0 ? (int)sys_call2(SYS_pivot_root, ".", ".") : r;
+}
+
+/* The copy of the root is made before the masks are attached, or it would include them. The masks are made before the copy,
+ * because enter_check.c takes every mount older than the root for a mount of the machine. */
+static int view_begin(struct enter_view *v)
 {
         int r = (int)sys6(SYS_mount, 0, SYS_ARG("/"), 0, SYS_MS_REC | SYS_MS_PRIVATE, 0, 0);
         if (r < 0)
@@ -107,41 +105,48 @@ static int view_begin(struct enter_view *v, bool has_lids)
         v->old = sys_open("/", O_PATH | O_DIRECTORY);
         if (v->old < 0)
                 return v->old;
-        r = root_make(v);
-        if (r == 0 && has_lids)
-                r = lids_make(v);
-        return r == 0 ? sys_tree_attach(v->root, v->old, "") : r;
+        r = masks_make(v);
+        if (r == 0)
+                r = root_make(v);
+        if (r == 0)
+                r = sys_tree_attach(v->masks, v->old, "proc");
+        if (r == 0)
+                r = sys_tree_attach(v->root, v->old, "");
+        return r == 0 ? root_enter(v) : r;
 }
 
-/* An empty root shows less than the old one held: that goes. It is on top of the new one then, and is let go. */
-static int view_end_empty(struct enter_view *v)
+/* Detaches the root of the machine, which is mounted on the new root since root_enter, and everything below it. */
+static int machine_detach(const struct enter_view *v)
 {
-        int r = sys_mount_seal(v->root);
+        int r = v->image->root == PLAN_ROOT_EMPTY ? sys_mount_seal(v->root) : 0;
         if (r == 0)
                 r = (int)sys_call1(SYS_fchdir, v->root);
-        if (r == 0)
-                r = (int)sys_call2(SYS_pivot_root, ".", ".");
-        if (r == 0)
-                r = (int)sys_call2(SYS_umount2, ".", SYS_MNT_DETACH);
-        return r == 0 ? (int)sys_call1(SYS_chdir, "/") : r;
+        if (r < 0 || layer_is_off(LAYER_DETACH))
+                return r;
+        return (int)sys_call2(SYS_umount2, ".", SYS_MNT_DETACH);
 }
 
-/* A copy of the old root stays on top of it. No path leads beneath: the new root lies on the very root of the namespace, so
- * that whatever comes there, by ".." or by entering the namespace, comes out in the new one, even with CAP_SYS_CHROOT.
- * Who could take it off (CAP_SYS_ADMIN, which nobody in here has or gets) could as well take off the masks and the
- * read-only flags of the copy, and has nothing from the old one that he would not have without it. Letting go of it, on the
- * other hand, means to wait until every processor has noticed. */
-static int view_end(struct enter_view *v)
+int enter_view_close(const struct enter_view *v, struct enter_failure *ret)
 {
-        if (v->image->root == PLAN_ROOT_EMPTY)
-                return view_end_empty(v);
-        int r = (int)sys_call1(SYS_fchdir, v->root);
-        return r == 0 ? (int)sys_call1(SYS_chroot, ".") : r;
+        if (!v->image->has_view)
+                return 0;
+        int r = layers_spoil_before_detach(v);
+        if (r == 0)
+                r = machine_detach(v);
+        if (r == 0)
+                r = layers_spoil_after_detach(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
+        r = layer_is_off(LAYER_CHECK) ? 0 : view_check_table(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_CHECK, ENTER_NO_OP, r);
+        r = layer_is_off(LAYER_CHECK) ? 0 : view_check_root(v->root);
+        return r < 0 ? enter_fail(ret, ENTER_CHECK, ENTER_NO_OP, r) : 0;
 }
 
 /* ---- operations ---- */
 
-/* Is this what the plan saw? Then it is noted when it was made, for who guards it. */
+/* Is this the file that the plan saw? If so, its birth time is recorded for the guard. */
 static bool is_same(int fd, const struct image_op *op)
 {
         struct statx st;
@@ -154,13 +159,13 @@ static bool is_same(int fd, const struct image_op *op)
         return true;
 }
 
-/* A device is written through a read-only mount as through any other. Only Landlock, where all devices but ours are
- * missing, makes one readable and no more. */
+/* A device can be written through a read-only mount. Only Landlock can make one read-only, and only where all other devices
+ * of the machine are missing. */
 static bool may_hold_devices(const struct enter_view *v, const struct image_op *op, const char *path)
 {
         bool is_in_dev = path[0] == 'd' && path[1] == 'e' && path[2] == 'v' && path[3] == '/';
         return is_in_dev &&
-               (op->kind == PLAN_WRITE || (v->ruleset >= 0 && v->image->root != PLAN_ROOT_WRITE));
+               (op->kind == PLAN_WRITE || (v->rules.ruleset >= 0 && v->image->root != PLAN_ROOT_WRITE));
 }
 
 static int op_bind(struct enter_view *v, const struct image_op *op)
@@ -174,47 +179,56 @@ static int op_bind(struct enter_view *v, const struct image_op *op)
         if (tree < 0)
                 return tree;
         uint64_t attributes = SYS_ATTR_NOSUID | (may_hold_devices(v, op, path) ? 0 : SYS_ATTR_NODEV) |
-                              (op->kind == PLAN_READ ? SYS_ATTR_RDONLY : 0);
+                              (plan_kind_is_writable(op->kind) ? 0 : SYS_ATTR_RDONLY);
         int r = sys_tree_set(tree, attributes);
         int target = r < 0 ? r : sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
         r = target < 0 ? target : sys_tree_attach(tree, target, "");
-        if (r == 0 && op->kind == PLAN_WRITE)
-                r = view_allow_writes(v, tree, op->is_directory);
+        if (r == 0)
+                view_note_mount(v, op, tree);
+        if (r == 0 && op->kind != PLAN_PIN) /* a pin is inside of a writable directory */
+                r = landlock_allow(&v->rules, tree, op->is_directory,
+                                   plan_kind_is_writable(op->kind) ? LANDLOCK_WRITE : LANDLOCK_READ);
         if (target >= 0)
                 sys_close(target);
         sys_close(tree);
         return r;
 }
 
-static int op_lid(struct enter_view *v, const struct image_op *op)
+/* Mounts `tree` on `target` for an operation and closes both; a negative `tree` is returned as it is. */
+static int op_mount(const struct enter_view *v, const struct image_op *op, int tree, int target)
 {
-        static const enum lid lids[2][2] = { { LID_NO_FILE, LID_NO_DIRECTORY },
-                                             { LID_EMPTY_FILE, LID_EMPTY_DIRECTORY } };
+        int r = tree < 0 ? tree : sys_tree_attach(tree, target, "");
+        if (r == 0)
+                view_note_mount(v, op, tree);
+        if (tree >= 0)
+                sys_close(tree);
+        sys_close(target);
+        return r;
+}
+
+static int op_mask(struct enter_view *v, const struct image_op *op)
+{
+        static const enum mask_kind kinds[2][2] = { { MASK_DENIED_FILE, MASK_DENIED_DIRECTORY },
+                                                    { MASK_EMPTY_FILE, MASK_EMPTY_DIRECTORY } };
         int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (target == -ENOENT && op->may_miss)
                 return 0;
         if (target < 0)
                 return target;
-        enum lid lid = lids[op->kind == PLAN_COVER][op->is_directory];
-        int r = -ESTALE;
-        if (is_same(target, op)) {
-                int tree = sys_tree_copy(v->lids, lid_names[lid]);
-                r = view_attach(tree, target, "");
-        }
-        sys_close(target);
-        return r;
+        enum mask_kind kind = kinds[op->kind == PLAN_PREVENT][op->is_directory];
+        return op_mount(v, op, is_same(target, op) ? sys_tree_copy(v->masks, mask_names[kind]) : -ESTALE,
+                        target);
 }
 
-static int op_open(struct enter_view *v, const struct image_op *op)
+/* Mounts an empty directory that can be passed through but not listed. */
+static int op_pass(struct enter_view *v, const struct image_op *op)
 {
         int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (target < 0)
                 return target;
-        int r = is_same(target, op)
-                        ? view_attach(view_tmpfs_make("0111", "1m", "65536", ATTR_TREE), target, "")
-                        : -ESTALE;
-        sys_close(target);
-        return r;
+        return op_mount(v, op,
+                        is_same(target, op) ? view_tmpfs_make("0111", "1m", "65536", ATTR_TREE) : -ESTALE,
+                        target);
 }
 
 static int op_seal(struct enter_view *v, const struct image_op *op)
@@ -227,7 +241,8 @@ static int op_seal(struct enter_view *v, const struct image_op *op)
         return r;
 }
 
-/* A place to mount on. In a mask nobody shall list it, in the empty root everybody may. */
+/* Makes a file, directory or link to mount on. It has the mode of its parent: inside of a mask it cannot be listed, in the
+ * empty root it can. */
 static int op_place(struct enter_view *v, const struct image_op *op)
 {
         const char *path = image_at(v->image, op->path);
@@ -259,101 +274,147 @@ static int op_place(struct enter_view *v, const struct image_op *op)
 
 static int op_run(struct enter_view *v, const struct image_op *op)
 {
-        switch (op->kind) {
-        case PLAN_DIRECTORY:
-        case PLAN_FILE:
-        case PLAN_LINK:
+        switch (plan_kind_row(op->kind)->act) {
+        case PLAN_ACT_DIRECTORY:
+        case PLAN_ACT_FILE:
+        case PLAN_ACT_LINK:
                 return op_place(v, op);
-        case PLAN_READ:
-        case PLAN_WRITE:
-        case PLAN_PIN:
+        case PLAN_ACT_BIND:
                 return op_bind(v, op);
-        case PLAN_HIDE:
-        case PLAN_COVER:
-                return op_lid(v, op);
-        case PLAN_OPEN:
-                return op_open(v, op);
-        case PLAN_SEAL:
+        case PLAN_ACT_MASK:
+                return op_mask(v, op);
+        case PLAN_ACT_PASS:
+                return op_pass(v, op);
+        case PLAN_ACT_SEAL:
                 return op_seal(v, op);
-        default:
-                return -EINVAL;
         }
+        return -EINVAL;
 }
 
-/* The keeper makes them while we build what needs none of them. When it cannot, or dies, we are killed here. */
-static void stubs_await(const struct image *i)
+/* Waits until the keeper has made the placeholders. When the keeper fails or dies, this process is killed here. */
+static void placeholders_await(const struct image *i)
 {
-        while (__atomic_load_n(&i->stubs_due, __ATOMIC_ACQUIRE))
-                (void)sys_call4(SYS_futex, &i->stubs_due, FUTEX_WAIT, 1, NULL);
+        while (__atomic_load_n(&i->placeholders_due, __ATOMIC_ACQUIRE))
+                (void)sys_call4(SYS_futex, &i->placeholders_due, FUTEX_WAIT, 1, NULL);
 }
 
-/* In the order of the plan. Nothing lies on what lies on a stub, so those can wait. */
-static int ops_run(struct enter_view *v, bool are_on_stubs, struct enter_failure *ret)
+/* Runs the operations in the order of the plan. No operation is below a placeholder, so the operations on placeholders can
+ * come last. */
+static int ops_run(struct enter_view *v, bool are_on_placeholders, struct enter_failure *ret)
 {
         const struct image *i = v->image;
         const struct image_op *ops = image_at(i, i->ops);
         for (uint32_t n = 0; n < i->op_count; n++) {
-                int r = ops[n].is_on_stub == are_on_stubs ? op_run(v, &ops[n]) : 0;
+                int r = ops[n].is_on_placeholder == are_on_placeholders ? op_run(v, &ops[n]) : 0;
                 if (r < 0)
-                        return fail(ret, ENTER_MOUNT, n, r);
+                        return enter_fail(ret, ENTER_MOUNT, n, r);
         }
         return 0;
 }
 
-int enter_view_begin(struct enter_view *v, const struct image *i, bool has_lids, struct enter_failure *ret)
+/* ---- the view as a whole ---- */
+
+/* Mounts a read-only copy of /sys, with all mounts below it, on /sys. */
+static int sys_seal(struct enter_view *v)
 {
-        *v = (struct enter_view){
-                .image = i, .old = -1, .root = -1, .dev = -1, .lids = -1, .ruleset = -1, .children = -1
-        };
-        if (i->landlock_abi > 0) {
-                v->ruleset = landlock_begin(i->landlock_abi);
-                if (v->ruleset < 0)
-                        return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, v->ruleset);
+        int tree = sys_tree_copy(v->root, "sys");
+        if (tree < 0)
+                return tree == -ENOENT ? 0 : tree;
+        int r = sys_tree_set(tree, ATTR_TREE | SYS_ATTR_NOEXEC | SYS_ATTR_RDONLY);
+        if (r < 0) {
+                sys_close(tree);
+                return r;
         }
-        int r = view_begin(v, has_lids);
-        if (r < 0)
-                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
-        r = view_dev_make(v);
-        if (r < 0)
-                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = view_proc_make(v);
-        return r < 0 ? fail(ret, ENTER_PROC, ENTER_NO_OP, r) : 0;
+        return view_attach(tree, v->root, "sys");
 }
 
-int enter_view_end(struct enter_view *v, const struct image *i, int tty, struct enter_failure *ret)
+/* Builds the view of a command that sees the files of the machine, because its profile only closes the network. The mounts of
+ * the machine stay, and later mounts appear. Only /proc and /sys are replaced, because both hold settings of the machine that
+ * are not files of the user: /proc shows only the processes of the new namespace, and /sys is read-only. */
+static int kept_begin(struct enter_view *v, struct enter_failure *ret)
+{
+        int r = (int)sys6(SYS_mount, 0, SYS_ARG("/"), 0, SYS_MS_REC | MS_SLAVE, 0, 0);
+        if (r == 0)
+                r = v->root = sys_open("/", O_PATH | O_DIRECTORY);
+        if (r >= 0)
+                r = sys_seal(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
+        r = view_proc_make(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r);
+        r = enter_ruleset_begin(v->image, &v->rules);
+        return r < 0 ? enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r) : 0;
+}
+
+int enter_view_begin(struct enter_view *v, const struct image *i, struct enter_failure *ret)
+{
+        *v = (struct enter_view){ .image = i, .old = -1, .root = -1, .dev = -1, .children = -1 };
+        v->rules = LANDLOCK_NONE;
+        if (!i->has_view)
+                return kept_begin(v, ret);
+        int r = enter_ruleset_begin(i, &v->rules);
+        if (r < 0)
+                return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = view_begin(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
+        r = view_dev_make(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+        r = view_proc_make(v);
+        if (r < 0)
+                return enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r);
+        r = landlock_allow(&v->rules, v->root, true,
+                           i->root == PLAN_ROOT_WRITE ? LANDLOCK_WRITE : LANDLOCK_LIST);
+        if (r < 0)
+                return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        r = view_check_begin(v);
+        return r < 0 ? enter_fail(ret, ENTER_CHECK, ENTER_NO_OP, r) : 0;
+}
+
+static int stdio_take(struct enter_view *v, struct enter_stdio *io, struct enter_failure *ret)
+{
+        int r = enter_stdio_allow(&v->rules, io);
+        if (r < 0)
+                return enter_fail(ret, ENTER_STDIO, ENTER_NO_OP, r);
+        int tty = enter_stdio_terminal(io);
+        if (tty < 0)
+                return 0;
+        r = view_dev_console(v, tty);
+        if (r == 0)
+                r = enter_stdio_reopen(io, v->dev);
+        return r < 0 ? enter_fail(ret, ENTER_DEV, ENTER_NO_OP, r) : 0;
+}
+
+int enter_view_fill(struct enter_view *v, const struct image *i, struct enter_stdio *io,
+                    struct enter_failure *ret)
 {
         v->image = i;
-        /* Its terminal is of the machine's: /dev/stdout leads there. */
-        int r = tty >= 0 ? view_allow_writes(v, tty, false) : 0;
-        if (r < 0)
-                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
-        r = tty >= 0 ? view_dev_console(v, tty) : 0;
-        if (r < 0)
-                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = ops_run(v, false, ret);
+        if (!i->has_view)
+                return 0;
+        int r = stdio_take(v, io, ret);
+        if (r == 0)
+                r = ops_run(v, false, ret);
         if (r < 0)
                 return r;
-        stubs_await(i);
+        placeholders_await(i);
         r = ops_run(v, true, ret);
         if (r < 0)
                 return r;
         r = sys_mount_seal(v->dev);
-        if (r < 0)
-                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
-        r = i->root == PLAN_ROOT_WRITE ? view_allow_writes(v, v->root, true) : 0;
-        if (r < 0)
-                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
-        r = view_end(v);
-        return r < 0 ? fail(ret, ENTER_MOUNT, ENTER_NO_OP, r) : 0;
+        return r < 0 ? enter_fail(ret, ENTER_DEV, ENTER_NO_OP, r) : 0;
 }
 
-int enter_view(const struct image *i, int tty, int *ret_ruleset, struct enter_failure *ret)
+int enter_view(const struct image *i, struct enter_stdio *io, int *ret_ruleset, struct enter_failure *ret)
 {
         struct enter_view v;
-        int r = enter_view_begin(&v, i, enter_needs_lids(i), ret);
+        int r = enter_view_begin(&v, i, ret);
         if (r == 0)
-                r = enter_view_end(&v, i, tty, ret);
+                r = enter_view_fill(&v, i, io, ret);
         if (r == 0)
-                *ret_ruleset = v.ruleset;
+                r = enter_view_close(&v, ret);
+        if (r == 0)
+                *ret_ruleset = v.rules.ruleset;
         return r;
 }

@@ -1,4 +1,5 @@
-/* image: see image.h. Laid out in two passes over the same code: the first counts, the second writes. */
+/* image: lays out a plan as a block of memory, with two passes over the same code: the first counts the bytes, the second
+ * writes them. */
 #include "sandbox/image.h"
 
 #include "base/fd.h"
@@ -12,7 +13,7 @@
 
 #define ALIGNMENT 8
 
-/* `block` NULL: only counts. */
+/* The block and the offset of its next free byte. While `block` is NULL, bytes are only counted. */
 struct layout {
         char *block;
         size_t n;
@@ -30,7 +31,7 @@ static uint32_t put(struct layout *l, const void *p, size_t n)
 static uint32_t put_text(struct layout *l, struct slice s)
 {
         if (l->block) {
-                if (s.n > 0) /* the text of most operations is none at all */
+                if (s.n > 0) /* most operations have no text */
                         memcpy(l->block + l->n, s.p, s.n);
                 l->block[l->n + s.n] = 0;
         }
@@ -38,7 +39,7 @@ static uint32_t put_text(struct layout *l, struct slice s)
         return (uint32_t)(l->n - s.n - 1);
 }
 
-/* No operation is on the root itself. */
+/* Removes the leading slash; no operation is on the root itself. */
 static struct slice relative(struct slice path)
 {
         return slice_from(path.p + 1, path.n - 1);
@@ -68,20 +69,24 @@ static void lay_ops(struct layout *l, const struct plan *p, struct image *image)
         }
 }
 
-static void lay_stubs(struct layout *l, const struct plan *p, const struct bwrap_arguments *arguments,
-                      struct image *image)
+static void lay_placeholders(struct layout *l, const struct plan *p, const struct image_extra *extra,
+                             struct image *image)
 {
-        struct image_stub stub = { 0 };
-        image->stub_count = (uint32_t)p->stub_count;
-        image->stubs = put(l, NULL, 0);
-        for (size_t i = 0; i < p->stub_count; i++)
-                (void)put(l, &stub, sizeof(stub));
-        for (size_t i = 0; i < p->stub_count; i++) {
-                const struct plan_stub *from = &p->stubs[i];
+        const struct bwrap_arguments *arguments = extra->bwrap ? extra->arguments : NULL;
+        const struct placeholder_locks *locks = extra->locks;
+        struct image_placeholder placeholder = { 0 };
+        if (locks && p->placeholder_count > 0)
+                image->locks = put_text(l, slice_from_str(locks->path));
+        image->placeholder_count = (uint32_t)p->placeholder_count;
+        image->placeholders = put(l, NULL, 0);
+        for (size_t i = 0; i < p->placeholder_count; i++)
+                (void)put(l, &placeholder, sizeof(placeholder));
+        for (size_t i = 0; i < p->placeholder_count; i++) {
+                const struct plan_placeholder *from = &p->placeholders[i];
                 size_t name = from->path.n;
                 while (from->path.p[name - 1] != '/')
                         name--;
-                stub = (struct image_stub){
+                placeholder = (struct image_placeholder){
                         .path = put_text(l, from->path),
                         .is_directory = from->is_directory,
                         .op = (uint32_t)from->op,
@@ -91,13 +96,20 @@ static void lay_stubs(struct layout *l, const struct plan *p, const struct bwrap
                         .parent_dev = from->dev,
                         .parent_ino = from->ino,
                 };
-                stub.name = stub.path + (uint32_t)name;
+                placeholder.name = placeholder.path + (uint32_t)name;
+                if (locks) {
+                        struct slice last = slice_from(from->path.p + name, from->path.n - name);
+                        placeholder.byte = placeholder_lock_byte(locks, from->dev, from->ino, last);
+                        placeholder.common_byte = placeholder_common_byte(from->dev, from->ino, last);
+                }
                 if (l->block)
-                        ((struct image_op *)(void *)(l->block + image->ops))[stub.op].is_on_stub = true;
+                        ((struct image_op *)(void *)(l->block + image->ops))[placeholder.op]
+                                .is_on_placeholder = true;
                 if (arguments)
-                        stub.lid = arguments->stubs[i];
+                        placeholder.lid = arguments->placeholders[i];
                 if (l->block)
-                        memcpy(l->block + image->stubs + i * sizeof(stub), &stub, sizeof(stub));
+                        memcpy(l->block + image->placeholders + i * sizeof(placeholder), &placeholder,
+                               sizeof(placeholder));
         }
 }
 
@@ -106,12 +118,14 @@ static void lay_bwrap(struct layout *l, const struct image_extra *extra, struct 
         if (extra->backend != BACKEND_BUBBLEWRAP)
                 return;
         if (!image->needs_user) {
-                image->backend = BACKEND_NAMESPACES; /* root can do without anybody's help */
+                image->backend = BACKEND_NAMESPACES; /* root needs no bwrap */
                 return;
         }
         struct slice text = buf_slice(&extra->arguments->text), others = buf_slice(&extra->arguments->others);
-        image->program = put_text(l, slice_from_str(extra->bwrap->program));
-        image->init = put_text(l, slice_from_str(extra->bwrap->init));
+        image->program = extra->bwrap->program_file.mark;
+        image->init = extra->bwrap->init_file.mark;
+        image->init_is_copy = extra->bwrap->init_file.copy >= 0;
+        image->finishes = extra->bwrap->finish_errno == 0;
         image->arguments = put(l, text.p, text.n);
         image->arguments_bytes = (uint32_t)text.n;
         image->arguments_others = put(l, others.p, others.n);
@@ -130,14 +144,17 @@ static void lay(struct layout *l, const struct plan *p, const struct image_extra
                 .needs_user = has_namespaces && (p->has_view || uid != 0),
                 .uid = uid,
                 .gid = getegid(),
+                .limits = extra->limits,
+                .lock_fd = -1,
+                .common_fd = -1,
                 .hides_proc = extra->hides_proc,
-                .landlock_abi = p->has_view || !has_namespaces ? (uint32_t)extra->landlock_abi : 0,
+                .landlock_abi = (uint32_t)extra->landlock_abi,
         };
         (void)put(l, &image, sizeof(image));
         image.filter_count = (uint32_t)extra->filter->count;
         image.filter = put(l, extra->filter->code, extra->filter->count * sizeof(*extra->filter->code));
         lay_ops(l, p, &image);
-        lay_stubs(l, p, extra->bwrap ? extra->arguments : NULL, &image);
+        lay_placeholders(l, p, extra, &image);
         lay_bwrap(l, extra, &image);
         image.bytes = (uint32_t)l->n;
         if (l->block)
@@ -165,7 +182,12 @@ int image_make(const struct plan *p, const struct image_extra *extra)
 struct image *image_map(int fd)
 {
         uint32_t bytes;
-        if (sys_call4(SYS_pread64, fd, &bytes, sizeof(bytes), offsetof(struct image, bytes)) != sizeof(bytes))
+        unsigned tries = 0;
+        long r;
+        do
+                r = sys_call4(SYS_pread64, fd, &bytes, sizeof(bytes), offsetof(struct image, bytes));
+        while (sys_again(r, &tries));
+        if (r != sizeof(bytes))
                 return NULL;
         return sys_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 }

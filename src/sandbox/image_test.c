@@ -1,4 +1,4 @@
-/* A plan as a block of memory says the same as the plan. */
+/* image_test: an image holds the operations, texts and placeholders of its plan. */
 #include "unit.h"
 
 #include "base/arena.h"
@@ -30,7 +30,7 @@ static void image_end(struct image *i, int fd)
         close(fd);
 }
 
-/* Inside of the block, with its NUL. */
+/* Returns the text at an offset, which must end with a NUL inside of the block. */
 static const char *text_at(const struct image *i, uint32_t offset)
 {
         ok(offset >= sizeof(*i) && offset < i->bytes);
@@ -53,7 +53,7 @@ TEST(an_image_holds_what_the_plan_holds)
                 { .kind = PLAN_HIDE, .is_guarded = true, .path = S("/w/.git"), .is_directory = true },
                 { .kind = PLAN_HIDE, .may_miss = true, .path = S("/proc/x") },
         };
-        struct plan_stub stubs[] = {
+        struct plan_placeholder placeholders[] = {
                 { .path = S("/w/.git"), .is_directory = true, .op = 2, .dev = 7, .ino = UINT64_MAX },
                 { .path = S("/top"), .op = 3, .dev = 1, .ino = 2 },
         };
@@ -61,8 +61,8 @@ TEST(an_image_holds_what_the_plan_holds)
                                    .root = PLAN_ROOT_READ,
                                    .ops = ops,
                                    .op_count = ARRAY_LEN(ops),
-                                   .stubs = stubs,
-                                   .stub_count = ARRAY_LEN(stubs) };
+                                   .placeholders = placeholders,
+                                   .placeholder_count = ARRAY_LEN(placeholders) };
         int fd;
         struct image *i = image_of(&plan, &fd);
         ok(i->has_view && !i->has_network && i->needs_user && !i->is_over);
@@ -84,16 +84,17 @@ TEST(an_image_holds_what_the_plan_holds)
                 eq_str(text_at(i, made[n].text), ops[n].text.n ? ops[n].text.p : "");
         }
 
-        eq_u64(i->stub_count, 2);
-        const struct image_stub *stub = array_at(i, i->stubs, i->stub_count, sizeof(*stub));
-        eq_str(text_at(i, stub[0].path), "/w/.git");
-        eq_str(text_at(i, stub[0].name), ".git");
-        ok(stub[0].is_directory && stub[0].op == 2 && stub[0].fd == -1);
-        eq_u64(stub[0].parent_dev, 7);
-        eq_u64(stub[0].parent_ino, UINT64_MAX);
-        eq_str(text_at(i, stub[1].path), "/top");
-        eq_str(text_at(i, stub[1].name), "top");
-        ok(!stub[1].is_directory && stub[1].op == 3 && stub[1].fd == -1);
+        eq_u64(i->placeholder_count, 2);
+        const struct image_placeholder *placeholder =
+                array_at(i, i->placeholders, i->placeholder_count, sizeof(*placeholder));
+        eq_str(text_at(i, placeholder[0].path), "/w/.git");
+        eq_str(text_at(i, placeholder[0].name), ".git");
+        ok(placeholder[0].is_directory && placeholder[0].op == 2 && placeholder[0].fd == -1);
+        eq_u64(placeholder[0].parent_dev, 7);
+        eq_u64(placeholder[0].parent_ino, UINT64_MAX);
+        eq_str(text_at(i, placeholder[1].path), "/top");
+        eq_str(text_at(i, placeholder[1].name), "top");
+        ok(!placeholder[1].is_directory && placeholder[1].op == 3 && placeholder[1].fd == -1);
 
         eq_u64(i->filter_count, ARRAY_LEN(code));
         assert_memory_equal(array_at(i, i->filter, i->filter_count, sizeof(code[0])), code, sizeof(code));
@@ -106,22 +107,22 @@ TEST(an_image_of_nothing_but_the_network_is_small)
         int fd;
         struct image *i = image_of(&plan, &fd);
         ok(!i->has_view && !i->has_network);
-        eq_u64(i->op_count + i->stub_count, 0);
-        eq_int(i->landlock_abi, 0); /* there is no view that it would stand behind */
+        eq_u64(i->op_count + i->placeholder_count, 0);
+        ok(image_has_init(i));
         eq_int(i->needs_user, geteuid() != 0);
         image_end(i, fd);
 }
 
 TEST(what_one_side_notes_the_other_sees)
 {
-        struct plan_stub stubs[] = { { .path = S("/x/y") } };
-        const struct plan plan = { .has_view = true, .stubs = stubs, .stub_count = 1 };
+        struct plan_placeholder placeholders[] = { { .path = S("/x/y") } };
+        const struct plan plan = { .has_view = true, .placeholders = placeholders, .placeholder_count = 1 };
         int fd;
         struct image *one = image_of(&plan, &fd), *two = image_map(fd);
         ok(two != NULL && two != one);
-        ((struct image_stub *)(uintptr_t)image_at(one, one->stubs))->fd = 42;
+        ((struct image_placeholder *)(uintptr_t)image_at(one, one->placeholders))->fd = 42;
         one->is_over = 1;
-        eq_int(((const struct image_stub *)image_at(two, two->stubs))->fd, 42);
+        eq_int(((const struct image_placeholder *)image_at(two, two->placeholders))->fd, 42);
         eq_int(two->is_over, 1);
         image_unmap(two);
         image_end(one, fd);

@@ -1,7 +1,9 @@
-/* landlock: see landlock.h. The numbers are the kernel's; headers of older systems do not have all of them. */
+/* landlock: makes Landlock rulesets with raw system calls. The constants are defined here because the headers of older
+ * systems lack some. */
 #include "sandbox/landlock.h"
 
 #include "base/sys.h"
+#include "sandbox/layers.h"
 
 #include <errno.h>
 
@@ -21,8 +23,8 @@
 #define FS_REFER (1ULL << 13)     /* ABI 2 */
 #define FS_TRUNCATE (1ULL << 14)  /* ABI 3 */
 #define FS_IOCTL_DEV (1ULL << 15) /* ABI 5 */
-#define SCOPE_ABSTRACT 1ULL       /* ABI 6 */
-#define SCOPE_ABSTRACT_AND_SIGNAL 3ULL
+#define FS_READING (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
+#define SCOPE_ABSTRACT_AND_SIGNAL 3ULL /* ABI 6 */
 
 struct ruleset_attr {
         uint64_t fs, net, scoped;
@@ -33,7 +35,6 @@ struct path_beneath_attr {
         int32_t fd;
 } __attribute__((packed));
 
-/* Device ioctls (ABI 5) stay: the devices in the view are harmless ones, and a terminal is nothing without them. */
 static uint64_t writing(uint32_t abi)
 {
         return FS_WRITE_FILE | FS_REMOVE_AND_MAKE | (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0);
@@ -41,7 +42,7 @@ static uint64_t writing(uint32_t abi)
 
 int landlock_probe(void)
 {
-        return (int)sys_call3(CREATE_RULESET, NULL, 0, CREATE_RULESET_VERSION);
+        return layers_landlock_abi((int)sys_call3(CREATE_RULESET, NULL, 0, CREATE_RULESET_VERSION));
 }
 
 int landlock_abi(void)
@@ -50,56 +51,51 @@ int landlock_abi(void)
         return r < ABI_MIN ? 0 : r;
 }
 
-int landlock_begin(uint32_t abi)
+/* Ioctls of devices (ABI 5) stay allowed where there are mounts: the devices in a view are harmless, and a terminal needs
+ * ioctls. */
+static uint64_t forbidden(enum landlock_mode mode, uint32_t abi)
+{
+        switch (mode) {
+        case LANDLOCK_NOTHING:
+                return 0;
+        case LANDLOCK_WRITING:
+                return writing(abi);
+        case LANDLOCK_READING:
+                return writing(abi) | FS_READING;
+        case LANDLOCK_ALONE:
+                break;
+        }
+        return writing(abi) | FS_READING | FS_IOCTL_DEV;
+}
+
+int landlock_begin(struct landlock *ret, enum landlock_mode mode, uint32_t abi)
 {
         const struct ruleset_attr attr = {
-                .fs = writing(abi),
+                .fs = forbidden(mode, abi),
                 .scoped = abi >= 6 ? SCOPE_ABSTRACT_AND_SIGNAL : 0,
         };
         size_t known = abi >= 6 ? sizeof(attr) : sizeof(attr.fs);
-        return (int)sys_call3(CREATE_RULESET, &attr, known, 0);
+        int ruleset = (int)sys_call3(CREATE_RULESET, &attr, known, 0);
+        *ret = (struct landlock){ .ruleset = MAX(ruleset, -1), .forbidden = attr.fs };
+        return MIN(ruleset, 0);
 }
 
-static int add(int ruleset, int fd, uint64_t allowed)
-{
-        const struct path_beneath_attr attr = { .allowed = allowed, .fd = fd };
-        return (int)sys_call4(ADD_RULE, ruleset, RULE_PATH_BENEATH, &attr, 0);
-}
-
-int landlock_allow(int ruleset, uint32_t abi, int fd, bool is_directory)
-{
-        uint64_t allowed = writing(abi);
-        if (!is_directory)
-                allowed &= FS_WRITE_FILE | FS_TRUNCATE;
-        return add(ruleset, fd, allowed);
-}
-
-/* ---- the only lock ---- */
-
-int landlock_alone_begin(uint32_t abi)
-{
-        const struct ruleset_attr attr = {
-                .fs = writing(abi) | FS_EXECUTE | FS_READ_FILE | FS_READ_DIR | FS_IOCTL_DEV,
-                .scoped = SCOPE_ABSTRACT_AND_SIGNAL,
-        };
-        return (int)sys_call3(CREATE_RULESET, &attr, sizeof(attr), 0);
-}
-
-int landlock_alone_allow(int ruleset, uint32_t abi, int fd, bool is_directory, enum landlock_right right)
+int landlock_allow(const struct landlock *l, int fd, bool is_directory, enum landlock_right right)
 {
         const uint64_t of_files = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV;
-        const uint64_t reading = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
         const uint64_t rights[] = {
                 [LANDLOCK_LIST] = FS_READ_DIR,
-                [LANDLOCK_READ] = reading,
-                [LANDLOCK_WRITE] = reading | writing(abi),
+                [LANDLOCK_READ] = FS_READING,
+                [LANDLOCK_WRITE] = UINT64_MAX & ~FS_IOCTL_DEV,
                 [LANDLOCK_DEVICE] = FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
+                [LANDLOCK_INPUT] = FS_READ_FILE,
+                [LANDLOCK_OUTPUT] = FS_WRITE_FILE | FS_TRUNCATE,
         };
-        return add(ruleset, fd, rights[right] & (is_directory ? UINT64_MAX : of_files));
-}
-
-int landlock_domain_begin(void)
-{
-        const struct ruleset_attr attr = { .scoped = SCOPE_ABSTRACT };
-        return (int)sys_call3(CREATE_RULESET, &attr, sizeof(attr), 0);
+        const struct path_beneath_attr attr = {
+                .allowed = rights[right] & l->forbidden & (is_directory ? UINT64_MAX : of_files),
+                .fd = fd,
+        };
+        if (l->ruleset < 0 || attr.allowed == 0)
+                return 0;
+        return (int)sys_call4(ADD_RULE, l->ruleset, RULE_PATH_BENEATH, &attr, 0);
 }

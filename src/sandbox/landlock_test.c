@@ -1,3 +1,4 @@
+/* landlock_test: processes under a ruleset get exactly the rights that it gives, and none that an older ABI lacks. */
 #include "unit.h"
 
 #include "sandbox/landlock.h"
@@ -21,7 +22,7 @@
 #define ABI_OLDEST 2
 #define ABI_SCOPED 6
 
-/* A place with a writable directory, a writable file, and the rest. */
+/* A tree with a writable directory, a writable file, and files without any right. */
 struct place {
         char root[64];
         int in, out, file; /* O_PATH */
@@ -73,11 +74,10 @@ static void place_close(struct place *p)
         free(out);
 }
 
-/* Valgrind does not know these calls. */
+/* Valgrind does not know the system calls of Landlock. */
 static bool is_usable(void)
 {
-        const char *preload = getenv("LD_PRELOAD");
-        if (preload && strstr(preload, "vgpreload"))
+        if (unit_is_valgrind())
                 return false;
         if (landlock_abi() > 0)
                 return true;
@@ -85,18 +85,19 @@ static bool is_usable(void)
         return false;
 }
 
-/* As sandbox/enter does. 0 or -errno. */
+/* Restricts the process as sandbox/enter.h does. Returns 0 or -errno. */
 static int apply(int abi, const int *writable_fds, size_t count)
 {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
-        _close_ int ruleset = landlock_begin((uint32_t)abi);
-        int r = ruleset;
+        struct landlock rules;
+        int r = landlock_begin(&rules, LANDLOCK_WRITING, (uint32_t)abi);
+        _close_ int ruleset = rules.ruleset;
         for (size_t i = 0; i < count && r >= 0; i++) {
                 struct stat st;
                 r = fstat(writable_fds[i], &st) < 0
                             ? -errno
-                            : landlock_allow(ruleset, (uint32_t)abi, writable_fds[i], S_ISDIR(st.st_mode));
+                            : landlock_allow(&rules, writable_fds[i], S_ISDIR(st.st_mode), LANDLOCK_WRITE);
         }
         if (r < 0)
                 return r;
@@ -109,7 +110,8 @@ static int apply(int abi, const int *writable_fds, size_t count)
                         return step; \
         } while (0)
 
-/* What `fn` gives in a child that may write in `in` and to `file`: 0 is good, else where it went wrong. */
+/* Calls `fn` in a child that may write in `in` and to `file`, and returns its result: 0, or the number of the
+ * step that failed. */
 static int in_child(const struct place *p, int abi, int (*fn)(const struct place *p))
 {
         pid_t pid = fork();
@@ -156,12 +158,12 @@ static int write_outside(const struct place *p)
         CHECK(7, renameat(p->in, "kept", p->out, "moved") < 0);
         CHECK(8, renameat(p->out, "kept", p->in, "moved") < 0);
         CHECK(9, renameat(p->out, "kept", p->out, "moved") < 0 && errno == EACCES);
-        CHECK(10, unlinkat(p->out, "file", 0) < 0 && errno == EACCES); /* its content, not its name */
+        CHECK(10, unlinkat(p->out, "file", 0) < 0 && errno == EACCES); /* only the content may be written */
         CHECK(11, opens(p->out, "kept", O_RDONLY));
         return 0;
 }
 
-/* Truncating by name is known from ABI 3 on. */
+/* Landlock can forbid truncating by name from ABI 3 on. */
 static int truncate_outside(const struct place *p)
 {
         char path[128];
@@ -186,7 +188,7 @@ TEST(writing_is_left_beneath_what_was_given_and_nowhere_else)
         if (!is_usable())
                 skip();
         int newest = landlock_abi();
-        for (int abi = ABI_OLDEST; abi <= newest; abi++) { /* as on older kernels */
+        for (int abi = ABI_OLDEST; abi <= newest; abi++) { /* each ABI stands for an older kernel */
                 struct place p;
                 place_open(&p);
                 eq_int(in_child(&p, abi, write_outside), 0);
@@ -198,7 +200,7 @@ TEST(writing_is_left_beneath_what_was_given_and_nowhere_else)
         }
 }
 
-/* A pipe has no place in the tree; it is opened by name all the same: > /dev/stderr. */
+/* A pipe is in no directory, but programs open it by name, as in > /dev/stderr. */
 static int use_what_is_open(UNUSED const struct place *p)
 {
         int fds[2], master, slave;
@@ -206,7 +208,7 @@ static int use_what_is_open(UNUSED const struct place *p)
         CHECK(1, pipe(fds) == 0);
         snprintf(name, sizeof(name), "/proc/self/fd/%d", fds[1]);
         CHECK(2, opens(AT_FDCWD, name, O_WRONLY));
-        CHECK(3, openpty(&master, &slave, NULL, NULL, NULL) < 0); /* /dev was not given here */
+        CHECK(3, openpty(&master, &slave, NULL, NULL, NULL) < 0); /* no rule allows /dev */
         return 0;
 }
 
@@ -220,7 +222,7 @@ TEST(pipes_are_opened_again_by_name)
         place_close(&p);
 }
 
-/* With the terminal among what is writable, a program can open it and set it. */
+/* With a right for the terminal, a program can open it and change its settings. */
 TEST(a_terminal_works_when_it_is_given)
 {
         if (!is_usable())
@@ -248,7 +250,7 @@ TEST(a_terminal_works_when_it_is_given)
         close(slave);
 }
 
-static struct sockaddr_un listener; /* abstract */
+static struct sockaddr_un listener; /* an abstract address */
 static socklen_t listener_len;
 
 static int reach_outside(UNUSED const struct place *p)
@@ -261,7 +263,8 @@ static int reach_outside(UNUSED const struct place *p)
                 for (;;)
                         pause();
         int status;
-        CHECK(4, kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid); /* its own it can end */
+        CHECK(4,
+              kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid); /* it can signal its own child */
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK(5, fd >= 0 && connect(fd, (struct sockaddr *)&listener, listener_len) < 0 && errno == EPERM);
         return 0;
@@ -277,9 +280,52 @@ TEST(signals_and_abstract_sockets_stay_inside)
         listener = (struct sockaddr_un){ .sun_family = AF_UNIX };
         listener_len = sizeof(listener);
         eq_int(bind(fd, (struct sockaddr *)&listener, sizeof(sa_family_t)),
-               0); /* the kernel gives it a name */
+               0); /* the kernel chooses the name */
         eq_int(getsockname(fd, (struct sockaddr *)&listener, &listener_len), 0);
         eq_int(listen(fd, 1), 0);
         eq_int(in_child(&p, p.abi, reach_outside), 0);
+        place_close(&p);
+}
+
+/* ---- reading ---- */
+
+static bool can_read(int dir, const char *name)
+{
+        _close_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+        return fd >= 0;
+}
+
+/* Restricts the process so that it can read `in` and only list `out`, except for one file in `out`; then tries that. */
+static int read_some(const struct place *p)
+{
+        struct landlock rules;
+        CHECK(1, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        CHECK(2, landlock_begin(&rules, LANDLOCK_READING, (uint32_t)p->abi) == 0);
+        CHECK(3, landlock_allow(&rules, p->in, true, LANDLOCK_READ) == 0);
+        CHECK(4, landlock_allow(&rules, p->out, true, LANDLOCK_LIST) == 0);
+        CHECK(5, landlock_allow(&rules, p->file, false, LANDLOCK_INPUT) == 0);
+        CHECK(6, syscall(446, rules.ruleset, 0) == 0);
+        CHECK(7, can_read(p->in, "kept") && can_read(p->in, "sub") && can_read(p->in, "."));
+        CHECK(8, can_read(p->out, ".") && can_read(p->out, "file"));
+        CHECK(9, !can_read(p->out, "kept") && errno == EACCES);
+        CHECK(10, open(p->root, O_RDONLY | O_DIRECTORY) < 0 && errno == EACCES);
+        CHECK(11, openat(p->in, "kept", O_WRONLY) < 0 && errno == EACCES);
+        CHECK(12, openat(p->out, "file", O_WRONLY) < 0 && errno == EACCES);
+        return 0;
+}
+
+TEST(what_is_not_granted_cannot_be_read)
+{
+        struct place p;
+        if (!is_usable())
+                return;
+        place_open(&p);
+        pid_t pid = fork();
+        ok(pid >= 0);
+        if (pid == 0)
+                _exit(read_some(&p));
+        int status;
+        eq_int(waitpid(pid, &status, 0), pid);
+        eq_int(status, 0);
         place_close(&p);
 }

@@ -1,13 +1,12 @@
-/* seccomp: see seccomp.h.
+/* seccomp: compiles the filters of commands; the filter of file requests is in seccomp_files.c.
  *
- * A command has all calls but those that are named here; the filter of file requests is in seccomp_files.c. libseccomp
- * knows the numbers of each machine and makes the tree; it can only say "this argument, masked, is that", so that a set of
- * allowed values is written down by the bits that betray all others. Where the kernel takes an argument for an int it drops
- * the upper half of the register: a comparison of all 64 bits could be walked around, so none that allows something looks
- * at them.
+ * A command may use every system call except those named here. libseccomp knows the numbers of each architecture and makes
+ * the code. It can only compare an argument, masked, with a value, so a set of allowed values is expressed by the bits that
+ * all other values differ in. Where the kernel reads an argument as an int, it ignores the upper half of the register. A
+ * denial of one value could be evaded by bits in that half, so it compares only the lower half.
  *
- * A system call of another machine (32-bit programs, int 0x80, x32) kills its process, with SIGSYS: it has other numbers,
- * and half of a table would be worse than none.
+ * A system call of another architecture (32-bit programs, int 0x80, x32) kills its process with SIGSYS: it has other
+ * numbers, and a partial filter would be worse than none.
  */
 #include "sandbox/seccomp_internal.h"
 
@@ -15,6 +14,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECCOMP_API_KILL_PROCESS 3 /* the level of the library that knows SCMP_ACT_KILL_PROCESS: Linux 4.14 */
+#define SECCOMP_API_KILL_PROCESS 3 /* the level of libseccomp that has SCMP_ACT_KILL_PROCESS: Linux 4.14 */
 
 #define IOPRIO_WHO_PROCESS 1
 
@@ -31,12 +31,11 @@
 #define CLONE_NEWTIME 0x80
 #endif
 
-/* A command has no use for these that would not reach beyond it. Calls that a machine does not have are left out by the
- * library. Some stay on purpose: adjtimex and clock_adjtime also read the clock, and change it only with a capability;
- * personality concerns nobody but the caller; name_to_handle_at is useless without its counterpart; landlock can only
- * take away. */
+/* Calls whose only use reaches beyond the command. libseccomp leaves out calls that an architecture lacks. Some calls are
+ * allowed on purpose: adjtimex and clock_adjtime also read the clock, and set it only with a capability; personality
+ * concerns only the caller; name_to_handle_at is useless without open_by_handle_at; landlock can only take rights away. */
 static const int denied_calls[] = {
-        /* another view of the files */
+        /* calls that change the view of the files */
         SCMP_SYS(mount),
         SCMP_SYS(umount),
         SCMP_SYS(umount2),
@@ -52,14 +51,14 @@ static const int denied_calls[] = {
         NR_OPEN_TREE_ATTR,
         SCMP_SYS(open_by_handle_at),
         SCMP_SYS(setns),
-        /* other processes' memory and descriptors */
+        /* calls on the memory and the descriptors of other processes */
         SCMP_SYS(ptrace),
         SCMP_SYS(process_vm_readv),
         SCMP_SYS(process_vm_writev),
         SCMP_SYS(process_madvise),
         SCMP_SYS(pidfd_getfd),
         SCMP_SYS(kcmp),
-        /* ways around this filter, and wide doors into the kernel */
+        /* calls that could evade this filter, and large interfaces of the kernel */
         SCMP_SYS(io_uring_setup),
         SCMP_SYS(io_uring_enter),
         SCMP_SYS(io_uring_register),
@@ -67,11 +66,11 @@ static const int denied_calls[] = {
         SCMP_SYS(perf_event_open),
         SCMP_SYS(userfaultfd),
         SCMP_SYS(memfd_secret),
-        /* keys outlive processes, and are found by user */
+        /* calls on keys, which outlive processes and belong to the user */
         SCMP_SYS(add_key),
         SCMP_SYS(request_key),
         SCMP_SYS(keyctl),
-        /* the machine */
+        /* calls that change the machine, or read its logs */
         SCMP_SYS(init_module),
         SCMP_SYS(finit_module),
         SCMP_SYS(delete_module),
@@ -96,9 +95,9 @@ static const int denied_calls[] = {
         SCMP_SYS(vhangup),
 };
 
-/* Where no mount is read-only and no namespace of IPC is empty. */
+/* Denied with Landlock alone, where there are no read-only mounts and no ipc namespace. */
 static const int denied_alone[] = {
-        /* of files: Landlock has no right for these */
+        /* changes of files for which Landlock has no right */
         SCMP_SYS(chmod),
         SCMP_SYS(fchmod),
         SCMP_SYS(fchmodat),
@@ -120,7 +119,7 @@ static const int denied_alone[] = {
         SCMP_SYS(fremovexattr),
         NR_REMOVEXATTRAT,
         NR_FILE_SETATTR,
-        /* memory, semaphores and queues that belong to the machine */
+        /* shared memory, semaphores and queues of the machine */
         SCMP_SYS(shmget),
         SCMP_SYS(shmat),
         SCMP_SYS(shmctl),
@@ -137,14 +136,19 @@ static const int denied_alone[] = {
         NR_PROCESS_MRELEASE,
 };
 
-/* For clone, whose lowest byte is a signal (CLONE_NEWTIME is none of its flags). */
+/* The namespaces that clone can make. CLONE_NEWTIME is not among them: its bit is in the lowest byte, where clone has a signal. */
 #define CLONE_NAMESPACES                                                                              \
         (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
          CLONE_NEWNET)
 
-#define SOCKET_TYPE_MASK 0xfU /* the rest of a type are flags */
+/* The headers of some systems lack these numbers. */
+#define SET_DELEGATION 1040 /* F_SETDELEG, which also takes a kind of lease; Linux 6.19 */
+#define BTRFS_SNAPSHOT 0x50009401
+#define BTRFS_SNAPSHOT_2 0x50009417
 
-/* The call answers `os_errno` when all comparisons hold. A call that this machine does not have has a negative number. */
+#define SOCKET_TYPE_MASK 0xfU /* the other bits of a type are flags */
+
+/* Makes the call return `os_errno` when all comparisons hold. A call that this architecture lacks has a negative number. */
 static void refuse(struct builder *b, int os_errno, int nr, unsigned count, const struct scmp_arg_cmp *all)
 {
         if (b->r == 0 && nr >= 0)
@@ -161,7 +165,7 @@ static void deny_if(struct builder *b, int nr, struct scmp_arg_cmp one)
         refuse(b, EPERM, nr, 1, &one);
 }
 
-/* Whatever has anything in the upper half is refused as well. */
+/* Denies the call unless the argument is `value`. An argument with bits in the upper half is denied too. */
 static void deny_unless(struct builder *b, int nr, unsigned arg, uint32_t value)
 {
         deny_if(b, nr, (struct scmp_arg_cmp){ arg, SCMP_CMP_NE, value, 0 });
@@ -177,23 +181,32 @@ static void deny_any_bit(struct builder *b, int nr, unsigned arg, uint32_t bits)
 static void deny_namespaces(struct builder *b)
 {
         deny_any_bit(b, SCMP_SYS(clone), 0, CLONE_NAMESPACES);
-        /* Below 19 bits only these two are namespaces; the rest is a process's own, or unknown to the kernel. */
+        /* All flags above the lowest 19 bits are denied. Among the lowest 19 only CLONE_NEWTIME and CLONE_NEWNS are
+         * namespaces; the others concern the process itself or are unknown to the kernel. */
         deny_if(b, SCMP_SYS(unshare), (struct scmp_arg_cmp){ 0, SCMP_CMP_GT, 0x7ffff, 0 });
         deny_any_bit(b, SCMP_SYS(unshare), 0, CLONE_NEWTIME | CLONE_NEWNS);
-        /* Its flags are in memory, out of sight. libc takes the answer for an old kernel's, and uses clone. */
+        /* The flags of clone3 are in memory, which a filter cannot read. On ENOSYS libc assumes an old kernel and uses
+         * clone. */
         refuse(b, ENOSYS, SCMP_SYS(clone3), 0, NULL);
 }
 
-/* Keys typed by a program on the terminal that it shares with whoever started it. */
-static void deny_typing(struct builder *b)
+static void deny_requests(struct builder *b)
 {
+        /* A program could simulate typing on a terminal that it shares with the process that started it. */
         deny_if(b, SCMP_SYS(ioctl), arg_is(1, TIOCSTI));
         deny_if(b, SCMP_SYS(ioctl), arg_is(1, TIOCLINUX));
+        /* The kernel asks the holder of a lease before another process opens the file, and the holder may take 45 seconds.
+         * With a lease a command could hide the content of a file from readers that do not wait. */
+        deny_if(b, SCMP_SYS(fcntl), arg_is(1, F_SETLEASE));
+        deny_if(b, SCMP_SYS(fcntl), arg_is(1, SET_DELEGATION));
+        /* A snapshot shows the files below the masks. */
+        deny_if(b, SCMP_SYS(ioctl), arg_is(1, BTRFS_SNAPSHOT));
+        deny_if(b, SCMP_SYS(ioctl), arg_is(1, BTRFS_SNAPSHOT_2));
 }
 
-/* In an empty network: AF_INET (2), AF_INET6 (10), and AF_NETLINK (16) for NETLINK_ROUTE (0). No AF_UNIX: a socket of the
- * host is a file that a read-only mount does not close. In binary 00010, 01010, 10000: whatever has bit 0 or 2, neither
- * or both of 1 and 4, or 3 with 4, is another one. */
+/* In an empty network AF_INET (2), AF_INET6 (10), and AF_NETLINK (16) with NETLINK_ROUTE (0) are allowed. AF_UNIX is not: a
+ * read-only mount does not keep a command from connecting to a socket of the host. In binary the allowed families are 00010,
+ * 01010, 10000: any value with bit 0 or 2, with neither or both of bits 1 and 4, or with bits 3 and 4, is another family. */
 static void allow_local_sockets(struct builder *b)
 {
         const int nr = SCMP_SYS(socket);
@@ -207,8 +220,8 @@ static void allow_local_sockets(struct builder *b)
         refuse(b, EPERM, nr, 2, (struct scmp_arg_cmp[]){ arg_has(0, 0x10, 0x10), { 2, SCMP_CMP_NE, 0, 0 } });
 }
 
-/* AF_UNIX (1) as SOCK_STREAM (1) or SOCK_SEQPACKET (5): with those nobody but the other end is reached. A datagram can be
- * sent from a pair to any address. SOCK_RAW (3) is a datagram by another name. */
+/* Allows pairs of AF_UNIX (1) as SOCK_STREAM (1) or SOCK_SEQPACKET (5), which reach only each other. SOCK_DGRAM is
+ * denied, because a datagram can be sent from a pair to any address. SOCK_RAW (3) means the same as SOCK_DGRAM. */
 static void allow_connected_pairs(struct builder *b)
 {
         const int nr = SCMP_SYS(socketpair);
@@ -225,7 +238,8 @@ static void deny_host_sockets(struct builder *b)
         deny_if(b, SCMP_SYS(socket), arg_is(0, AF_PACKET));
 }
 
-/* One's own, as 0, may be set. A limit of processor time, set on somebody else, would be a signal. */
+/* A process may change its own settings, with 0 as the pid. A limit of processor time, set on another process, would act as a
+ * signal. */
 static void deny_settings_of_others(struct builder *b)
 {
         static const int by_pid[] = { SCMP_SYS(prlimit64), SCMP_SYS(sched_setaffinity),
@@ -239,8 +253,9 @@ static void deny_settings_of_others(struct builder *b)
         deny_unless(b, SCMP_SYS(ioprio_set), 1, 0);
 }
 
-/* File systems change files and make snapshots by ioctl, on descriptors that are open for reading. Allowed are those of
- * terminals, pipes and the like ('T'), and of sockets (0x89): whatever disagrees with either in some bit is another. */
+/* File systems change files and make snapshots by ioctl, on descriptors that are open only for reading. Allowed are the
+ * ioctls of terminals, pipes and similar ('T'), and of sockets (0x89): a number that differs from both in some bit is
+ * another ioctl. */
 static void deny_other_ioctls(struct builder *b)
 {
         const uint32_t allowed[] = { 'T' << 8, 0x89 << 8 }, first = 1U << 15;
@@ -264,8 +279,8 @@ static void add_rules(struct builder *b, enum seccomp_kind kind)
         for (size_t i = 0; i < ARRAY_LEN(denied_calls); i++)
                 deny(b, denied_calls[i]);
         deny_namespaces(b);
-        deny_typing(b);
-        /* The oldest way to AF_PACKET: a type of AF_INET. */
+        deny_requests(b);
+        /* SOCK_PACKET, a type of AF_INET, is the oldest interface of AF_PACKET. */
         deny_if(b, SCMP_SYS(socket), arg_has(1, SOCKET_TYPE_MASK, SOCK_PACKET));
         switch (kind) {
         case SECCOMP_HOST_NETWORK:
@@ -278,6 +293,8 @@ static void add_rules(struct builder *b, enum seccomp_kind kind)
                 break;
         default:
                 deny(b, SCMP_SYS(socket));
+                /* A socket of a pair could bind an abstract name of the machine that another program needs. */
+                deny(b, SCMP_SYS(bind));
                 allow_connected_pairs(b);
                 break;
         }
@@ -285,7 +302,7 @@ static void add_rules(struct builder *b, enum seccomp_kind kind)
                 deny_alone(b);
 }
 
-/* The library writes to descriptors only. */
+/* Exports the code through a memfd, because libseccomp writes only to descriptors. */
 static int export(scmp_filter_ctx ctx, struct seccomp_filter *ret)
 {
         _close_ int fd = memfd_create("seccomp", MFD_CLOEXEC);
@@ -309,7 +326,7 @@ static int compile(scmp_filter_ctx ctx, enum seccomp_kind kind, struct seccomp_f
         struct builder b = { .ctx = ctx };
         b.r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
         if (b.r == 0)
-                b.r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
+                b.r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* as a binary tree */
         if (kind == SECCOMP_FILES)
                 seccomp_allow_file_calls(&b);
         else
@@ -319,8 +336,8 @@ static int compile(scmp_filter_ctx ctx, enum seccomp_kind kind, struct seccomp_f
 
 int seccomp_compile(enum seccomp_kind kind, struct seccomp_filter *ret, struct err *err)
 {
-        /* Or the library asks the running kernel which actions it has. All that we run on have these; one that has not
-         * refuses the filter, and with it the command. */
+        /* Without this call libseccomp asks the running kernel which actions it has. All supported kernels have the actions
+         * used here; a kernel without them refuses the filter, and the start fails. */
         int r = seccomp_api_set(SECCOMP_API_KILL_PROCESS);
         if (r == 0) {
                 scmp_filter_ctx ctx =

@@ -1,11 +1,12 @@
-/* seccomp_files: the system calls of a process of ours that serves file requests (SECCOMP_FILES). See seccomp.h.
+/* seccomp_files: the filter of an fs helper (SECCOMP_FILES), which lists the allowed system calls.
  *
- * The other way round than for commands, whose programs nobody knows: here nothing is allowed but what is named. That is
- * what file requests take (fsop/, server/filer.c), what the allocator and libc do for them, and the end.
+ * A filter of commands lists the denied calls, because a command can be any program. An fs helper is known, so its filter lists
+ * the allowed calls: those of file requests (fsop/, confine/fs_helper.c), of the allocator and libc, and for exiting.
  */
 #include "sandbox/seccomp_internal.h"
 
 #include <linux/fs.h>
+#include <sys/prctl.h>
 
 static const int file_calls[] = {
         SCMP_SYS(read),
@@ -100,7 +101,11 @@ void seccomp_allow_file_calls(struct builder *b)
         for (size_t i = 0; i < ARRAY_LEN(file_calls); i++)
                 if (b->r == 0 && file_calls[i] >= 0)
                         b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, file_calls[i], 0, NULL);
-        /* Copies that share blocks. */
+        /* The fs helper makes itself dumpable while the server takes a descriptor from it. */
+        if (b->r == 0)
+                b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
+                                              (struct scmp_arg_cmp[]){ arg_is(0, PR_SET_DUMPABLE) });
+        /* FICLONE makes a copy that shares its blocks with the original. */
         if (b->r == 0)
                 b->r = seccomp_rule_add_array(b->ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
                                               (struct scmp_arg_cmp[]){ arg_is(1, FICLONE) });

@@ -1,11 +1,12 @@
-/* seccomp_internal: between seccomp.c, the filters of commands, and seccomp_files.c, the one of file requests. */
+/* seccomp_internal: the filter under construction, which seccomp.c (filters of commands) and seccomp_files.c (filter of an
+ * fs helper) share. */
 #pragma once
 
 #include "sandbox/seccomp.h"
 
 #include <seccomp.h>
 
-/* Newer than the library; the number is the same on every machine. */
+/* Calls that are newer than the library; their numbers are the same on every architecture. */
 #define NR_OPEN_TREE_ATTR 467
 #define NR_FCHMODAT2 452
 #define NR_SETXATTRAT 463
@@ -13,7 +14,7 @@
 #define NR_FILE_SETATTR 469
 #define NR_PROCESS_MRELEASE 448
 
-/* A filter under construction; the first error stays. */
+/* A filter under construction; the first error is kept. */
 struct builder {
         scmp_filter_ctx ctx;
         int r;
@@ -29,5 +30,5 @@ static inline struct scmp_arg_cmp arg_is(unsigned arg, uint32_t value)
         return arg_has(arg, UINT32_MAX, value);
 }
 
-/* Adds what SECCOMP_FILES allows. */
+/* Adds the calls that SECCOMP_FILES allows. */
 void seccomp_allow_file_calls(struct builder *b);

@@ -1,4 +1,4 @@
-/* sys_mount: the mount calls of Linux 5.2 to 5.12 and their like, raw as those of base/sys.h. */
+/* sys_mount: raw system calls for mounts (Linux 5.2 and later) and for paths, in the manner of base/sys.h. */
 #pragma once
 
 #include "base/sys.h"
@@ -19,13 +19,41 @@ struct sys_mount_attr {
 #define SYS_MS_REC 16384
 #define SYS_MNT_DETACH 2
 
-/* Attributes of every mount that a command sees. */
+/* The attributes of a mount. */
 #define SYS_ATTR_RDONLY 0x1
 #define SYS_ATTR_NOSUID 0x2
 #define SYS_ATTR_NODEV 0x4
 #define SYS_ATTR_NOEXEC 0x8
 
-/* Below `dir`, following no link on the way. */
+#define SYS_STATMOUNT 457
+#define SYS_LISTMOUNT 458
+#define SYS_LISTMOUNT_MAX 64 /* how many mounts one call lists at most */
+/* As `below` of sys_listmount: the root of the caller, or of the mount namespace `space`. */
+#define SYS_LISTMOUNT_ROOT UINT64_MAX
+#define SYS_MOUNT_REQUEST_FIRST 24 /* the size of the request in Linux 6.8, which has no `space` */
+
+/* The request of statmount and listmount. */
+struct sys_mount_request {
+        uint32_t size, spare;
+        uint64_t id, param;
+        uint64_t space; /* Linux 6.11: the number of a mount namespace; 0: the caller's */
+};
+
+/* Lists the numbers of the mounts below a mount, in rising order, after the number `last`. Returns their count, or
+ * -errno: -ENOSYS before Linux 6.8. */
+static inline long sys_listmount(uint64_t space, uint64_t below, uint64_t last,
+                                 uint64_t ret[static SYS_LISTMOUNT_MAX])
+{
+        const struct sys_mount_request request = {
+                .size = space ? sizeof(request) : SYS_MOUNT_REQUEST_FIRST,
+                .id = below,
+                .param = last,
+                .space = space,
+        };
+        return sys_call4(SYS_LISTMOUNT, &request, ret, SYS_LISTMOUNT_MAX, 0);
+}
+
+/* Opens a path below `dir` without following links. */
 static inline int sys_open_beneath(int dir, const char *path, int flags)
 {
         const struct open_how how = {
@@ -35,7 +63,7 @@ static inline int sys_open_beneath(int dir, const char *path, int flags)
         return (int)sys_call4(SYS_openat2, dir, path, &how, sizeof(how));
 }
 
-/* A copy of what is mounted at `path` below `dir` (or at `dir` itself, when it is empty) and of all below it. */
+/* Copies the mount at `path` below `dir` (or at `dir` itself, when `path` is empty) with all mounts below it. */
 static inline int sys_tree_copy(int dir, const char *path)
 {
         return (int)sys_call3(SYS_open_tree, dir, path,
@@ -50,7 +78,7 @@ static inline int sys_tree_set(int tree, uint64_t attributes)
                          sizeof(attr), 0);
 }
 
-/* Of this mount alone. */
+/* Makes this mount read-only, but not those below it. */
 static inline int sys_mount_seal(int mount)
 {
         const struct sys_mount_attr attr = { .attr_set = SYS_ATTR_RDONLY };
@@ -58,7 +86,7 @@ static inline int sys_mount_seal(int mount)
                          0);
 }
 
-/* Onto `path` below `dir`, or onto `dir` itself when it is empty. */
+/* Attaches a mount to `path` below `dir`, or to `dir` itself when `path` is empty. */
 static inline int sys_tree_attach(int tree, int dir, const char *path)
 {
         return (int)sys6(SYS_move_mount, tree, SYS_ARG(""), dir, SYS_ARG(path),
@@ -95,7 +123,7 @@ static inline int sys_mkdirat(int dir, const char *name, unsigned mode)
         return (int)sys_call3(SYS_mkdirat, dir, name, mode);
 }
 
-/* An empty file. */
+/* Makes an empty file. */
 static inline int sys_touchat(int dir, const char *name, unsigned mode)
 {
         int fd = (int)sys_call4(SYS_openat, dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,

@@ -1,8 +1,9 @@
-/* verify: see verify.h. */
-#include "sandbox/verify.h"
-
+/* verify: compares a view that bwrap has built with the operations of the plan. */
+#include "base/sys_proc.h"
 #include "sandbox/landlock.h"
 #include "sandbox/sys_mount.h"
+#include "sandbox/verify_internal.h"
+#include "sandbox/view_paths.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,25 +11,9 @@
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
-#define MOUNT_RDONLY 1 /* of statfs */
+#define MOUNT_RDONLY 1 /* in f_flags of statfs */
 
-const char *const verify_knobs[] = { "proc/sys",           "proc/irq",        "proc/bus",  "proc/fs",
-                                     "proc/sysrq-trigger", "proc/acpi",       "proc/scsi", "proc/driver",
-                                     "proc/mtrr",          "proc/timer_list", NULL };
-
-static int fail(struct enter_failure *ret, enum enter_step step, uint32_t op, long r)
-{
-        *ret = (struct enter_failure){ .step = step, .os_errno = (int32_t)-r, .op = op };
-        return (int)r;
-}
-
-/* What can be said of one path. */
-struct found {
-        struct statx st;
-        bool is_mount, is_read_only, is_memory;
-};
-
-static int find(int fd, struct found *ret)
+int verify_find(int fd, struct verify_found *ret)
 {
         struct statfs fs;
         long r = sys6(SYS_statx, fd, SYS_ARG(""), AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME,
@@ -66,29 +51,29 @@ int verify_spaces_get(struct verify_spaces *ret)
         return 0;
 }
 
-static int spaces_check(const struct image *i, const struct verify_spaces *outside)
+int verify_spaces_new(const struct image *i, const struct verify_spaces *outside)
 {
         struct verify_spaces here;
         const bool is_wanted[SPACES] = { [SPACE_USER] = i->needs_user,
-                                         [SPACE_MOUNT] = i->has_view,
-                                         [SPACE_PID] = i->has_view,
-                                         [SPACE_IPC] = i->has_view,
+                                         [SPACE_MOUNT] = true,
+                                         [SPACE_PID] = true,
+                                         [SPACE_IPC] = true,
                                          [SPACE_NET] = !i->has_network };
         int r = verify_spaces_get(&here);
         for (size_t n = 0; r == 0 && n < SPACES; n++)
                 if (is_wanted[n] && here.inodes[n] == outside->inodes[n])
                         r = -EPROTO;
-        return r == 0 && i->has_view && sys_getpid() != 1 ? -EPROTO : r;
+        return r;
 }
 
-/* ---- before ---- */
+/* ---- before bwrap builds the view ---- */
 
 int verify_sources(const struct image *i, struct enter_failure *ret)
 {
         const struct image_op *ops = image_at(i, i->ops);
         int root = sys_open("/", O_PATH | O_DIRECTORY);
         if (root < 0)
-                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, root);
+                return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, root);
         int r = 0;
         for (uint32_t n = 0; r == 0 && n < i->op_count; n++) {
                 struct statx st;
@@ -105,103 +90,111 @@ int verify_sources(const struct image *i, struct enter_failure *ret)
                 if (got == 0)
                         ((struct image_op *)(uintptr_t)&ops[n])->born = image_born(&st);
                 else
-                        r = fail(ret, ENTER_MOUNT, n, got);
+                        r = enter_fail(ret, ENTER_MOUNT, n, got);
         }
         sys_close(root);
         return r;
 }
 
-/* ---- after ---- */
+/* ---- after bwrap has built the view ---- */
 
 struct view {
         const struct image *image;
-        int root, ruleset;
+        int root;
+        struct landlock rules;
 };
 
-static int allow_writes(const struct view *v, int fd, bool is_directory)
+static bool is_bind_right(const struct image_op *op, const struct verify_found *f)
 {
-        return v->ruleset < 0 ? 0 : landlock_allow(v->ruleset, v->image->landlock_abi, fd, is_directory);
+        return f->is_mount && is_same(&f->st, op) && (plan_kind_is_writable(op->kind) || f->is_read_only);
 }
 
-static bool is_bind_right(const struct image_op *op, const struct found *f)
+/* Is this an empty mask: in memory, read-only, with the right mode? */
+static bool is_mask_right(const struct image_op *op, const struct verify_found *f)
 {
-        return f->is_mount && is_same(&f->st, op) && (op->kind != PLAN_READ || f->is_read_only);
-}
-
-/* Empty, of memory, and nobody can write it or change its mode. */
-static bool is_lid_right(const struct image_op *op, const struct found *f)
-{
-        unsigned mode = op->kind == PLAN_HIDE   ? 0
-                        : op->kind == PLAN_OPEN ? 0111
-                        : op->is_directory      ? 0555
-                                                : 0444;
+        enum plan_gives gives = plan_kind_row(op->kind)->gives;
+        bool is_passed = gives == PLAN_GIVES_PASS;
+        unsigned mode = gives == PLAN_GIVES_NOTHING ? 0 : is_passed ? 0111 : op->is_directory ? 0555 : 0444;
         bool is_directory = S_ISDIR(f->st.stx_mode);
-        bool is_empty = op->kind == PLAN_OPEN || (is_directory ? f->st.stx_nlink == 2 : f->st.stx_size == 0);
+        bool is_empty = is_passed || (is_directory ? f->st.stx_nlink == 2 : f->st.stx_size == 0);
         return f->is_mount && f->is_memory && f->is_read_only && is_empty &&
-               is_directory == (op->kind == PLAN_OPEN || op->is_directory) &&
-               (f->st.stx_mode & 07777) == mode;
+               is_directory == (is_passed || op->is_directory) && (f->st.stx_mode & 07777) == mode;
 }
 
 static int op_check(const struct view *v, const struct image_op *op)
 {
-        struct found f;
-        if (op->kind == PLAN_DIRECTORY || op->kind == PLAN_FILE || op->kind == PLAN_LINK ||
-            op->kind == PLAN_SEAL)
-                return 0; /* shows in what lies on it */
+        struct verify_found f;
+        enum plan_act act = plan_kind_row(op->kind)->act;
+        if (act != PLAN_ACT_BIND && act != PLAN_ACT_MASK && act != PLAN_ACT_PASS)
+                return 0; /* not a mount; it is checked with the mounts on it */
         int fd = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (fd == -ENOENT && op->may_miss)
                 return 0;
         if (fd < 0)
                 return fd;
-        bool is_bind = op->kind == PLAN_READ || op->kind == PLAN_WRITE || op->kind == PLAN_PIN;
-        int r = find(fd, &f);
-        if (r == 0 && !(is_bind ? is_bind_right(op, &f) : is_lid_right(op, &f)))
+        int r = verify_find(fd, &f);
+        if (r == 0 && !(act == PLAN_ACT_BIND ? is_bind_right(op, &f) : is_mask_right(op, &f)))
                 r = -ESTALE;
-        if (r == 0 && op->kind == PLAN_WRITE)
-                r = allow_writes(v, fd, op->is_directory);
+        if (r == 0 && act == PLAN_ACT_BIND && op->kind != PLAN_PIN) /* a pin is in a writable directory */
+                r = landlock_allow(&v->rules, fd, op->is_directory,
+                                   plan_kind_is_writable(op->kind) ? LANDLOCK_WRITE : LANDLOCK_READ);
         sys_close(fd);
         return r;
 }
 
-/* 0 also when it is missing and may be. */
-static int path_check(const struct view *v, const char *path, bool may_miss, bool is_writable)
+/* What path_check does with a path: MAY_MISS accepts a missing one, IS_READ_ONLY demands a read-only mount, and IS_ALLOWED adds a
+ * Landlock rule that allows writing. */
+enum { MAY_MISS = 1, IS_READ_ONLY = 2, IS_ALLOWED = 4 };
+
+static int path_check(const struct view *v, const char *path, unsigned what)
 {
-        struct found f;
+        struct verify_found f;
         int fd = sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
-        if (fd == -ENOENT && may_miss)
+        if (fd == -ENOENT && (what & MAY_MISS))
                 return 0;
         if (fd < 0)
                 return fd;
-        int r = find(fd, &f);
-        if (r == 0 && !is_writable && !f.is_read_only)
+        int r = verify_find(fd, &f);
+        if (r == 0 && (what & IS_READ_ONLY) && !f.is_read_only)
                 r = -EPROTO;
-        if (r == 0 && is_writable)
-                r = allow_writes(v, fd, S_ISDIR(f.st.stx_mode));
+        if (r == 0 && (what & IS_ALLOWED))
+                r = landlock_allow(&v->rules, fd, S_ISDIR(f.st.stx_mode), LANDLOCK_WRITE);
         sys_close(fd);
         return r;
 }
 
-/* The machine's own would be a mount of another kind, or writable. */
-static int dev_check(const struct view *v, int tty)
+/* Checks that /dev is read-only, and each device too when the keeper completes the view (image::finishes): a device can be written
+ * through a read-only mount, but its mode, owner and times cannot be changed (finish.h). Opens the terminal again in the view. */
+static int dev_check(const struct view *v, struct enter_stdio *io)
 {
-        static const char *const writable[] = { "dev/null",    "dev/zero", "dev/full", "dev/random",
-                                                "dev/urandom", "dev/tty",  "dev/shm",  "dev/pts" };
-        int r = path_check(v, "dev", false, false);
+        static const char *const writable[] = { "dev/shm", "dev/pts" };
+        unsigned of_devices = IS_ALLOWED | (v->image->finishes ? IS_READ_ONLY : 0);
+        int r = path_check(v, "dev", IS_READ_ONLY);
+        for (const char *const *device = view_devices; r == 0 && *device; device++)
+                r = path_check(v, *device, MAY_MISS | of_devices);
         for (size_t n = 0; r == 0 && n < ARRAY_LEN(writable); n++)
-                r = path_check(v, writable[n], true, true);
-        if (r == 0 && tty >= 0) {
-                r = path_check(v, "dev/console", true, true);
-                if (r == 0 && v->ruleset >= 0)
-                        r = landlock_allow(v->ruleset, v->image->landlock_abi, tty, false);
-        }
+                r = path_check(v, writable[n], MAY_MISS | IS_ALLOWED);
+        if (r < 0 || enter_stdio_terminal(io) < 0)
+                return r;
+        int dev = sys_open_beneath(v->root, "dev", O_PATH | O_DIRECTORY);
+        r = dev < 0 ? dev : enter_stdio_reopen(io, dev);
+        if (dev >= 0)
+                sys_close(dev);
         return r;
 }
 
-/* In a /proc of other process numbers we are not number 1. */
+/* Is this the /proc of the caller's pid namespace? In any other, the caller has another number, or none. */
 static bool is_ours(int proc)
 {
-        char self[NAME_MAX];
-        return sys_call4(SYS_readlinkat, proc, "self", self, sizeof(self)) == 1 && self[0] == '1';
+        char found[NAME_MAX];
+        struct sys_path self = { .n = 0 };
+        sys_path_add_pid(&self, sys_getpid());
+        if (sys_call4(SYS_readlinkat, proc, "self", found, sizeof(found)) != (long)self.n)
+                return false;
+        for (size_t i = 0; i < self.n; i++)
+                if (found[i] != self.text[i])
+                        return false;
+        return true;
 }
 
 static int proc_check(const struct view *v)
@@ -214,61 +207,75 @@ static int proc_check(const struct view *v)
         if (r == 0 && (fs.f_type != PROC_SUPER_MAGIC || !is_ours(fd)))
                 r = -EPROTO;
         if (r == 0)
-                r = allow_writes(v, fd, true);
+                r = landlock_allow(&v->rules, fd, true, LANDLOCK_WRITE);
         sys_close(fd);
-        for (const char *const *knob = verify_knobs; r == 0 && *knob; knob++)
-                r = path_check(v, *knob, true, false);
+        for (const char *const *setting = view_settings; r == 0 && *setting; setting++)
+                r = path_check(v, *setting, MAY_MISS | IS_READ_ONLY);
         return (int)r;
 }
 
 static int root_check(const struct view *v)
 {
-        struct found f;
-        int r = find(v->root, &f);
+        struct verify_found f;
+        int r = verify_find(v->root, &f);
         if (r == 0 && v->image->root != PLAN_ROOT_WRITE && !f.is_read_only)
                 r = -EPROTO;
         if (r == 0 && v->image->root == PLAN_ROOT_EMPTY && !f.is_memory)
                 r = -EPROTO;
-        return r == 0 && v->image->root == PLAN_ROOT_WRITE ? allow_writes(v, v->root, true) : r;
+        enum landlock_right right = v->image->root == PLAN_ROOT_WRITE ? LANDLOCK_WRITE : LANDLOCK_LIST;
+        return r == 0 ? landlock_allow(&v->rules, v->root, true, right) : r;
 }
 
-static int all_check(const struct view *v, int tty, struct enter_failure *ret)
+static int all_check(const struct view *v, struct enter_stdio *io, struct enter_failure *ret)
 {
         const struct image_op *ops = image_at(v->image, v->image->ops);
         int r = root_check(v);
         if (r < 0)
-                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
-        r = dev_check(v, tty);
+                return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
+        r = enter_stdio_allow(&v->rules, io);
         if (r < 0)
-                return fail(ret, ENTER_DEV, ENTER_NO_OP, r);
+                return enter_fail(ret, ENTER_STDIO, ENTER_NO_OP, r);
+        r = dev_check(v, io);
+        if (r < 0)
+                return enter_fail(ret, ENTER_DEV, ENTER_NO_OP, r);
         r = proc_check(v);
         if (r < 0)
-                return fail(ret, ENTER_PROC, ENTER_NO_OP, r);
+                return enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r);
         for (uint32_t n = 0; n < v->image->op_count; n++) {
                 r = op_check(v, &ops[n]);
                 if (r < 0)
-                        return fail(ret, ENTER_MOUNT, n, r);
+                        return enter_fail(ret, ENTER_MOUNT, n, r);
         }
         return 0;
 }
 
-int verify_view(const struct image *i, const struct verify_spaces *outside, int tty, int *ret_ruleset,
-                struct enter_failure *ret)
+static int kept_check(const struct view *v, struct enter_failure *ret)
 {
-        struct view v = { .image = i, .root = -1, .ruleset = -1 };
+        int r = proc_check(v);
+        if (r == 0)
+                r = path_check(v, "sys", MAY_MISS | IS_READ_ONLY);
+        return r < 0 ? enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r) : 0;
+}
+
+int verify_view(const struct image *i, const struct verify_spaces *outside, struct enter_stdio *io,
+                int *ret_ruleset, struct enter_failure *ret)
+{
+        struct view v = { .image = i, .root = -1, .rules = LANDLOCK_NONE };
         *ret_ruleset = -1;
-        int r = spaces_check(i, outside);
+        int r = verify_spaces_new(i, outside);
         if (r < 0)
-                return fail(ret, ENTER_BUBBLEWRAP, ENTER_NO_OP, r);
-        if (!i->has_view)
-                return 0;
-        if (i->landlock_abi > 0 && (v.ruleset = landlock_begin(i->landlock_abi)) < 0)
-                return fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, v.ruleset);
+                return enter_fail(ret, ENTER_BUBBLEWRAP, ENTER_NO_OP, r);
         v.root = sys_open("/", O_PATH | O_DIRECTORY);
         if (v.root < 0)
-                return fail(ret, ENTER_MOUNT, ENTER_NO_OP, v.root);
-        r = all_check(&v, tty, ret);
+                return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, v.root);
+        r = enter_ruleset_begin(i, &v.rules);
+        if (r < 0)
+                (void)enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
+        else
+                r = i->has_view ? all_check(&v, io, ret) : kept_check(&v, ret);
+        if (r == 0 && (r = verify_table(i, v.root)) < 0)
+                (void)enter_fail(ret, ENTER_CHECK, ENTER_NO_OP, r);
         sys_close(v.root);
-        *ret_ruleset = v.ruleset;
+        *ret_ruleset = v.rules.ruleset;
         return r;
 }

@@ -1,26 +1,27 @@
-/* verify: looks, from inside, whether a view is what a plan says, before there is a command in it.
+/* verify: checks from inside whether a view matches its plan, before the command exists.
  *
- * For views that somebody else has built (sandbox/bwrap.h), by name and from our words. Raw system calls and nothing but
- * the image, as sandbox/enter.h.
+ * Only views that bwrap has built need it (sandbox/bwrap.h), because bwrap works by path and from arguments. Raw system calls
+ * and no data but the image, as sandbox/enter.h.
  */
 #pragma once
 
 #include "sandbox/enter.h"
 
-/* The knobs of the machine: read-only in every view. Paths without their leading slash; NULL at the end. */
-extern const char *const verify_knobs[];
-
-/* The namespaces that a process is in, by inode. */
+/* The namespaces of a process, by inode. */
 enum verify_space { SPACE_USER, SPACE_MOUNT, SPACE_PID, SPACE_IPC, SPACE_NET, SPACES };
 struct verify_spaces {
         uint64_t inodes[SPACES];
 };
 NODISCARD int verify_spaces_get(struct verify_spaces *ret);
+/* Checks that the caller is in new namespaces. -EPROTO: it shares one with `outside` where the image wants a new one. */
+NODISCARD int verify_spaces_new(const struct image *i, const struct verify_spaces *outside);
 
-/* Outside, before anything is built: is everything still what the plan saw? Notes when it was made, for who guards it. */
+/* Called outside of the sandbox, before bwrap runs: are all files still those that the plan saw? Records their birth times
+ * for the guard. */
 NODISCARD int verify_sources(const struct image *i, struct enter_failure *ret);
 
-/* Inside: new namespaces where the image wants them, and every operation done, to the thing that the plan saw.
- * `outside`: of who has started it. *ret_ruleset as enter_view has it; `tty` -1: none. */
-NODISCARD int verify_view(const struct image *i, const struct verify_spaces *outside, int tty,
+/* Called inside of the sandbox: are there new namespaces where the image wants them, is every operation done, on the file
+ * that the plan saw, and is nothing else mounted? `outside` holds the namespaces of the process that started bwrap. `io` and
+ * *ret_ruleset are as in enter_view. */
+NODISCARD int verify_view(const struct image *i, const struct verify_spaces *outside, struct enter_stdio *io,
                           int *ret_ruleset, struct enter_failure *ret);

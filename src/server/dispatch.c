@@ -1,193 +1,123 @@
+/* dispatch: parses a message, makes the admission checks and calls the handler of its method. */
 #include "server/dispatch.h"
 
 #include "base/log.h"
-#include "server/job.h"
+#include "core/job.h"
+#include "core/server.h"
 #include "server/methods.h"
-#include "server/session.h"
 
 #include <errno.h>
 
-/* Every request by name. One line per method; its descriptor stands beside its handler. */
-/* clang-format off */
-static const struct method *const methods[] = {
-        &m_initialize,
-        &m_process_start,
-        &m_process_read,
-        &m_process_write,
-        &m_process_signal,
-        &m_process_terminate,
-        &m_process_close_stdin,
-        &m_process_resize,
-        &m_process_wait,
-        &m_process_snapshot,
-        &m_process_list,
-        &m_session_list,
-        &m_environment_info,
-        &m_environment_status,
-        &m_http_request,
-        &m_fs_read_file,
-        &m_fs_write_file,
-        &m_fs_get_metadata,
-        &m_fs_canonicalize,
-        &m_fs_read_link,
-        &m_fs_read_directory,
-        &m_fs_walk,
-        &m_fs_create_directory,
-        &m_fs_remove,
-        &m_fs_copy,
-        &m_fs_rename,
-        &m_fs_symlink,
-        &m_fs_set_metadata,
-        &m_fs_open,
-        &m_fs_read_block,
-        &m_fs_write_block,
-        &m_fs_close,
-        &m_discover,
-        &m_fs_watch,
-        &m_fs_unwatch,
-        &m_fs_watch_missing,
-};
-/* clang-format on */
-
-static const struct method *find_method(struct slice name)
+static int decode(const struct method *m, struct arena *a, const struct json_doc *doc,
+                  const struct json *params, void **ret, struct err *err)
 {
-        for (size_t i = 0; i < ARRAY_LEN(methods); i++)
-                if (slice_eq(name, slice_from_str(methods[i]->name)))
-                        return methods[i];
-        return NULL;
+        *ret = arena_zalloc(a, MAX(m->params_size, 1));
+        return m->decode(a, doc, params, *ret, err);
 }
 
-void req_reply_begin(struct req *req, size_t hint, struct jsonw *ret)
-{
-        conn_reply_begin(req->conn, req->id, hint, ret);
-}
-
-void req_reply_end(struct req *req, struct jsonw *w)
-{
-        conn_reply_end(req->conn, req->id, w);
-}
-
-int dispatch_limit(struct err *err, const char *what, uint64_t value)
-{
-        err_set(err, RPC_LIMIT, -ENOBUFS, "limit of the server reached: %s (%llu)", what,
-                (unsigned long long)value);
-        err->limit = what;
-        err->limit_value = value;
-        return err->code;
-}
-
-/* All checks between a known method and its handler, in the order that clients can observe. */
-static int admit(const struct method *m, struct req *req, const struct json *params, void **ret_params,
-                 struct err *err)
-{
-        *ret_params = arena_zalloc(req->arena, MAX(m->params_size, 1));
-        int r = m->decode(req->arena, req->doc, params, *ret_params, err);
-        if (r < 0)
-                return r;
-        if (!(m->needs & NEEDS_READY))
-                return 0;
-        struct conn *c = req->conn;
-        if (!c->is_initialized)
-                return err_set(err, RPC_INVALID_REQUEST, -EPROTO,
-                               "client must call initialize before using %s methods", m->family);
-        if (!c->is_ready)
-                return err_set(err, RPC_INVALID_REQUEST, -EPROTO,
-                               "client must send initialized before using %s methods", m->family);
-        if (!c->session)
-                return err_set(err, RPC_INVALID_REQUEST, -ESTALE,
-                               "session has been resumed by another connection");
-        return 0;
-}
-
-/* A job outlives the turn, so its params must not point into what the connection reads into: a large message is taken from
- * the connection as it is, a small one copied. Tokens are offsets, so they do not mind. */
+/* Makes the text of a message outlive the turn, for jobs: their params must not point into the input buffer of the connection. The
+ * buffer of a large message is taken from the connection, a small message is copied. JSON tokens are offsets and stay valid. */
 static void keep_text(struct req *req, struct json_doc *doc, struct slice text)
 {
-        struct conn *c = req->conn;
-        if (c->is_dispatching && text.p == c->message.p && !spares_is_wasted(&c->message)) {
-                req->text = c->message;
-                buf_init(&c->message, c->message.cap);
+        if (conn_take_message(req->client->conn, text, &req->text))
                 return;
-        }
         char *copy = arena_alloc(req->arena, text.n + BUF_PADDING);
         memcpy(copy, text.p, text.n);
         doc->text = copy;
 }
 
-/* A process must not overtake the file changes that were asked for before it. */
-static bool is_held(struct req *req, const struct rpc_message *msg, struct slice text, int *ret,
-                    struct err *err)
+/* Handles a request with a known method. When a thread has parsed the request, `parsed` is not NULL, and the text is in
+ * req->text. */
+static int on_known(struct req *req, const struct method *m, const struct rpc_message *msg, struct slice text,
+                    const struct parsed *parsed, struct err *err)
 {
-        if (req->conn->jobs.count == 0 || !slice_starts(msg->method, S("process/")))
-                return false;
-        const struct json *id = json_get(&msg->doc, msg->params, S("processId"));
-        if (!id || id->type != JSON_STRING)
-                return false;
-        struct slice process_id = json_string(req->arena, &msg->doc, id);
-        if (!job_must_hold(req->conn, msg->method, process_id))
-                return false;
-        *ret = job_hold(req, text, msg->method, process_id, err);
-        return true;
+        struct json_doc doc = msg->doc;
+        void *params;
+        int r;
+        req->method = m;
+        /* A process/start must not overtake file changes that were requested before it. */
+        bool may_wait = m->key == KEY_PROCESS && req->client->jobs.count > 0;
+        if (parsed) {
+                params = parsed->params;
+                *err = parsed->err;
+                r = parsed->decoded;
+        } else {
+                if (m->job || m->run || m->may_be_job || may_wait)
+                        keep_text(req, &doc, text);
+                r = decode(m, req->arena, &doc, msg->params, &params, err);
+        }
+        if (r == 0)
+                r = req_admit(m, req->client, err);
+        if (r < 0)
+                return r;
+        if (may_wait && job_must_hold(req, params))
+                return job_hold(req, params, err);
+        return m->handle ? m->handle(req, params, err) : job_submit(req, job_class_of(m), params, err);
 }
 
-static void on_request(struct conn *c, struct arena *a, const struct rpc_message *msg, struct slice text)
+static void on_request(struct req *req, const struct rpc_message *msg, struct slice text,
+                       const struct parsed *parsed)
 {
         struct err err = ERR_INIT;
-        struct json_doc doc = msg->doc;
-        struct req req = { .server = c->server, .conn = c, .id = &msg->id, .arena = a, .doc = &doc };
-        const struct method *m = find_method(msg->method);
-        void *params = NULL;
-        int r;
-        buf_init(&req.text, 0);
-        if (m && (m->job || m->may_be_job))
-                keep_text(&req, &doc, text);
-        if (is_held(&req, msg, text, &r, &err))
-                m = NULL;
-        else if (!m)
-                r = err_set(&err, RPC_METHOD_NOT_FOUND, -ENOSYS,
-                            "exec-server stub does not implement `%.*s` yet",
+        const struct method *m = parsed ? parsed->method : method_find(msg->method);
+        struct client *c = req->client;
+        int r = m ? on_known(req, m, msg, text, parsed, &err)
+                  : err_set(&err, RPC_METHOD_NOT_FOUND, -ENOSYS, "unknown method `%.*s`",
                             (int)MIN(msg->method.n, ERR_TEXT_BYTES), msg->method.p);
-        else
-                r = admit(m, &req, msg->params, &params, &err);
-        if (r == 0 && m)
-                r = m->job ? job_submit(&req, m->job, params, &err) : m->handle(&req, params, &err);
         if (r < 0)
-                conn_fail(c, &msg->id, &err, NULL);
-        buf_release(&req.text);
+                conn_fail(c->conn, &msg->id, &err, NULL);
 }
 
-/* A client may send one notification. Anything else is answered, not punished: the reference closes here, but nobody
- * depends on it. `initialized` too early says that the peer does not follow the protocol at all. */
-static void on_notification(struct conn *c, const struct rpc_message *msg)
+/* Clients may send only the notification `initialized`. Other notifications are answered with an error; the reference server
+ * closes the connection, but no client depends on that. When `initialized` comes before `initialize`, the connection is closed. */
+static void on_notification(struct client *c, const struct rpc_message *msg)
 {
         if (!slice_eq(msg->method, S("initialized"))) {
                 struct err err = ERR_INIT;
                 err_set(&err, RPC_INVALID_REQUEST, -EPROTO, "unexpected notification: %.*s",
                         (int)MIN(msg->method.n, ERR_TEXT_BYTES), msg->method.p);
-                conn_fail(c, &RPC_ID_NONE, &err, NULL);
+                conn_fail(c->conn, &RPC_ID_NONE, &err, NULL);
                 return;
         }
         if (!c->is_initialized) {
-                conn_close(c, WS_CLOSE_POLICY);
+                conn_close(c->conn, WS_CLOSE_POLICY);
                 return;
         }
         c->is_ready = true;
 }
 
-static void on_malformed(struct conn *c, const struct json_error *why)
+static void on_malformed(struct client *c, const struct json_error *why)
 {
         struct err err = ERR_INIT;
-        if (c->framing == FRAMING_LINES)
+        if (c->conn->framing == FRAMING_LINES)
                 err_set(&err, RPC_INVALID_REQUEST, -EPROTO,
                         "failed to parse JSON-RPC message from exec-server stdio: %s", why->text);
         else
                 err_set(&err, RPC_INVALID_REQUEST, -EPROTO,
                         "failed to parse websocket JSON-RPC message from exec-server websocket %s: %s",
-                        c->peer, why->text);
-        conn_fail(c, &RPC_ID_NONE, &err, NULL);
+                        c->conn->peer, why->text);
+        conn_fail(c->conn, &RPC_ID_NONE, &err, NULL);
 }
 
-void dispatch_message(struct conn *c, struct slice text)
+static void on_message(struct req *req, const struct rpc_message *msg, struct slice text,
+                       const struct parsed *parsed)
+{
+        switch (msg->kind) {
+        case RPC_REQUEST:
+                on_request(req, msg, text, parsed);
+                break;
+        case RPC_NOTIFICATION:
+                on_notification(req->client, msg);
+                break;
+        case RPC_RESPONSE:
+        case RPC_ERROR:
+                /* The server sends no requests, so a response is an error of the client. */
+                conn_close(req->client->conn, WS_CLOSE_POLICY);
+                break;
+        }
+}
+
+void dispatch_message(struct client *c, struct slice text)
 {
         _arena_ struct arena a = ARENA_INIT;
         struct rpc_message msg;
@@ -196,17 +126,36 @@ void dispatch_message(struct conn *c, struct slice text)
                 on_malformed(c, &why);
                 return;
         }
-        switch (msg.kind) {
-        case RPC_REQUEST:
-                on_request(c, &a, &msg, text);
-                break;
-        case RPC_NOTIFICATION:
-                on_notification(c, &msg);
-                break;
-        case RPC_RESPONSE:
-        case RPC_ERROR:
-                /* We ask clients nothing, so this answers nothing. */
-                conn_close(c, WS_CLOSE_POLICY);
-                break;
+        struct req req = { .server = c->server, .client = c, .id = &msg.id, .arena = &a };
+        buf_init(&req.text, 0);
+        on_message(&req, &msg, text, NULL);
+        conns_free_buf(&c->server->conns, &req.text);
+}
+
+struct parsed *dispatch_parse(struct arena *a, struct slice text)
+{
+        struct parsed *ret = arena_zalloc(a, sizeof(*ret));
+        ret->err = ERR_INIT;
+        ret->result = rpc_parse(a, text, &ret->msg, &ret->why);
+        if (ret->result < 0 || ret->msg.kind != RPC_REQUEST)
+                return ret;
+        ret->method = method_find(ret->msg.method);
+        if (ret->method)
+                ret->decoded =
+                        decode(ret->method, a, &ret->msg.doc, ret->msg.params, &ret->params, &ret->err);
+        return ret;
+}
+
+void dispatch_parsed(struct client *c, struct arena *a, struct buf *text, const struct parsed *parsed)
+{
+        if (parsed->result < 0) {
+                on_malformed(c, &parsed->why);
+                return;
         }
+        const struct rpc_message *msg = &parsed->msg;
+        struct req req = { .server = c->server, .client = c, .id = &msg->id, .arena = a, .may_keep = true };
+        req.text = *text;
+        buf_init(text, text->cap);
+        on_message(&req, msg, buf_slice(&req.text), parsed);
+        conns_free_buf(&c->server->conns, &req.text);
 }

@@ -1,103 +1,13 @@
-/* m_discover: capabilityRoots/discoverV1 (PROTOCOL.md 8.4): plugins and skills below some roots, in one request. */
-#include "fsop/discover.h"
+/* m_discover: the method capabilityRoots/discoverV1 (docs/PROTOCOL.md): finds plugins and skills below several roots in one
+ * request. Each root may have a sandbox of its own. */
+#include "confine/fs_helpers.h"
+#include "core/job.h"
+#include "core/server.h"
+#include "files/answer.h"
 #include "proto/fs.h"
-#include "server/fs_internal.h"
-#include "server/job.h"
 #include "server/methods.h"
 
-static void write_file(struct jsonw *w, const struct found_file *f)
-{
-        jsonw_object(w);
-        jsonw_key(w, "path");
-        fs_write_uri(w, f->path);
-        jsonw_member_string(w, "contents", f->contents);
-        jsonw_object_end(w);
-}
-
-static void write_optional_file(struct jsonw *w, const char *key, bool has, const struct found_file *f)
-{
-        jsonw_key(w, key);
-        if (has)
-                write_file(w, f);
-        else
-                jsonw_null(w);
-}
-
-static void write_plugin(struct jsonw *w, const struct discovery *found)
-{
-        jsonw_key(w, "plugin");
-        if (!found->has_plugin) {
-                jsonw_null(w);
-                return;
-        }
-        jsonw_object(w);
-        write_optional_file(w, "manifest", true, &found->manifest);
-        write_optional_file(w, "mcpConfig", found->has_mcp_config, &found->mcp_config);
-        write_optional_file(w, "appsConfig", found->has_apps_config, &found->apps_config);
-        jsonw_object_end(w);
-}
-
-static void write_skills(struct jsonw *w, const struct discovery *found)
-{
-        jsonw_key(w, "skills");
-        jsonw_array(w);
-        for (size_t i = 0; i < found->skill_count; i++) {
-                const struct found_skill *skill = &found->skills[i];
-                jsonw_object(w);
-                write_optional_file(w, "instructions", true, &skill->instructions);
-                write_optional_file(w, "metadata", skill->has_metadata, &skill->metadata);
-                jsonw_object_end(w);
-        }
-        jsonw_array_end(w);
-}
-
-static void write_root(struct jsonw *w, const struct discover_root *root, const struct discovery *found)
-{
-        jsonw_object(w);
-        jsonw_member_string(w, "id", root->id);
-        jsonw_key(w, "path");
-        if (root->foreign.p)
-                jsonw_string(w, root->foreign);
-        else
-                fs_write_uri(w, root->path);
-        write_plugin(w, found);
-        write_skills(w, found);
-        jsonw_key(w, "namespaceManifests");
-        jsonw_array(w);
-        for (size_t i = 0; i < found->namespace_count; i++)
-                write_file(w, &found->namespace_manifests[i]);
-        jsonw_array_end(w);
-        jsonw_key(w, "warnings");
-        jsonw_array(w);
-        for (size_t i = 0; i < found->warning_count; i++)
-                jsonw_str(w, found->warnings[i]);
-        jsonw_array_end(w);
-        jsonw_member_str(w, "error", found->error);
-        jsonw_object_end(w);
-}
-
-static enum manifest_says read_manifest(struct arena *a, struct slice manifest, struct slice member,
-                                        struct slice *ret_string)
-{
-        struct json_doc doc;
-        struct json_error ignored;
-        if (json_parse(a, manifest, &doc, &ignored) < 0)
-                return MANIFEST_NOTHING;
-        const struct json *v = json_get(&doc, json_root(&doc), member);
-        if (v && v->type == JSON_OBJECT)
-                return MANIFEST_OBJECT;
-        if (!v || v->type != JSON_STRING)
-                return MANIFEST_NOTHING;
-        *ret_string = json_string(a, &doc, v);
-        return MANIFEST_STRING;
-}
-
-static const char *foreign_error(struct arena *a, struct slice uri)
-{
-        return arena_printf(a, "failed to inspect capability root %.*s: '%.*s' is invalid on 'linux'",
-                            SLICE(uri), SLICE(uri));
-}
-
+/* Writes a failure at one root as the result of that root, and goes on with the other roots. */
 static int run_discover(struct job *job, struct jsonw *w, UNUSED struct err *err)
 {
         const struct discover_roots *in = job->params;
@@ -105,14 +15,13 @@ static int run_discover(struct job *job, struct jsonw *w, UNUSED struct err *err
         jsonw_key(w, "roots");
         jsonw_array(w);
         for (size_t i = 0; i < in->count && !w->overflow; i++) {
-                /* One root at a time is in memory beside the answer. */
-                _arena_ struct arena a = ARENA_INIT;
-                struct discovery found = { 0 };
-                if (in->roots[i].foreign.p)
-                        found.error = foreign_error(&a, in->roots[i].foreign);
-                else
-                        fsop_discover(&a, in->roots[i].path.p, read_manifest, &found);
-                write_root(w, &in->roots[i], &found);
+                struct err why = ERR_INIT;
+                struct file_request r = job_file_request(job);
+                r.method = &file_discover_root;
+                r.params = &in->roots[i];
+                r.sandbox = in->roots[i].sandbox;
+                if (fs_helpers_run(&job->server->fs_helpers, &r, w, &why) < 0)
+                        fs_write_root_failure(w, &in->roots[i], why.text);
         }
         jsonw_array_end(w);
         jsonw_object_end(w);
@@ -121,11 +30,12 @@ static int run_discover(struct job *job, struct jsonw *w, UNUSED struct err *err
 
 static const struct job_class discover = { .run = run_discover };
 
-const struct method m_discover = {
-        .name = "capabilityRoots/discoverV1",
-        .family = "capability discovery",
-        .needs = NEEDS_READY,
-        .params_size = sizeof(struct discover_roots),
-        .decode = discover_roots_decode,
-        .job = &discover,
+const struct method discover_methods[] = {
+        { .name = "capabilityRoots/discoverV1",
+          .family = "capability discovery",
+          .needs = NEEDS_READY,
+          METHOD_PARAMS(discover_roots),
+          METHOD_SANDBOX(discover_roots),
+          .job = &discover },
 };
+const size_t discover_method_count = ARRAY_LEN(discover_methods);

@@ -1,15 +1,15 @@
-/* m_fs_handle: files in blocks: fs/open, fs/readBlock, fs/writeBlock, fs/close (PROTOCOL.md 9.3).
+/* m_fs_handle: the methods that read and write files in blocks: fs/open, fs/readBlock, fs/writeBlock, fs/close
+ * (docs/PROTOCOL.md).
  *
- * Handles belong to the connection. Requests on one handle keep their order where it matters: what is sent behind an open
- * finds the handle, what is sent behind a close does not.
+ * Handles belong to the connection. Requests on one handle keep their order where it matters: a request that follows an fs/open
+ * finds the handle, a request that follows an fs/close does not.
  */
 #include "base/fd.h"
-#include "base/mem.h"
+#include "confine/fs_helpers.h"
+#include "core/job.h"
+#include "files/answer.h"
 #include "fsop/fsop.h"
 #include "proto/fs.h"
-#include "server/filers.h"
-#include "server/fs_internal.h"
-#include "server/job.h"
 #include "server/methods.h"
 #include "server/open_file.h"
 
@@ -17,58 +17,44 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static int unknown_handle(struct err *err, struct slice id)
+/* Checks the id of the handle, which is the key of these methods. */
+static int check_id(struct job *job, struct err *err)
 {
-        return err_set(err, RPC_NOT_FOUND, -ENOENT, "unknown file handle `%.*s`", SLICE(id));
-}
-
-/* The name of a handle orders its requests. */
-static int take_id(struct job *job, struct slice id, struct err *err)
-{
-        if (id.n > OPEN_FILE_ID_BYTES)
+        if (job->key.n > OPEN_FILE_ID_BYTES)
                 return fsop_refuse(err, "file handle ID must not exceed %d bytes", OPEN_FILE_ID_BYTES);
-        job->key = id;
         return 0;
 }
 
-/* --- open --------------------------------------------------------------------------------------------------------- */
-
-struct opening {
-        int fd;
-        uint64_t size;
-};
+/* --- fs/open ------------------------------------------------------------------------------------------------------ */
 
 static int prepare_open(struct job *job, struct err *err)
 {
         const struct fs_open *in = job->params;
-        job->is_exclusive = true;
         job->is_change = in->mode != FS_OPEN_READ;
-        return take_id(job, in->handle_id, err);
+        return check_id(job, err);
 }
 
 static int begin_open(struct job *job, struct err *err)
 {
-        const struct fs_open *in = job->params;
-        struct map *handles = &job->conn->open_files;
-        if (open_file_find(handles, in->handle_id))
-                return fsop_refuse(err, "file handle `%.*s` already exists", SLICE(in->handle_id));
-        /* Opens that run at this moment count: none of them must find the table full when it is done. */
-        if (map_count(handles) + job->conn->files_opening >= OPEN_FILES_MAX)
+        struct map *handles = &job->client->open_files;
+        if (map_find(handles, job->key))
+                return fsop_refuse(err, "file handle `%.*s` already exists", SLICE(job->key));
+        /* Requests fs/open that have not finished count, so that none of them finds the table full at the end. */
+        if (map_count(handles) + job->client->files_opening >= OPEN_FILES_MAX)
                 return fsop_refuse(err, "at most %d file handles may be open per connection", OPEN_FILES_MAX);
-        struct opening *opening = mem_new(struct opening);
-        opening->fd = -1;
-        job->own = opening;
-        job->conn->files_opening++;
+        int *fd = arena_new(&job->arena, int);
+        *fd = -1;
+        job->own = fd;
+        job->client->files_opening++;
         return 0;
 }
 
 static int run_open(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_open *in = job->params;
-        struct opening *opening = job->own;
         struct stat st;
-        const struct filer_open how = { .path = in->path, .mode = (int)in->mode, .follow = true };
-        int r = fs_open_file(job, &how, &opening->fd, &st, err);
+        const struct file_open how = { .path = in->path, .mode = (int)in->mode, .follow = true };
+        int r = job_open_file(job, &how, job->own, &st, err);
         if (r < 0)
                 return r;
         jsonw_object(w);
@@ -81,24 +67,20 @@ static int run_open(struct job *job, struct jsonw *w, struct err *err)
 
 static void settle_open(struct job *job)
 {
-        const struct fs_open *in = job->params;
-        struct opening *opening = job->own;
-        job->conn->files_opening--;
+        int *fd = job->own;
+        job->client->files_opening--;
         if (!job->err)
-                open_file_put(&job->conn->open_files,
-                              open_file_new(job->server, in->handle_id, TAKE_FD(opening->fd)));
+                open_file_put(&job->client->open_files, job->server, job->key, TAKE_FD(*fd));
 }
 
 static void release_open(struct job *job)
 {
-        struct opening *opening = job->own;
-        if (opening)
-                open_file_close(job->server, opening->fd);
-        free(opening);
+        const int *fd = job->own;
+        if (fd)
+                open_file_close(job->server, *fd);
 }
 
 static const struct job_class open_class = {
-        .opens_boxed = true,
         .prepare = prepare_open,
         .begin = begin_open,
         .run = run_open,
@@ -106,13 +88,13 @@ static const struct job_class open_class = {
         .release = release_open,
 };
 
-/* --- blocks ------------------------------------------------------------------------------------------------------- */
+/* --- fs/readBlock and fs/writeBlock ------------------------------------------------------------------------------- */
 
-static int borrow_handle(struct job *job, struct slice id, struct err *err)
+static int borrow_handle(struct job *job, struct err *err)
 {
-        struct open_file *h = open_file_find(&job->conn->open_files, id);
+        struct open_file *h = map_find(&job->client->open_files, job->key);
         if (!h)
-                return unknown_handle(err, id);
+                return err_set(err, RPC_NOT_FOUND, -ENOENT, "unknown file handle `%.*s`", SLICE(job->key));
         job->own = open_file_ref(h);
         return 0;
 }
@@ -125,18 +107,12 @@ static void release_handle(struct job *job)
 static int prepare_read(struct job *job, struct err *err)
 {
         const struct fs_read_block *in = job->params;
-        int r = take_id(job, in->handle_id, err);
+        int r = check_id(job, err);
         if (r < 0)
                 return r;
         if (in->len < 1 || in->len > FILE_BLOCK_BYTES)
                 return fsop_refuse(err, "file read block length must be between 1 and %d", FILE_BLOCK_BYTES);
         return 0;
-}
-
-static int begin_read(struct job *job, struct err *err)
-{
-        const struct fs_read_block *in = job->params;
-        return borrow_handle(job, in->handle_id, err);
 }
 
 static int run_read(struct job *job, struct jsonw *w, struct err *err)
@@ -147,28 +123,27 @@ static int run_read(struct job *job, struct jsonw *w, struct err *err)
         jsonw_raw(w, S("\""));
         ssize_t n = fs_encode(w->out, open_file_fd(job->own), in->offset, in->len);
         if (n == -EMSGSIZE)
-                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+                return err_set(err, 0, -EMSGSIZE, RPC_ANSWER_TOO_LARGE, job->max_message);
         if (n < 0)
                 return fsop_fail(err, (int)n);
         if (buf_append_char(w->out, '"') < 0)
-                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+                return err_set(err, 0, -EMSGSIZE, RPC_ANSWER_TOO_LARGE, job->max_message);
         jsonw_member_bool(w, "eof", (size_t)n < in->len);
         jsonw_object_end(w);
         return 0;
 }
 
-/* A read error closes the handle. */
+/* Closes the handle after a read error. */
 static void settle_read(struct job *job)
 {
-        const struct fs_read_block *in = job->params;
         if (job->err)
-                open_file_drop(&job->conn->open_files, in->handle_id);
+                open_file_drop(&job->client->open_files, job->key);
 }
 
 static const struct job_class read_class = {
         .has_large_answer = true,
         .prepare = prepare_read,
-        .begin = begin_read,
+        .begin = borrow_handle,
         .run = run_read,
         .settle = settle_read,
         .release = release_handle,
@@ -177,7 +152,7 @@ static const struct job_class read_class = {
 static int prepare_write(struct job *job, struct err *err)
 {
         const struct fs_write_block *in = job->params;
-        int r = take_id(job, in->handle_id, err);
+        int r = check_id(job, err);
         if (r < 0)
                 return r;
         if (in->offset > INT64_MAX - in->chunk.n)
@@ -185,12 +160,6 @@ static int prepare_write(struct job *job, struct err *err)
         if (in->chunk.n < 1 || in->chunk.n > FILE_BLOCK_BYTES)
                 return fsop_refuse(err, "file write block length must be between 1 and %d", FILE_BLOCK_BYTES);
         return 0;
-}
-
-static int begin_write(struct job *job, struct err *err)
-{
-        const struct fs_write_block *in = job->params;
-        return borrow_handle(job, in->handle_id, err);
 }
 
 static int run_write(struct job *job, struct jsonw *w, struct err *err)
@@ -211,30 +180,18 @@ static int run_write(struct job *job, struct jsonw *w, struct err *err)
 }
 
 static const struct job_class write_class = {
-        .is_change = true,
         .prepare = prepare_write,
-        .begin = begin_write,
+        .begin = borrow_handle,
         .run = run_write,
         .release = release_handle,
 };
 
-/* --- close -------------------------------------------------------------------------------------------------------- */
+/* --- fs/close ----------------------------------------------------------------------------------------------------- */
 
-static int prepare_close(struct job *job, struct err *err)
-{
-        const struct fs_close *in = job->params;
-        job->is_exclusive = true;
-        return take_id(job, in->handle_id, err);
-}
-
-/* Its name is free at once; the file is closed when the last request that uses it is done. */
+/* Frees the handle's id at once. The file is closed when the last request that uses it is done. */
 static int begin_close(struct job *job, UNUSED struct err *err)
 {
-        const struct fs_close *in = job->params;
-        struct map *handles = &job->conn->open_files;
-        struct open_file *h = open_file_find(handles, in->handle_id);
-        job->own = h ? open_file_ref(h) : NULL;
-        open_file_drop(handles, in->handle_id);
+        job->own = map_remove(&job->client->open_files, job->key); /* takes over the reference of the table */
         return 0;
 }
 
@@ -244,7 +201,7 @@ static int run_close(struct job *job, struct jsonw *w, struct err *err)
         int r = 0;
         if (job->own && in->sync && fsync(open_file_fd(job->own)) < 0)
                 r = -errno;
-        /* Requests that run beside it may keep the file open: what its last close would tell nobody would hear. */
+        /* Other requests may keep the file open, so that an error of close(2) would come too late: fsop_flush reports it now. */
         if (r == 0 && job->own)
                 r = fsop_flush(open_file_fd(job->own));
         if (r < 0)
@@ -254,13 +211,22 @@ static int run_close(struct job *job, struct jsonw *w, struct err *err)
 }
 
 static const struct job_class close_class = {
-        .prepare = prepare_close,
+        .prepare = check_id,
         .begin = begin_close,
         .run = run_close,
         .release = release_handle,
 };
 
-const struct method m_fs_open = { FS_METHOD("fs/open", fs_open), .job = &open_class };
-const struct method m_fs_read_block = { FS_METHOD("fs/readBlock", fs_read_block), .job = &read_class };
-const struct method m_fs_write_block = { FS_METHOD("fs/writeBlock", fs_write_block), .job = &write_class };
-const struct method m_fs_close = { FS_METHOD("fs/close", fs_close), .job = &close_class };
+#define HANDLE_METHOD(wire_name, type)                                                        \
+        .name = wire_name, .family = "filesystem", .needs = NEEDS_READY, METHOD_PARAMS(type), \
+        METHOD_KEY(KEY_FILE, type, handle_id)
+
+/* clang-format off */
+const struct method handle_methods[] = {
+        { HANDLE_METHOD("fs/open", fs_open), METHOD_SANDBOX(fs_open), .is_exclusive = true, .job = &open_class },
+        { HANDLE_METHOD("fs/readBlock", fs_read_block), .job = &read_class },
+        { HANDLE_METHOD("fs/writeBlock", fs_write_block), .is_change = true, .job = &write_class },
+        { HANDLE_METHOD("fs/close", fs_close), .is_exclusive = true, .job = &close_class },
+};
+/* clang-format on */
+const size_t handle_method_count = ARRAY_LEN(handle_methods);

@@ -1,23 +1,26 @@
-/* m_fs_read: fs/readFile: whole files in pieces, each read and encoded when the queue has room for it, so that the size
- * of a file costs no memory. */
+/* m_fs_read: the method fs/readFile: sends whole files in pieces. Each piece is read and encoded when the outgoing queue has room
+ * for it, so that a large file needs little memory. */
 #include "base/base64.h"
 #include "base/fd.h"
 #include "base/limits.h"
-#include "base/mem.h"
+#include "confine/fs_helpers.h"
+#include "core/job.h"
+#include "core/server.h"
+#include "files/answer.h"
 #include "fsop/fsop.h"
 #include "proto/fs.h"
-#include "server/filers.h"
-#include "server/fs_internal.h"
-#include "server/job.h"
 #include "server/methods.h"
 #include "server/open_file.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-/* Encoded, with the beginning of the answer in front, it is just below LIMIT_FRAME_OUT_BYTES; a multiple of three. */
+/* A multiple of three, so that base64 pieces can be joined. The first piece, encoded and with the beginning of the answer, is just
+ * below LIMIT_FRAME_OUT_BYTES. */
 #define PIECE_BYTES (765 * KIB)
-#define ENVELOPE_BYTES 1024 /* around the content and the id, generously */
+/* Enough for the JSON around content and id, or for an error in place of the rest. */
+#define ENVELOPE_BYTES 1024
+#define BROKEN_END "!\"}" /* the exclamation mark is not base64 */
 
 struct reading {
         int fd;
@@ -27,34 +30,32 @@ struct reading {
 static void release_reading(struct job *job)
 {
         struct reading *reading = job->own;
-        if (!reading)
-                return;
-        open_file_close(job->server, reading->fd); /* was not read to its end */
-        free(reading);
+        if (reading)
+                open_file_close(job->server, reading->fd); /* -1 when the file was read to its end */
 }
 
-/* Of an answer in all, whose content has so many bytes. */
+/* Returns the size of the whole answer for a file of `content` bytes. */
 static uint64_t answer_bytes(const struct job *job, uint64_t content)
 {
         size_t id = job->id.is_string ? jsonw_string_max(job->id.string) : 0;
         return base64_encoded_size((size_t)content) + ENVELOPE_BYTES + id;
 }
 
-/* Opens the file. Refuses what could not be sent: after the first byte of an answer there is no way back. */
+/* Opens the file. Refuses a file that is too large now, because an answer that has begun cannot be taken back. */
 static int begin_reading(struct job *job, const struct fs_path *in, struct stat *ret_st, struct err *err)
 {
-        struct reading *reading = mem_new(struct reading);
+        struct reading *reading = arena_new(&job->arena, struct reading);
         reading->fd = -1;
         job->own = reading;
-        const struct filer_open how = { .path = in->path, .mode = FS_OPEN_READ, .follow = in->follow };
-        int r = fs_open_file(job, &how, &reading->fd, ret_st, err);
+        const struct file_open how = { .path = in->path, .mode = FS_OPEN_READ, .follow = in->follow };
+        int r = job_open_file(job, &how, &reading->fd, ret_st, err);
         if (r < 0)
                 return r;
         if (ret_st->st_size > LIMIT_READ_FILE_BYTES)
                 return fsop_refuse(err, "file is too large to read: limit is %lld bytes",
                                    LIMIT_READ_FILE_BYTES);
         if (answer_bytes(job, (uint64_t)ret_st->st_size) > job->max_message)
-                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+                return err_set(err, 0, -EMSGSIZE, RPC_ANSWER_TOO_LARGE, job->max_message);
         return 0;
 }
 
@@ -69,7 +70,7 @@ static int read_piece(struct job *job, struct jsonw *w, struct err *err)
                 if (r < 0)
                         return r;
                 reading = job->own;
-                /* One byte more shows the end at once; files of /proc say that they are empty. */
+                /* There is room for more than the file, so that one read also finds its end. Files in /proc have a size of 0. */
                 if (st.st_size > 0 && (size_t)st.st_size < room)
                         room = ((size_t)st.st_size / 3 + 1) * 3;
                 jsonw_object(w);
@@ -78,16 +79,18 @@ static int read_piece(struct job *job, struct jsonw *w, struct err *err)
         }
         ssize_t n = fs_encode(w->out, reading->fd, reading->done, room);
         if (n == -EMSGSIZE)
-                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+                return err_set(err, 0, -EMSGSIZE, RPC_ANSWER_TOO_LARGE, job->max_message);
         if (n < 0)
                 return fsop_fail(err, (int)n);
         reading->done += (size_t)n;
         bool has_more = (size_t)n == room;
         if (reading->done > (uint64_t)LIMIT_READ_FILE_BYTES ||
             answer_bytes(job, reading->done) > job->max_message)
-                return err_set(err, 0, -EFBIG, "file has grown while it was read");
+                return err_set(err, 0, -EFBIG,
+                               "file is larger than it said, or has grown while it was read; read it in "
+                               "blocks with fs/open");
         if (!has_more && buf_append(w->out, S("\"}")) < 0)
-                return err_set(err, 0, -EMSGSIZE, CONN_ANSWER_TOO_LARGE, job->max_message);
+                return err_set(err, 0, -EMSGSIZE, RPC_ANSWER_TOO_LARGE, job->max_message);
         return has_more ? 1 : 0;
 }
 
@@ -100,8 +103,47 @@ static int run_read_file(struct job *job, struct jsonw *w, struct err *err)
         return r;
 }
 
-static const struct job_class read_file = {
-        .has_large_answer = true, .opens_boxed = true, .run = run_read_file, .release = release_reading
-};
+static enum quick_answer read_quickly(struct job *job, struct jsonw *w)
+{
+        const struct fs_path *in = job->params;
+        char content[LIMIT_QUICK_READ_BYTES + 1];
+        size_t n;
+        struct quick_fence fence;
+        if (job->sandbox && !fs_helpers_reads_all(&job->server->fs_helpers, job->sandbox, &fence))
+                return QUICK_NOT;
+        enum quick_answer answer = quick_read(&job->server->quick, in->path.p, in->follow,
+                                              job->sandbox ? &fence : NULL, content, &n);
+        if (answer != QUICK_DONE)
+                return answer;
+        if (answer_bytes(job, n) > job->max_message)
+                return QUICK_NOT;
+        jsonw_object(w);
+        jsonw_key(w, "dataBase64");
+        jsonw_base64(w, slice_from(content, n));
+        jsonw_object_end(w);
+        return QUICK_DONE;
+}
 
-const struct method m_fs_read_file = { FS_METHOD("fs/readFile", fs_path), .job = &read_file };
+static void try_reading(struct job *job)
+{
+        const struct fs_path *in = job->params;
+        job_try_quick(job, in->path, in->follow, true);
+}
+
+static const struct job_class read_file = { .has_large_answer = true,
+                                            .run = run_read_file,
+                                            .run_quick = read_quickly,
+                                            .try_quick = try_reading,
+                                            .broken_end = BROKEN_END,
+                                            .is_quick_sandboxed = true,
+                                            .release = release_reading };
+
+const struct method read_methods[] = {
+        { .name = "fs/readFile",
+          .family = "filesystem",
+          .needs = NEEDS_READY,
+          METHOD_PARAMS(fs_path),
+          METHOD_SANDBOX(fs_path),
+          .job = &read_file },
+};
+const size_t read_method_count = ARRAY_LEN(read_methods);

@@ -1,38 +1,39 @@
-/* m_http: http/request (PROTOCOL.md section 11). The transfer happens in farhand-net; here is what the client sees of it.
+/* m_http: the method http/request (docs/PROTOCOL.md). farhand-net makes the transfer; this file sends the answers and
+ * notifications.
  *
- * A call without streaming is parked and collects its body until the answer. One with streaming is answered with the
- * head, then lives on in its connection's list: what comes in one turn is one delta, and while the connection does not
- * take output the bytes stay, no credit is given, and the transfer pauses.
+ * A call without streaming is parked and collects its body until the answer. A call with streaming is answered with the head
+ * and then stays in the list of its client. What arrives in one turn is sent as one delta. While the connection takes no output,
+ * the bytes are kept, and farhand-net gets no credit to send more, so that the transfer pauses.
  */
 #include "server/m_http.h"
 
 #include "base/base64.h"
 #include "base/mem.h"
+#include "core/parked.h"
 #include "proto/http.h"
 #include "server/methods.h"
 #include "server/net_helper.h"
-#include "server/parked.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-#define ENVELOPE_BYTES 512 /* of an answer or a delta, around requestId, headers and body */
+#define ENVELOPE_BYTES 512 /* JSON of an answer or a delta, around requestId, headers and body */
 
 struct http_call {
         struct net_call net;
-        struct parked parked; /* until it is answered */
-        struct conn *conn;
-        struct list conn_link; /* conn::http_calls */
+        struct parked parked; /* in use until the request is answered */
+        struct client *client;
+        struct list client_link; /* client::http_calls */
         char *request_id;
         bool streams;
         bool is_answered;
         unsigned status;
-        struct buf headers; /* a JSON array; of a call without streaming */
-        struct buf body;    /* collected, or not yet sent */
-        uint64_t reserved;  /* of the room for bodies */
-        uint64_t seq;       /* of the last delta */
+        struct buf headers; /* a JSON array; released when the request is answered */
+        struct buf body;    /* without streaming: the body so far; with streaming: bytes not yet sent */
+        uint64_t reserved;  /* bytes taken by net_reserve */
+        uint64_t seq;       /* number of the last delta */
         bool has_ended;
-        char *failure; /* of a stream that has ended; NULL: none */
+        char *failure; /* why a stream has ended early; NULL: it has not failed */
         struct deferred flush;
 };
 
@@ -40,9 +41,9 @@ static void call_free(struct http_call *call)
 {
         net_call_cancel(&call->net);
         deferred_cancel(&call->flush);
-        list_remove(&call->conn_link);
-        call->conn->http_count--;
-        net_unreserve(call->conn->server, call->reserved);
+        list_remove(&call->client_link);
+        call->client->http_count--;
+        net_unreserve(call->client->server, call->reserved);
         buf_release(&call->headers);
         buf_release(&call->body);
         free(call->request_id);
@@ -50,7 +51,8 @@ static void call_free(struct http_call *call)
         free(call);
 }
 
-/* Answered, or its connection is gone: then nobody is left who wants it. */
+/* Called when the request was answered or its connection has ended. Frees the call unless it was answered, because then it may
+ * still stream. */
 static void forget(struct parked *p)
 {
         struct http_call *call = container_of(p, struct http_call, parked);
@@ -65,9 +67,9 @@ static void fail(struct http_call *call, const struct err *err)
         call_free(call);
 }
 
-/* --- the answer --------------------------------------------------------------------------------------------------- */
+/* --- the answer to a call ----------------------------------------------------------------------------------------- */
 
-/* Visible ASCII, blanks and tabs; others are not shown to clients. */
+/* Returns whether a header has only visible ASCII, blanks and tabs. Other headers are not sent to clients. */
 static bool is_shown(struct slice value)
 {
         for (size_t i = 0; i < value.n; i++) {
@@ -100,13 +102,19 @@ static void write_headers(struct buf *out, const struct netmsg_head *head)
         must(jsonw_end(&w) == 0);
 }
 
-/* The body's bytes that fit into one answer to this client. Only before it is answered. */
+/* Returns how many bytes fit as base64 into one message to this client, when the other members of the message take `members`
+ * bytes. */
+static size_t room_beside(const struct http_call *call, size_t members)
+{
+        size_t max = call->client->conn->out.max_message, taken = ENVELOPE_BYTES + members;
+        return max > taken ? (max - taken) / 4 * 3 : 0;
+}
+
+/* Returns how many bytes of a body fit into the answer. To be called before the answer. */
 static size_t body_max(const struct http_call *call)
 {
         const struct rpc_id *id = &call->parked.id;
-        size_t max = call->conn->out.max_message;
-        size_t taken = ENVELOPE_BYTES + call->headers.n + (id->is_string ? jsonw_string_max(id->string) : 0);
-        return max > taken ? (max - taken) / 4 * 3 : 0;
+        return room_beside(call, call->headers.n + (id->is_string ? jsonw_string_max(id->string) : 0));
 }
 
 static void answer(struct http_call *call)
@@ -114,15 +122,16 @@ static void answer(struct http_call *call)
         struct jsonw w;
         call->is_answered = true;
         struct slice body = call->streams ? S("") : buf_slice(&call->body);
-        parked_reply_begin(&call->parked, ENVELOPE_BYTES + call->headers.n + base64_encoded_size(body.n), &w);
-        jsonw_object(&w);
+        struct conn *conn = call->client->conn;
+        const struct rpc_id *id = &call->parked.id;
+        conn_reply_begin(conn, id, ENVELOPE_BYTES + call->headers.n + base64_encoded_size(body.n), &w);
         jsonw_member_u64(&w, "status", call->status);
         jsonw_key(&w, "headers");
         jsonw_raw(&w, buf_slice(&call->headers));
         jsonw_key(&w, "bodyBase64");
         jsonw_base64(&w, body);
-        jsonw_object_end(&w);
-        parked_reply_end(&call->parked, &w);
+        conn_reply_end(conn, id, &w);
+        parked_done(&call->parked);
         buf_release(&call->headers);
 }
 
@@ -131,65 +140,60 @@ static void fail_too_large(struct http_call *call)
         struct err err = ERR_INIT;
         err_set(&err, RPC_INTERNAL, -EMSGSIZE,
                 "failed to read http/request response body: it is larger than the %zu bytes that an answer "
-                "to "
-                "this client can hold; use streamResponse",
+                "to this client can hold; use streamResponse",
                 body_max(call));
         err.reason = "answerTooLarge";
         fail(call, &err);
 }
 
-/* --- the stream --------------------------------------------------------------------------------------------------- */
+/* --- streaming the body ------------------------------------------------------------------------------------------- */
 
 static void send_delta(struct http_call *call, struct slice bytes, bool is_last)
 {
         struct jsonw w;
         struct slice id = slice_from_str(call->request_id);
-        conn_notify_begin(call->conn, "http/request/bodyDelta",
+        conn_notify_begin(call->client->conn, "http/request/bodyDelta",
                           ENVELOPE_BYTES + jsonw_string_max(id) + base64_encoded_size(bytes.n), &w);
-        jsonw_object(&w);
         jsonw_member_string(&w, "requestId", id);
         jsonw_member_u64(&w, "seq", ++call->seq);
         jsonw_key(&w, "deltaBase64");
         jsonw_base64(&w, bytes);
         jsonw_member_bool(&w, "done", is_last);
         jsonw_member_str(&w, "error", is_last ? call->failure : NULL);
-        jsonw_object_end(&w);
-        conn_notify_end(call->conn, &w);
+        conn_notify_end(call->client->conn, &w);
 }
 
 static size_t delta_max(const struct http_call *call)
 {
-        size_t max = call->conn->out.max_message;
-        size_t taken = ENVELOPE_BYTES + jsonw_string_max(slice_from_str(call->request_id));
-        size_t room = max > taken ? (max - taken) / 4 * 3 : 0;
+        size_t room = room_beside(call, jsonw_string_max(slice_from_str(call->request_id)));
         return MIN(MAX(room, (size_t)1), (size_t)LIMIT_HTTP_DELTA_BYTES);
 }
 
-/* Sends what the connection takes; the last delta frees the call. */
+/* Sends what the connection takes. Frees the call after the last delta. */
 static void stream(struct http_call *call)
 {
-        struct conn *c = call->conn;
+        struct client *c = call->client;
         size_t at = 0;
-        while (at < call->body.n && conn_wants_output(c)) {
+        while (at < call->body.n && conn_wants_output(c->conn)) {
                 size_t n = MIN(call->body.n - at, delta_max(call));
                 send_delta(call, slice_from(call->body.p + at, n), false);
-                if (!conn_is_usable(c))
-                        return; /* it did not fit: the connection closes, and `call` went with it */
+                if (!conn_is_usable(c->conn))
+                        return; /* send_delta had to close the connection, and `call` was freed */
                 at += n;
         }
         net_call_credit(&call->net, at);
-        if (at > 0) { /* the others first, next time */
-                list_remove(&call->conn_link);
-                list_append(&c->http_calls, &call->conn_link);
+        if (at > 0) { /* next time the other calls of the client come first */
+                list_remove(&call->client_link);
+                list_append(&c->http_calls, &call->client_link);
         }
         if (at < call->body.n) {
                 buf_consume(&call->body, at);
                 return;
         }
         buf_release(&call->body);
-        if (call->has_ended && conn_wants_output(c)) {
+        if (call->has_ended && conn_wants_output(c->conn)) {
                 send_delta(call, S(""), true);
-                if (conn_is_usable(c))
+                if (conn_is_usable(c->conn))
                         call_free(call);
         }
 }
@@ -199,19 +203,18 @@ static void on_flush(struct deferred *d)
         stream(container_of(d, struct http_call, flush));
 }
 
-void http_resume(struct conn *c)
+void http_resume(struct client *c)
 {
         struct http_call *call;
-        list_each (call, &c->http_calls, conn_link) {
+        list_each (call, &c->http_calls, client_link)
                 if (call->streams && call->is_answered)
                         loop_defer(&c->server->loop, &call->flush);
-        }
 }
 
-void http_drop_all(struct conn *c)
+void http_drop_all(struct client *c)
 {
         struct http_call *call;
-        while ((call = list_first(&c->http_calls, struct http_call, conn_link)))
+        while ((call = list_first(&c->http_calls, struct http_call, client_link)))
                 call_free(call);
 }
 
@@ -234,9 +237,9 @@ static void collect(struct http_call *call, struct slice bytes)
                 fail_too_large(call);
                 return;
         }
-        if (!net_reserve(call->conn->server, bytes.n)) {
+        if (!net_reserve(call->client->server, bytes.n)) {
                 struct err err = ERR_INIT;
-                (void)dispatch_limit(&err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
+                (void)req_limit(&err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
                 fail(call, &err);
                 return;
         }
@@ -252,8 +255,8 @@ static void on_data(struct net_call *net, struct slice bytes)
                 collect(call, bytes);
                 return;
         }
-        must(buf_append(&call->body, bytes) == 0); /* no more comes than there is credit */
-        loop_defer(&call->conn->server->loop, &call->flush);
+        must(buf_append(&call->body, bytes) == 0); /* the helper sends no more than its credit */
+        loop_defer(&call->client->server->loop, &call->flush);
 }
 
 static void on_end(struct net_call *net, const struct netmsg_end *end)
@@ -263,7 +266,7 @@ static void on_end(struct net_call *net, const struct netmsg_end *end)
         if (call->is_answered) {
                 call->has_ended = true;
                 call->failure = has_failed ? slice_dup(end->text) : NULL;
-                loop_defer(&call->conn->server->loop, &call->flush);
+                loop_defer(&call->client->server->loop, &call->flush);
         } else if (has_failed) {
                 struct err err = ERR_INIT;
                 err_set(&err, RPC_INTERNAL, -EIO, "%s: %.*s",
@@ -278,13 +281,13 @@ static void on_end(struct net_call *net, const struct netmsg_end *end)
 
 static const struct net_call_events events = { .head = on_head, .data = on_data, .end = on_end };
 
-/* --- the request -------------------------------------------------------------------------------------------------- */
+/* --- starting a call ---------------------------------------------------------------------------------------------- */
 
-static int check_admission(const struct conn *c, const struct http_request_params *in, struct err *err)
+static int check_admission(const struct client *c, const struct http_request_params *in, struct err *err)
 {
         const struct http_call *other;
         if (in->streams) {
-                list_each (other, &c->http_calls, conn_link) {
+                list_each (other, &c->http_calls, client_link) {
                         if (other->streams && slice_eq(slice_from_str(other->request_id), in->request_id))
                                 return err_set(
                                         err, RPC_INVALID_PARAMS, -EEXIST,
@@ -293,22 +296,22 @@ static int check_admission(const struct conn *c, const struct http_request_param
                 }
         }
         if (c->http_count >= LIMIT_HTTP_CONN_REQUESTS)
-                return dispatch_limit(err, "http requests of a connection", LIMIT_HTTP_CONN_REQUESTS);
+                return req_limit(err, "http requests of a connection", LIMIT_HTTP_CONN_REQUESTS);
         if (in->has_timeout && in->timeout_ms == 0)
                 return err_set(err, RPC_INTERNAL, -ETIMEDOUT, "http/request failed: request timed out");
         return 0;
 }
 
-static struct http_call *call_new(struct conn *c, const struct http_request_params *in)
+static struct http_call *call_new(struct client *c, const struct http_request_params *in)
 {
         struct http_call *call = mem_new(struct http_call);
-        call->conn = c;
+        call->client = c;
         call->streams = in->streams;
         call->request_id = slice_dup(in->request_id);
         buf_init(&call->headers, 16 * LIMIT_HTTP_HEAD_BYTES);
         buf_init(&call->body, SIZE_MAX / 2);
         deferred_init(&call->flush, on_flush);
-        list_append(&c->http_calls, &call->conn_link);
+        list_append(&c->http_calls, &call->client_link);
         c->http_count++;
         return call;
 }
@@ -316,7 +319,7 @@ static struct http_call *call_new(struct conn *c, const struct http_request_para
 static int handle_request(struct req *req, const void *params, struct err *err)
 {
         const struct http_request_params *in = params;
-        struct conn *c = req->conn;
+        struct client *c = req->client;
         struct http_outgoing out;
         int r = http_outgoing_build(req->arena, in, (const char *const *)environ, &out, err);
         if (r < 0)
@@ -324,10 +327,12 @@ static int handle_request(struct req *req, const void *params, struct err *err)
         r = check_admission(c, in, err);
         if (r < 0)
                 return r;
-        if (!net_reserve(c->server, in->body.n))
-                return dispatch_limit(err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
+        struct arena *kept = req->may_keep ? req->arena : NULL;
+        uint64_t held = kept ? MAX(in->body.n, kept->bytes) : in->body.n;
+        if (!net_reserve(c->server, held))
+                return req_limit(err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
         struct http_call *call = call_new(c, in);
-        call->reserved = in->body.n;
+        call->reserved = held;
         struct netmsg_request m = {
                 .method = out.method,
                 .url = out.url,
@@ -337,19 +342,24 @@ static int handle_request(struct req *req, const void *params, struct err *err)
                 .header_count = out.header_count,
                 .private_names = out.private_names,
         };
-        r = net_call_start(c->server, &call->net, &events, &m, in->body, err);
-        if (r == 0)
-                r = parked_init(&call->parked, req, 0, forget, err);
-        if (r < 0)
+        /* parked_init copies the id. It must do so before net_call_start, which may take the arena that holds the id. */
+        r = parked_init(&call->parked, req, 0, forget, err);
+        if (r < 0) {
                 call_free(call);
+                return r;
+        }
+        r = net_call_start(c->server, &call->net, &events, &m, in->body, kept, err);
+        if (r < 0)
+                parked_done(&call->parked); /* frees `call` */
         return r;
 }
 
-const struct method m_http_request = {
-        .name = "http/request",
-        .family = "http",
-        .needs = NEEDS_READY,
-        .params_size = sizeof(struct http_request_params),
-        .decode = http_request_decode,
-        .handle = handle_request,
+const struct method http_methods[] = {
+        { .name = "http/request",
+          .family = "http",
+          .needs = NEEDS_READY,
+          .params_size = sizeof(struct http_request_params),
+          .decode = http_request_decode,
+          .handle = handle_request },
 };
+const size_t http_method_count = ARRAY_LEN(http_methods);

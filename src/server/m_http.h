@@ -1,9 +1,9 @@
-/* m_http: what a connection must tell the HTTP requests that it asked for. */
+/* m_http: handles the end of a connection, and room in its queue, for the HTTP requests of its client. */
 #pragma once
 
-struct conn;
+struct client;
 
-/* The connection can no longer be used: its streams end, without a word. (Those without an answer are parked.) */
-void http_drop_all(struct conn *c);
-/* Its outgoing queue has room again: streams go on. */
-void http_resume(struct conn *c);
+/* Called when the connection can no longer be used: ends the streams. (Calls without an answer are parked requests.) */
+void http_drop_all(struct client *c);
+/* Called when the outgoing queue has room again: goes on with the streams. */
+void http_resume(struct client *c);

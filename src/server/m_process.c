@@ -1,134 +1,147 @@
-/* m_process: the process methods. Decoding is proto/process.c, the work is task*.c; here is only which is which. */
+/* m_process: the methods on processes (docs/PROTOCOL.md). proto/process.c and proto/control.c decode the params, and
+ * session/task*.c do the work. */
+#include "core/job.h"
+#include "proto/control.h"
 #include "proto/process.h"
-#include "server/boxes.h"
-#include "server/job.h"
 #include "server/methods.h"
-#include "server/task.h"
+#include "session/task.h"
 
 #include <errno.h>
-
-static int unknown_process(struct err *err, struct slice id)
-{
-        return err_set(err, RPC_INVALID_REQUEST, -ESRCH, "unknown process id %.*s", SLICE(id));
-}
-
-static void reply_empty(struct req *req)
-{
-        struct jsonw w;
-        req_reply_begin(req, 16, &w);
-        jsonw_object(&w);
-        jsonw_object_end(&w);
-        req_reply_end(req, &w);
-}
-
-/* A sandbox is planned first, on the pool: that looks at files. */
-static int plan_begin(struct job *job, UNUSED struct err *err)
-{
-        const struct process_start *in = job->params;
-        job->key = in->process_id;
-        job->is_exclusive = true;
-        job->own = NULL;
-        return 0;
-}
-
-static int plan_run(struct job *job, struct jsonw *w, struct err *err)
-{
-        const struct process_start *in = job->params;
-        struct box_made *made = arena_new(&job->arena, struct box_made);
-        int r = boxes_make(&job->server->boxes, &job->arena, in, task_environment(&job->arena, in), made,
-                           err);
-        if (r < 0)
-                return r;
-        job->own = made;
-        jsonw_null(w); /* not what is answered */
-        return 0;
-}
-
-static int plan_go_on(struct job *job, struct req *req, struct err *err)
-{
-        return task_start(req, job->params, job->own, err);
-}
-
-static void plan_release(struct job *job)
-{
-        if (job->own)
-                boxes_unmake(&job->server->boxes, job->own);
-}
-
-static const struct job_class plan_class = {
-        .prepare = plan_begin,
-        .run = plan_run,
-        .go_on = plan_go_on,
-        .release = plan_release,
-};
-
-static int handle_start(struct req *req, const void *params, struct err *err)
-{
-        struct process_start *in = (void *)(uintptr_t)params;
-        if (!in->has_sandbox || !profile_must_enforce(&in->sandbox.profile))
-                return task_start(req, in, NULL, err);
-        int r = task_start_check(req, in, err);
-        return r < 0 ? r : job_submit(req, &plan_class, in, err);
-}
 
 static int handle_read(struct req *req, const void *params, struct err *err)
 {
         const struct process_read *in = params;
-        struct task *t = task_find(req->conn->session, in->process_id);
-        return t ? task_read(t, req, in, err) : unknown_process(err, in->process_id);
+        struct task *t = task_find(req->client->session, in->process_id);
+        return t ? task_read(t, req, in, err) : task_unknown(in->process_id, err);
 }
 
 static int handle_write(struct req *req, const void *params, struct err *err)
 {
         const struct process_write *in = params;
-        struct task *t = task_find(req->conn->session, in->process_id);
+        struct task *t = task_find(req->client->session, in->process_id);
         if (t)
                 return task_write(t, req, in, err);
-        struct jsonw w;
-        req_reply_begin(req, 64, &w);
-        jsonw_object(&w);
-        jsonw_member_str(&w, "status", "unknownProcess");
-        jsonw_object_end(&w);
-        req_reply_end(req, &w);
+        req_reply_status(req->client, req->id, "unknownProcess");
         return 0;
 }
 
 static int handle_signal(struct req *req, const void *params, struct err *err)
 {
         const struct process_signal *in = params;
-        struct task *t = task_find(req->conn->session, in->process_id);
+        struct task *t = task_find(req->client->session, in->process_id);
         if (t)
                 return task_signal(t, req, in, err);
-        reply_empty(req);
+        req_reply_empty(req->client, req->id);
         return 0;
 }
 
 static int handle_terminate(struct req *req, const void *params, UNUSED struct err *err)
 {
         const struct process_terminate *in = params;
-        struct task *t = task_find(req->conn->session, in->process_id);
+        struct task *t = task_find(req->client->session, in->process_id);
         bool was_running = t ? task_terminate(t, in->is_graceful ? in->timeout_ms : 0)
-                             : job_cancel_start(req->conn, in->process_id);
+                             : job_cancel_start(req->client, in->process_id);
         struct jsonw w;
-        req_reply_begin(req, 32, &w);
-        jsonw_object(&w);
+        conn_reply_begin(req->client->conn, req->id, 32, &w);
         jsonw_member_bool(&w, "running", was_running);
         if (in->has_mode)
                 jsonw_member_str(&w, "mode", in->is_graceful ? "graceful" : "force");
-        jsonw_object_end(&w);
-        req_reply_end(req, &w);
+        conn_reply_end(req->client->conn, req->id, &w);
         return 0;
 }
 
-#define EXEC_METHOD(wire_name, params)                                                                   \
-        .name = wire_name, .family = "exec", .needs = NEEDS_READY, .params_size = sizeof(struct params), \
-        .decode = params##_decode
+static int handle_close_stdin(struct req *req, const void *params, struct err *err)
+{
+        const struct process_close_stdin *in = params;
+        struct task *t = task_find(req->client->session, in->process_id);
+        if (t)
+                return task_close_stdin(t, req, err);
+        req_reply_status(req->client, req->id, "unknownProcess");
+        return 0;
+}
 
-const struct method m_process_start = { EXEC_METHOD("process/start", process_start), .handle = handle_start,
-                                        .may_be_job = true };
-const struct method m_process_read = { EXEC_METHOD("process/read", process_read), .handle = handle_read };
-const struct method m_process_write = { EXEC_METHOD("process/write", process_write), .handle = handle_write };
-const struct method m_process_signal = { EXEC_METHOD("process/signal", process_signal),
-                                         .handle = handle_signal };
-const struct method m_process_terminate = { EXEC_METHOD("process/terminate", process_terminate),
-                                            .handle = handle_terminate };
+static int handle_resize(struct req *req, const void *params, struct err *err)
+{
+        const struct process_resize *in = params;
+        struct task *t = task_find(req->client->session, in->process_id);
+        if (!t)
+                return task_unknown(in->process_id, err);
+        int r = process_resize(t->process, in->rows, in->cols);
+        if (r == -ENOTTY)
+                return err_set(err, RPC_INVALID_REQUEST, r, "process %.*s is not attached to a PTY",
+                               SLICE(in->process_id));
+        if (r < 0) {
+                err->step = "pty";
+                err->os_errno = -r;
+                return err_set(err, RPC_INTERNAL, r, "%s (os error %d)", errno_text(r), -r);
+        }
+        req_reply_empty(req->client, req->id);
+        return 0;
+}
+
+static int handle_wait(struct req *req, const void *params, struct err *err)
+{
+        const struct process_wait *in = params;
+        struct task *t = task_find(req->client->session, in->process_id);
+        return t ? task_wait(t, req, in, err) : task_unknown(in->process_id, err);
+}
+
+static int handle_snapshot(struct req *req, const void *params, struct err *err)
+{
+        static const struct {
+                enum stream stream;
+                const char *name;
+        } streams[] = { { STREAM_STDOUT, "stdout" },
+                        { STREAM_STDERR, "stderr" },
+                        { STREAM_PTY, "terminal" } };
+        const struct process_snapshot *in = params;
+        struct task *t = task_find(req->client->session, in->process_id);
+        if (!t)
+                return task_unknown(in->process_id, err);
+        const struct process *p = t->process;
+        uint64_t max = in->has_max_bytes ? MIN(in->max_bytes, p->output.cap_bytes) : p->output.cap_bytes;
+        uint64_t omitted[ARRAY_LEN(streams)], total_omitted = 0;
+
+        struct jsonw w;
+        conn_reply_begin(req->client->conn, req->id, 1024, &w);
+        for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+                _buf_ struct buf bytes = BUF_INIT(SIZE_MAX / 4);
+                omitted[i] = output_snapshot(&p->output, streams[i].stream, max, &bytes);
+                total_omitted += omitted[i];
+                jsonw_key(&w, streams[i].name);
+                jsonw_base64(&w, buf_slice(&bytes));
+        }
+        jsonw_member_bool(&w, "truncated", total_omitted > 0);
+        jsonw_key(&w, "omittedBytes");
+        jsonw_object(&w);
+        for (size_t i = 0; i < ARRAY_LEN(streams); i++)
+                jsonw_member_u64(&w, streams[i].name, omitted[i]);
+        jsonw_object_end(&w);
+        jsonw_member_bool(&w, "running", !process_has_exited(p));
+        task_exit_code_write(&w, t);
+        jsonw_member_bool(&w, "closed", p->state == PROC_CLOSED);
+        jsonw_member_u64(&w, "nextSeq", p->next_seq);
+        conn_reply_end(req->client->conn, req->id, &w);
+        return 0;
+}
+
+#define PROCESS_METHOD(wire_name, type)                                                 \
+        .name = wire_name, .family = "exec", .needs = NEEDS_READY, METHOD_PARAMS(type), \
+        METHOD_KEY(KEY_PROCESS, type, process_id), .is_exclusive = true
+
+/* clang-format off */
+const struct method process_methods[] = {
+        { PROCESS_METHOD("process/start", process_start), .handle = process_start_handle, .is_start = true,
+          .may_be_job = true },
+        { PROCESS_METHOD("process/read", process_read), .handle = handle_read },
+        { PROCESS_METHOD("process/write", process_write), .handle = handle_write },
+        { PROCESS_METHOD("process/signal", process_signal), .handle = handle_signal },
+        { PROCESS_METHOD("process/terminate", process_terminate), .handle = handle_terminate, .is_urgent = true },
+        { PROCESS_METHOD("process/closeStdin", process_close_stdin), .handle = handle_close_stdin },
+        { PROCESS_METHOD("process/resize", process_resize), .handle = handle_resize },
+        { PROCESS_METHOD("process/wait", process_wait), .handle = handle_wait },
+        { PROCESS_METHOD("process/snapshot", process_snapshot), .handle = handle_snapshot },
+        { PROCESS_METHOD("process/list", process_list), .handle = process_list_handle },
+};
+/* clang-format on */
+const size_t process_method_count = ARRAY_LEN(process_methods);

@@ -1,48 +1,51 @@
-/* m_session: initialize (PROTOCOL.md 3.1 and 4, EXTENSIONS.md): a new session, or an old one again. */
+/* m_session: the methods initialize and session/list (docs/PROTOCOL.md). initialize makes or resumes a session. */
 #include "base/base64.h"
+#include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "core/environment.h"
+#include "core/parked.h"
+#include "proto/control.h"
 #include "proto/session.h"
-#include "server/environment.h"
 #include "server/methods.h"
-#include "server/parked.h"
-#include "server/session.h"
+#include "session/session_life.h"
 
 #include <errno.h>
 
-/* The session leaves its connection, which is told and closed; what waited there is answered. */
+/* Takes the session from its old connection: fails the requests that wait there, notifies the old client, and closes the
+ * connection. */
 static void take_over(struct session *session)
 {
-        struct conn *old = session->conn;
+        struct client *old = session->client;
         struct err err = ERR_INIT;
         err_set(&err, RPC_INVALID_REQUEST, -ESTALE, "session has been resumed by another connection");
         parked_fail_all(old, &err);
         struct jsonw w;
-        conn_notify_begin(old, "session/takenOver", 64, &w);
-        jsonw_object(&w);
+        conn_notify_begin(old->conn, "session/takenOver", 64, &w);
         jsonw_member_str(&w, "sessionId", session->id);
-        jsonw_object_end(&w);
-        conn_notify_end(old, &w);
-        log_info("session taken over", "session=%.13s peer=%s", session->id, old->peer);
-        if (session->conn)              /* it may not have taken the notification */
-                session_leave(session); /* without the end that a zero detach time would bring */
-        conn_close(old, WS_CLOSE_TAKEN_OVER);
+        conn_notify_end(old->conn, &w);
+        log_info("session taken over", "session=%.13s peer=%s", session->id, old->conn->peer);
+        if (session->client) /* the notification may have closed the connection, and detached the session */
+                session_leave(session); /* not session_detach, which ends a session whose detach time is 0 */
+        conn_close(old->conn, WS_CLOSE_TAKEN_OVER);
 }
 
 static int find_old(struct req *req, const struct initialize *in, struct session **ret, struct err *err)
 {
-        struct session *session = session_find(req->server, in->resume_session_id);
+        struct session *session = session_find(req->server, &req->client->conn->who, in->resume_session_id);
         if (!session) {
                 err_set(err, RPC_INVALID_REQUEST, -ENOENT, "unknown session id %.*s",
                         (int)MIN(in->resume_session_id.n, 1024), in->resume_session_id.p);
-                err->reason = session_missing_reason(req->server, in->resume_session_id);
+                err->reason =
+                        session_missing_reason(req->server, &req->client->conn->who, in->resume_session_id);
                 return err->code;
         }
-        if (session->conn && !in->takeover) {
+        if (session->client && !in->takeover) {
                 session_probe(session);
                 return err_set(err, RPC_SESSION_ATTACHED, -EBUSY,
                                "session %s is already attached to another connection", session->id);
         }
-        if (session->conn)
+        if (session->client)
                 take_over(session);
         *ret = session;
         return 0;
@@ -66,9 +69,9 @@ static int find_or_make(struct req *req, const struct initialize *in, struct ses
         }
         if (s->is_draining)
                 return err_set(err, RPC_DRAINING, -ESHUTDOWN, "the server is shutting down");
-        if (map_count(&s->sessions) >= s->config->max_sessions)
-                return dispatch_limit(err, "max_sessions", s->config->max_sessions);
-        *ret = session_new(s, in->client_name, grant_detach_ms(s->config, in));
+        if (map_count(&s->sessions) >= s->config->max_sessions && !session_make_room(s))
+                return req_limit(err, "max_sessions", s->config->max_sessions);
+        *ret = session_new(s, &req->client->conn->who, in->client_name, grant_detach_ms(s->config, in));
         return 0;
 }
 
@@ -76,25 +79,25 @@ static void write_result(struct req *req, const struct session *session)
 {
         const struct config *config = req->server->config;
         struct jsonw w;
-        req_reply_begin(req, 2048, &w);
-        jsonw_object(&w);
+        conn_reply_begin(req->client->conn, req->id, 2048, &w);
         jsonw_member_str(&w, "sessionId", session->id);
         jsonw_key(&w, "environmentInfo");
-        environment_info_write(&w, preparer_backends_known(&req->server->boxes.preparer));
+        jsonw_object(&w);
+        environment_info_write(&w, preparer_backends_known(&req->server->confine.preparer));
+        jsonw_object_end(&w);
         jsonw_member_str(&w, "serverId", req->server->id);
         jsonw_member_u64(&w, "detachMs", session->detach_ms);
         jsonw_key(&w, "limits");
         jsonw_object(&w);
-        jsonw_member_u64(&w, "maxMessageBytes", config->max_message_bytes);
-        jsonw_member_u64(&w, "maxFrameBytes", config->max_message_bytes);
+        jsonw_member_u64(&w, "maxMessageBytes", config->conn.max_message_bytes);
+        jsonw_member_u64(&w, "maxFrameBytes", config->conn.max_message_bytes);
         jsonw_member_u64(&w, "retainedOutputBytesPerProcess", config->retained_output_bytes_per_process);
         jsonw_member_u64(&w, "maxProcessesPerSession", config->max_processes_per_session);
         jsonw_object_end(&w);
-        jsonw_object_end(&w);
-        req_reply_end(req, &w);
+        conn_reply_end(req->client->conn, req->id, &w);
 }
 
-/* A client that reads less could not be told of one chunk of output. */
+/* Refuses a limit so small that one chunk of output would not fit into a message. */
 static int check_max_message(struct req *req, const struct initialize *in, struct err *err)
 {
         size_t least =
@@ -105,10 +108,10 @@ static int check_max_message(struct req *req, const struct initialize *in, struc
         return 0;
 }
 
-static int handle(struct req *req, const void *params, struct err *err)
+static int handle_initialize(struct req *req, const void *params, struct err *err)
 {
         const struct initialize *in = params;
-        struct conn *c = req->conn;
+        struct client *c = req->client;
         if (c->is_initialized)
                 return err_set(err, RPC_INVALID_REQUEST, -EALREADY,
                                "initialize may only be sent once per connection");
@@ -122,17 +125,55 @@ static int handle(struct req *req, const void *params, struct err *err)
         c->wants_started = in->wants_started;
         c->wants_failed = in->wants_failed;
         if (in->has_max_message_bytes)
-                c->out.max_message = (size_t)MIN(in->max_message_bytes, SIZE_MAX / 4);
+                c->conn->out.max_message = (size_t)MIN(in->max_message_bytes, SIZE_MAX / 4);
         write_result(req, session);
-        session_attach(session, c); /* after the answer: notifications follow it */
+        session_attach(session, c); /* after the answer, so that notifications follow it */
         return 0;
 }
 
-const struct method m_initialize = {
-        .name = "initialize",
-        .family = "session",
-        .needs = NEEDS_NOTHING,
-        .params_size = sizeof(struct initialize),
-        .decode = initialize_decode,
-        .handle = handle,
+/* --- session/list ------------------------------------------------------------------------------------------------- */
+
+static void write_session(struct jsonw *w, const struct session *session, const struct client *reader)
+{
+        jsonw_object(w);
+        jsonw_member_string(w, "sessionId", session_id_for(session, reader));
+        jsonw_member_str(w, "clientName", session->client_name);
+        jsonw_member_bool(w, "attached", session->client != NULL);
+        jsonw_member_i64(w, "createdAtMs", session->created_at_ms);
+        if (session->client)
+                jsonw_member_null(w, "expiresAtMs");
+        else
+                jsonw_member_i64(w, "expiresAtMs",
+                                 clock_unix_ms() + (int64_t)(session->expires_ms -
+                                                             MIN(session->expires_ms, clock_mono_ms())));
+        jsonw_member_u64(w, "processes", map_count(&session->tasks));
+        jsonw_object_end(w);
+}
+
+static int handle_list(struct req *req, UNUSED const void *params, struct err *err)
+{
+        int r = req_server_scope(req, err);
+        if (r < 0)
+                return r;
+        struct jsonw w;
+        conn_reply_begin(req->client->conn, req->id, 512, &w);
+        jsonw_key(&w, "sessions");
+        jsonw_array(&w);
+        const struct session *session;
+        for (size_t pos = 0; (session = map_next(&req->server->sessions, &pos));)
+                if (identity_may_see(&req->client->conn->who, session->owner))
+                        write_session(&w, session, req->client);
+        jsonw_array_end(&w);
+        conn_reply_end(req->client->conn, req->id, &w);
+        return 0;
+}
+
+const struct method session_methods[] = {
+        { .name = "initialize", .family = "session", METHOD_PARAMS(initialize), .handle = handle_initialize },
+        { .name = "session/list",
+          .family = "exec",
+          .needs = NEEDS_READY,
+          .decode = session_list_decode,
+          .handle = handle_list },
 };
+const size_t session_method_count = ARRAY_LEN(session_methods);

@@ -1,50 +1,52 @@
-/* m_watch: fs/watch, fs/unwatch (EXTENSIONS.md "Files") and fs/watchMissing (PROTOCOL.md 9.3).
+/* m_watch: the methods fs/watch, fs/unwatch and fs/watchMissing (docs/PROTOCOL.md).
  *
- * The first look at what is to be watched is the request's own work, so that it keeps its place among the file requests
- * of its connection; everything later is the business of watch_tree and watch_missing. Requests about the same watch keep
- * their order.
+ * The job of the request takes the first look at the watched path, so that this look keeps its place among the file requests of
+ * the connection. After that watch_tree and watch_missing do the work. Requests about the same watch keep their order.
  */
 #include "base/fd.h"
 #include "base/mem.h"
+#include "confine/fs_helpers.h"
+#include "core/job.h"
+#include "core/server.h"
+#include "files/answer.h"
 #include "proto/watch.h"
-#include "server/filers.h"
-#include "server/fs_internal.h"
-#include "server/job.h"
 #include "server/methods.h"
-#include "server/watch_missing.h"
-#include "server/watch_tree.h"
 #include "server/watches.h"
+#include "watch/watch_missing.h"
+#include "watch/watch_tree.h"
 
 #include <errno.h>
 
-static void fail_job(struct job *job, const struct err *err)
+/* Returns the watcher of the server; the first call makes it. */
+static struct watcher *watcher_of(struct server *s, struct err *err)
 {
-        job->err = arena_alloc(&job->arena, sizeof(*err));
-        *job->err = *err;
+        if (!s->watcher)
+                s->watcher = watcher_new(&s->loop, s->pool, err);
+        return s->watcher;
 }
 
 /* --- fs/watch ----------------------------------------------------------------------------------------------------- */
 
 struct watch_look {
-        struct watch_tree *tree;   /* belongs to the connection */
+        struct watch_tree *tree;   /* the client owns it */
         struct watch_first *first; /* NULL when the tree has taken it */
 };
 
 static int begin_watch(struct job *job, struct err *err)
 {
         const struct fs_watch *in = job->params;
-        struct conn *c = job->conn;
+        struct client *c = job->client;
         if (watches_find(c, in->watch_id))
                 return err_set(err, RPC_INVALID_REQUEST, -EEXIST, "watch `%.*s` already exists",
                                SLICE(in->watch_id));
         if (watches_get(c)->count >= LIMIT_WATCHES)
-                return dispatch_limit(err, "watches of a connection", LIMIT_WATCHES);
-        struct watcher *w = watcher_get(job->server, err);
+                return req_limit(err, "watches of a connection", LIMIT_WATCHES);
+        struct watcher *w = watcher_of(job->server, err);
         if (!w)
                 return err->code;
 
         struct watch_look *look = arena_new(&job->arena, struct watch_look);
-        look->tree = watch_tree_new(w, c, in->watch_id, in->path, in->is_recursive);
+        look->tree = watch_tree_new(w, c->conn, in->watch_id, in->path, in->is_recursive);
         watches_add(c, look->tree);
         look->first = watch_first_new(w);
         look->first->scan.is_recursive = in->is_recursive;
@@ -53,15 +55,25 @@ static int begin_watch(struct job *job, struct err *err)
         return 0;
 }
 
-/* A filer says whether it may be seen, and where it is. */
+/* Finds out which paths the sandbox of the request may see. Runs on a thread. *ret is NULL when it may see all. */
+static int reach_make(struct job *job, struct watch_reach **ret, struct err *err)
+{
+        struct watch_reach *l = watch_reach_new();
+        struct file_request request = job_file_request(job);
+        int r = fs_helpers_reach(&job->server->fs_helpers, &request, &l->arena, &l->reach, err);
+        *ret = r == 0 ? l : watch_reach_unref(l);
+        return MIN(r, 0);
+}
+
+/* Asks an fs helper whether the path may be seen, and where it is. */
 static int look_in_box(struct job *job, struct watch_first *first, struct err *err)
 {
         const struct fs_watch *in = job->params;
-        const struct filer_open how = { .path = in->path, .mode = FS_OPEN_LOOK, .follow = true };
+        const struct file_open how = { .path = in->path, .mode = FS_OPEN_LOOK, .follow = true };
         struct stat st;
         _close_ int fd = -1;
-        int r = fs_open_file(job, &how, &fd, &st, err);
-        first->scan.law = &first->law->law;
+        int r = job_open_file(job, &how, &fd, &st, err);
+        first->scan.reach = &first->reach->reach;
         return r < 0 ? r : watch_scan_root_at(&first->scan, fd, err);
 }
 
@@ -70,8 +82,8 @@ static int run_watch(struct job *job, struct jsonw *w, struct err *err)
         const struct fs_watch *in = job->params;
         struct watch_look *look = job->own;
         struct watch_first *first = look->first;
-        int r = job->box ? watch_law_make(job, &first->law, err) : 0;
-        if (r == 0 && first->law)
+        int r = job->sandbox ? reach_make(job, &first->reach, err) : 0;
+        if (r == 0 && first->reach)
                 r = look_in_box(job, first, err);
         else if (r == 0)
                 r = watch_scan_root(&first->scan, in->path.p, err);
@@ -89,9 +101,9 @@ static void refuse_full(struct job *job, bool is_system_full)
                 err.os_errno = ENOSPC;
                 err.remedy = "Raise fs.inotify.max_user_watches, or watch less.";
         } else {
-                (void)dispatch_limit(&err, "watched directories", LIMIT_WATCH_DIRECTORIES);
+                (void)req_limit(&err, "watched directories", LIMIT_WATCH_DIRECTORIES);
         }
-        fail_job(job, &err);
+        job_fail(job, &err);
 }
 
 static void settle_watch(struct job *job)
@@ -100,7 +112,7 @@ static void settle_watch(struct job *job)
         bool is_system_full = look->first->scan.is_full;
         int r = job->err ? job->err->code : watch_tree_start(look->tree, TAKE(look->first));
         if (r < 0)
-                watches_remove(job->conn, look->tree);
+                watches_remove(job->client, look->tree);
         if (r < 0 && !job->err)
                 refuse_full(job, is_system_full);
 }
@@ -112,39 +124,21 @@ static void release_watch(struct job *job)
                 watch_first_free(look->first);
 }
 
-static int prepare_watch(struct job *job, UNUSED struct err *err)
-{
-        const struct fs_watch *in = job->params;
-        job->key = in->watch_id;
-        job->is_exclusive = true;
-        return 0;
-}
-
 static const struct job_class watch_class = {
-        .opens_boxed = true,
-        .prepare = prepare_watch,
         .begin = begin_watch,
         .run = run_watch,
         .settle = settle_watch,
         .release = release_watch,
 };
 
-/* --- fs/unwatch: like fs/close, it is content when there is none -------------------------------------------------- */
-
-static int prepare_unwatch(struct job *job, UNUSED struct err *err)
-{
-        const struct fs_unwatch *in = job->params;
-        job->key = in->watch_id;
-        job->is_exclusive = true;
-        return 0;
-}
+/* --- fs/unwatch: succeeds when there is no such watch, like fs/close ---------------------------------------------- */
 
 static int begin_unwatch(struct job *job, UNUSED struct err *err)
 {
         const struct fs_unwatch *in = job->params;
-        struct watch_tree *t = watches_find(job->conn, in->watch_id);
+        struct watch_tree *t = watches_find(job->client, in->watch_id);
         if (t)
-                watches_remove(job->conn, t);
+                watches_remove(job->client, t);
         return 0;
 }
 
@@ -155,7 +149,6 @@ static int run_unwatch(UNUSED struct job *job, struct jsonw *w, UNUSED struct er
 }
 
 static const struct job_class unwatch_class = {
-        .prepare = prepare_unwatch,
         .begin = begin_unwatch,
         .run = run_unwatch,
 };
@@ -165,7 +158,6 @@ static const struct job_class unwatch_class = {
 static int prepare_missing(struct job *job, UNUSED struct err *err)
 {
         job->key = S("fs/watchMissing of this connection");
-        job->is_exclusive = true;
         return 0;
 }
 
@@ -176,8 +168,9 @@ struct missing_look {
         bool is_watching, is_over;
 };
 
-/* An id that was used, by whatever kind of request, is spent; a higher one ends the watch before it. */
-static bool is_worth_a_look(struct conn *c, const struct fs_watch_missing *in)
+/* Takes the id of an fs/watchMissing. Each id must be higher than the last, and ends the watch of the last. Returns false when the
+ * id is not higher, or when the paths of this request cannot be watched: then the answer says `watching: false`. */
+static bool take_missing_id(struct client *c, const struct fs_watch_missing *in)
 {
         struct watches *ws = watches_get(c);
         if (ws->has_missing_id && in->watch_id <= ws->missing_id)
@@ -185,17 +178,17 @@ static bool is_worth_a_look(struct conn *c, const struct fs_watch_missing *in)
         ws->has_missing_id = true;
         ws->missing_id = in->watch_id;
         ws->missing = watch_missing_free(ws->missing);
-        /* Names on the way to what is missing may be none of the profile's business: the client looks itself. */
-        return !in->box && in->missing_count > 0 && in->missing_count <= WATCH_MISSING_PATHS &&
+        /* Not in a sandbox: its profile may hide names on the way to the missing path. */
+        return !in->sandbox && in->missing_count > 0 && in->missing_count <= WATCH_MISSING_PATHS &&
                !in->is_foreign;
 }
 
 static int begin_missing(struct job *job, struct err *err)
 {
         const struct fs_watch_missing *in = job->params;
-        if (!is_worth_a_look(job->conn, in))
+        if (!take_missing_id(job->client, in))
                 return 0;
-        struct watcher *w = watcher_get(job->server, err);
+        struct watcher *w = watcher_of(job->server, err);
         if (!w)
                 return err->code;
         struct missing_look *look = mem_new(struct missing_look);
@@ -225,14 +218,14 @@ static void settle_missing(struct job *job)
 {
         const struct fs_watch_missing *in = job->params;
         struct missing_look *look = job->own;
-        struct watches *ws = watches_get(job->conn);
+        struct watches *ws = watches_get(job->client);
         if (!look)
                 return;
         look->is_over = true;
         watcher_catch_up(look->watcher);
         if (look->is_watching)
-                ws->missing =
-                        watch_missing_new(look->watcher, job->conn, in->watch_id, &look->scan, &look->pass);
+                ws->missing = watch_missing_new(look->watcher, job->client->conn, in->watch_id, &look->scan,
+                                                &look->pass);
         else
                 watch_missing_discard(look->watcher, &look->scan);
         bool is_whole = watcher_pass_end(look->watcher, &look->pass);
@@ -240,8 +233,8 @@ static void settle_missing(struct job *job)
                 watch_missing_fire(ws->missing);
         if (look->is_watching && !ws->missing) {
                 struct err err = ERR_INIT;
-                (void)dispatch_limit(&err, "watched directories", LIMIT_WATCH_DIRECTORIES);
-                fail_job(job, &err);
+                (void)req_limit(&err, "watched directories", LIMIT_WATCH_DIRECTORIES);
+                job_fail(job, &err);
         }
 }
 
@@ -259,7 +252,6 @@ static void release_missing(struct job *job)
 }
 
 static const struct job_class missing_class = {
-        .opens_boxed = true,
         .prepare = prepare_missing,
         .begin = begin_missing,
         .run = run_missing,
@@ -267,7 +259,17 @@ static const struct job_class missing_class = {
         .release = release_missing,
 };
 
-const struct method m_fs_watch = { FS_METHOD("fs/watch", fs_watch), .job = &watch_class };
-const struct method m_fs_unwatch = { FS_METHOD("fs/unwatch", fs_unwatch), .job = &unwatch_class };
-const struct method m_fs_watch_missing = { FS_METHOD("fs/watchMissing", fs_watch_missing),
-                                           .job = &missing_class };
+#define WATCH_METHOD(wire_name, type) \
+        .name = wire_name, .family = "filesystem", .needs = NEEDS_READY, METHOD_PARAMS(type)
+
+/* clang-format off */
+const struct method watch_methods[] = {
+        { WATCH_METHOD("fs/watch", fs_watch), METHOD_SANDBOX(fs_watch), METHOD_KEY(KEY_FILE, fs_watch, watch_id),
+          .is_exclusive = true, .job = &watch_class },
+        { WATCH_METHOD("fs/unwatch", fs_unwatch), METHOD_KEY(KEY_FILE, fs_unwatch, watch_id), .is_exclusive = true,
+          .job = &unwatch_class },
+        { WATCH_METHOD("fs/watchMissing", fs_watch_missing), METHOD_SANDBOX(fs_watch_missing), .is_exclusive = true,
+          .job = &missing_class },
+};
+/* clang-format on */
+const size_t watch_method_count = ARRAY_LEN(watch_methods);

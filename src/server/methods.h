@@ -1,41 +1,14 @@
-/* methods: the descriptors that dispatch knows. Each is defined beside its handler in m_*.c. */
+/* methods: the list of all methods. Each family is an array beside the code of its methods. */
 #pragma once
 
-#include "server/dispatch.h"
+#include "core/req.h"
+#include "files/request.h"
 
-extern const struct method m_initialize;    /* m_session.c */
-extern const struct method m_process_start; /* m_process.c */
-extern const struct method m_process_read;
-extern const struct method m_process_write;
-extern const struct method m_process_signal;
-extern const struct method m_process_terminate;
-extern const struct method m_process_close_stdin; /* m_control.c */
-extern const struct method m_process_resize;
-extern const struct method m_process_wait;
-extern const struct method m_process_snapshot;
-extern const struct method m_process_list; /* m_list.c */
-extern const struct method m_session_list;
-extern const struct method m_environment_info; /* m_env.c */
-extern const struct method m_environment_status;
-extern const struct method m_http_request;    /* m_http.c */
-extern const struct method m_fs_read_file;    /* m_fs_read.c */
-extern const struct method m_fs_write_file;   /* m_fs_write.c */
-extern const struct method m_fs_get_metadata; /* m_fs.c */
-extern const struct method m_fs_canonicalize;
-extern const struct method m_fs_read_link;
-extern const struct method m_fs_read_directory;
-extern const struct method m_fs_walk;
-extern const struct method m_fs_create_directory;
-extern const struct method m_fs_remove;
-extern const struct method m_fs_copy;
-extern const struct method m_fs_rename;
-extern const struct method m_fs_symlink;
-extern const struct method m_fs_set_metadata;
-extern const struct method m_fs_open; /* m_fs_handle.c */
-extern const struct method m_fs_read_block;
-extern const struct method m_fs_write_block;
-extern const struct method m_fs_close;
-extern const struct method m_discover; /* m_discover.c */
-extern const struct method m_fs_watch; /* m_watch.c */
-extern const struct method m_fs_unwatch;
-extern const struct method m_fs_watch_missing;
+extern const struct method session_methods[], process_methods[], environment_methods[], http_methods[],
+        read_methods[], handle_methods[], watch_methods[], discover_methods[], config_methods[];
+extern const size_t session_method_count, process_method_count, environment_method_count, http_method_count,
+        read_method_count, handle_method_count, watch_method_count, discover_method_count,
+        config_method_count;
+
+/* Returns NULL when no method has that name. Any thread may call this function. */
+NODISCARD const struct method *method_find(struct slice name);

@@ -1,126 +1,53 @@
-/* net_helper: see net_helper.h.
+/* net_helper: starts farhand-net, exchanges messages with it, and supervises it.
  *
- * An id is a slot and the number of its use, so that late words about a call that was cancelled meet nobody.
+ * The id of a call consists of its slot and a counter, so that a late message about a cancelled call is recognized.
  */
 #include "server/net_helper.h"
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "policy/env.h"
-#include "server/dispatch.h"
-#include "server/outq.h"
+#include "conn/conns.h"
+#include "conn/outq.h"
+#include "core/req.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LINK_FD 3
 #define READ_BYTES (256 * KIB)
+/* Bodies up to this size are queued whole. Larger bodies are queued in pieces while less than this is in the queue. */
+#define BODY_QUEUED_BYTES (256 * KIB)
 #define SLOT_BITS 16
 static_assert(LIMIT_HTTP_REQUESTS <= 1 << SLOT_BITS, "a slot must fit into an id");
-/* Headers, the names of private ones once more, and what stands around them. */
+/* The largest request message: headers, the names of private headers a second time, and the framing around them. */
 static_assert(2 * LIMIT_HTTP_HEAD_BYTES + 9 * LIMIT_HTTP_HEADERS + 64 <= NETMSG_PAYLOAD_MAX,
               "what http_outgoing_build permits must fit into a message");
 
 struct net_helper {
         struct server *server;
         int fd;    /* -1: not running */
-        int pidfd; /* its pid may be reaped and used again at any time */
+        int pidfd; /* for signals: the pid of the helper may be reaped and reused at any time */
         struct watch *watch;
         struct buf in;
         struct outq out;
         struct deferred flush;
-        struct timer *pulse;                         /* to the next PING, or to the end */
-        bool is_watched;                             /* it runs */
-        unsigned pings;                              /* since the last sign of life */
+        struct list bodies;  /* net_call::body_link: calls whose body is not yet wholly in `out` */
+        struct timer *pulse; /* runs until the next PING, or until the helper is given up */
+        bool is_watched;     /* `pulse` is running */
+        unsigned pings;      /* PINGs sent since the last sign of life */
         struct net_call *calls[LIMIT_HTTP_REQUESTS]; /* by slot */
-        uint32_t uses;                               /* of slots so far */
-        size_t count;
-        uint64_t bodies_bytes;
+        uint32_t uses;                               /* how often slots were used so far */
+        size_t count;                                /* calls under way */
+        uint64_t bodies_bytes;                       /* what net_reserve has reserved */
 };
 
-/* --- the program -------------------------------------------------------------------------------------------------- */
+/* --- the end of the helper process -------------------------------------------------------------------------------- */
 
-int net_helper_find(char *ret)
-{
-        static const char *const places[] = { "/../libexec/farhand/farhand-net", "/farhand-net" };
-        char self[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        if (n <= 0)
-                return -ENOENT;
-        self[n] = 0;
-        char *slash = strrchr(self, '/');
-        if (!slash)
-                return -ENOENT;
-        *slash = 0;
-        for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-                int length = snprintf(ret, PATH_MAX, "%s%s", self, places[i]);
-                if (length > 0 && length < PATH_MAX && access(ret, X_OK) == 0)
-                        return 0;
-        }
-        return -ENOENT;
-}
-
-/* What libcurl, OpenSSL and the resolver read; nothing else of the server's environment is the helper's business. */
-static void collect_environment(const char **ret, size_t max)
-{
-        static const char *const names[] = {
-                "http_proxy",      "HTTP_PROXY",   "https_proxy",   "HTTPS_PROXY",    "all_proxy",
-                "ALL_PROXY",       "no_proxy",     "NO_PROXY",      "REQUEST_METHOD", "SSL_CERT_FILE",
-                "SSL_CERT_DIR",    "OPENSSL_CONF", "RES_OPTIONS",   "LOCALDOMAIN",    "HOSTALIASES",
-                "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
-        };
-        size_t count = 0;
-        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-                const char *value = env_get((const char *const *)environ, names[i]);
-                if (value && count + 1 < max) /* the entry as it stands: NAME=VALUE */
-                        ret[count++] = value - strlen(names[i]) - 1;
-        }
-        ret[count] = NULL;
-}
-
-/* 0 or an errno, as posix_spawn has it. */
-static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int fd)
-{
-        sigset_t all, none;
-        sigfillset(&all);
-        sigemptyset(&none);
-        int r = posix_spawnattr_setflags(attr,
-                                         POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        r = r ? r : posix_spawnattr_setsigmask(attr, &none);
-        r = r ? r : posix_spawnattr_setsigdefault(attr, &all);
-        /* stdout is the server's word to whoever started it: nothing else may write there. */
-        r = r ? r : posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        r = r ? r : posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-        r = r ? r : posix_spawn_file_actions_adddup2(actions, fd, LINK_FD);
-        return r ? r : posix_spawn_file_actions_addclosefrom_np(actions, LINK_FD + 1);
-}
-
-static int spawn_program(const char *path, int fd, pid_t *ret_pid)
-{
-        const char *environment[32];
-        char name[] = "farhand-net", option[] = "--serve", *argv[] = { name, option, NULL };
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attr;
-        collect_environment(environment, ARRAY_LEN(environment));
-        posix_spawn_file_actions_init(&actions);
-        posix_spawnattr_init(&attr);
-        int r = prepare(&actions, &attr, fd);
-        r = r ? r : posix_spawn(ret_pid, path, &actions, &attr, argv, (char **)(uintptr_t)environment);
-        posix_spawn_file_actions_destroy(&actions);
-        posix_spawnattr_destroy(&attr);
-        return -r;
-}
-
-/* --- its death ---------------------------------------------------------------------------------------------------- */
-
-/* The end of its socket is an order to go; one that has broken the rules may not care for orders. */
+/* Ends the helper by closing its socket. `kills`: also sends SIGKILL, because a helper that has broken the rules may not end. */
 static void stop(struct net_helper *h, bool kills)
 {
         if (h->fd < 0)
@@ -145,6 +72,8 @@ static struct net_call *release_slot(struct net_helper *h, size_t slot)
         h->count--;
         call->helper = NULL;
         call->timer = timer_free(call->timer);
+        list_remove(&call->body_link);
+        conns_free_arena(&h->server->conns, &call->kept);
         return call;
 }
 
@@ -161,7 +90,7 @@ static void lose(struct net_helper *h, int why)
         }
 }
 
-/* --- its silence -------------------------------------------------------------------------------------------------- */
+/* --- is the helper alive? ----------------------------------------------------------------------------------------- */
 
 static void say(struct net_helper *h, const struct buf *message)
 {
@@ -184,7 +113,7 @@ static void ping(struct net_helper *h)
         watch_for_pulse(h);
 }
 
-/* Asks on while an answer is due, also when no call is left: the next one must not meet a helper that hangs. */
+/* Sends a PING while there are calls, or while a PING is not answered: the next call must not get a helper that hangs. */
 static void on_pulse(void *arg)
 {
         struct net_helper *h = arg;
@@ -195,7 +124,7 @@ static void on_pulse(void *arg)
                 ping(h);
 }
 
-/* The helper keeps time limits itself; here it did not. */
+/* Ends a call that is past its time limit. The helper should have ended it. */
 static void on_late(void *arg)
 {
         struct net_call *call = arg;
@@ -215,7 +144,7 @@ static void limit_time(struct net_call *call, uint64_t timeout_ms)
         timer_start(call->timer, ms);
 }
 
-/* --- its words ---------------------------------------------------------------------------------------------------- */
+/* --- messages to and from the helper ------------------------------------------------------------------------------ */
 
 static int take_head(struct net_call *call, struct slice payload)
 {
@@ -252,7 +181,7 @@ static int take(struct net_helper *h, const struct netmsg *m)
         size_t slot = m->id & ((1u << SLOT_BITS) - 1);
         struct net_call *call = slot < ARRAY_LEN(h->calls) ? h->calls[slot] : NULL;
         if (call && call->id != m->id)
-                call = NULL; /* about one that was cancelled */
+                call = NULL; /* the message is about a cancelled call */
         switch (m->type) {
         case NETMSG_HEAD:
                 return call ? take_head(call, m->payload) : 0;
@@ -261,7 +190,7 @@ static int take(struct net_helper *h, const struct netmsg *m)
         case NETMSG_END:
                 return call ? take_end(h, call, m->payload) : 0;
         case NETMSG_PONG:
-                return 0; /* that it came is all */
+                return 0; /* any message is a sign of life */
         default:
                 return -EPROTO;
         }
@@ -273,7 +202,7 @@ static int read_some(struct net_helper *h)
         must(buf_reserve(&h->in, READ_BYTES, &room) == 0);
         ssize_t n = recv(h->fd, room, READ_BYTES, 0);
         if (n < 0)
-                return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+                return fd_is_passing(errno) ? 0 : -errno;
         if (n == 0)
                 return -EPIPE;
         h->pings = 0;
@@ -296,23 +225,45 @@ static int read_some(struct net_helper *h)
         return 0;
 }
 
+/* Queues the next piece of each large body in turn, while the queue is short. */
+static void queue_bodies(struct net_helper *h)
+{
+        struct net_call *call;
+        while (h->out.bytes < BODY_QUEUED_BYTES &&
+               (call = list_first(&h->bodies, struct net_call, body_link))) {
+                size_t n = MIN(call->body.n, (size_t)NETMSG_PIECE_MAX);
+                _buf_ struct buf message = BUF_INIT(2 * NETMSG_PIECE_MAX);
+                must(netmsg_bytes_write(&message, NETMSG_BODY, call->id, slice_from(call->body.p, n)) == 0);
+                outq_raw(&h->out, buf_slice(&message));
+                call->body = slice_from(call->body.p + n, call->body.n - n);
+                list_remove(&call->body_link);
+                if (call->body.n > 0)
+                        list_append(&h->bodies, &call->body_link);
+                else
+                        conns_free_arena(&h->server->conns, &call->kept);
+        }
+}
+
 static void on_flush(struct deferred *d)
 {
         struct net_helper *h = container_of(d, struct net_helper, flush);
         if (h->fd < 0)
                 return;
+        queue_bodies(h);
         int r = outq_flush(&h->out, h->fd);
+        /* The rest of a body is sent in the next turn, so that a large body does not keep the loop busy. */
+        bool has_more = r > 0 || !list_is_empty(&h->bodies);
         if (r < 0)
                 lose(h, r);
         else
-                watch_set(h->watch, WATCH_READ | (r > 0 ? WATCH_WRITE : 0u));
+                watch_set(h->watch, WATCH_READ | (has_more ? WATCH_WRITE : 0u));
 }
 
 static void on_ready(void *arg, unsigned events)
 {
         struct net_helper *h = arg;
         if (events & WATCH_WRITE) {
-                h->pings = 0; /* there was no room: it has read */
+                h->pings = 0; /* the socket has room again: the helper has read from it */
                 loop_defer(&h->server->loop, &h->flush);
         }
         if (!(events & WATCH_READ) || h->fd < 0)
@@ -322,27 +273,28 @@ static void on_ready(void *arg, unsigned events)
                 lose(h, r);
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- starting the helper and calls -------------------------------------------------------------------------------- */
 
 static int start(struct net_helper *h, struct err *err)
 {
-        char path[PATH_MAX];
-        if (net_helper_find(path) < 0)
-                return err_set(err, RPC_INTERNAL, -ENOENT, "http helper not installed");
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
                 return err_set(err, RPC_INTERNAL, -errno, "http helper cannot be started: %s",
                                errno_text(errno));
         _close_ int ours = pair[0], theirs = pair[1];
         pid_t pid;
-        int r = spawn_program(path, theirs, &pid);
+        int r = net_program_start(&h->server->net_program, theirs, &pid, err);
         if (r < 0)
-                return err_set(err, RPC_INTERNAL, r, "http helper cannot be started: %s", errno_text(r));
-        h->server->procs.spared = pid; /* a lost spawner is no reason to end it */
-        h->pidfd = pidfd_open(pid, 0); /* before the loop can reap it; -1 where the kernel has none */
+                return r;
+        h->server->procs.other_child = pid; /* not to be killed when the spawner is lost */
+        /* Opened before the loop can reap the process; -1 where the kernel has no pidfds. */
+        h->pidfd = pidfd_open(pid, 0);
         h->fd = TAKE_FD(ours);
-        h->watch = watch_new(&h->server->loop, h->fd, on_ready, h);
-        watch_set(h->watch, WATCH_READ);
+        r = watch_new(&h->server->loop, h->fd, WATCH_READ, on_ready, h, &h->watch);
+        if (r < 0) {
+                stop(h, true);
+                return err_set(err, RPC_INTERNAL, r, "http helper cannot be watched: %s", errno_text(r));
+        }
         log_debug("http helper started", "pid=%d", pid);
         return 0;
 }
@@ -357,6 +309,7 @@ static struct net_helper *get(struct server *s)
         buf_init(&h->in, NETMSG_HEAD_BYTES + NETMSG_PAYLOAD_MAX + READ_BYTES);
         outq_init(&h->out, FRAMING_RAW, SIZE_MAX);
         deferred_init(&h->flush, on_flush);
+        list_init(&h->bodies);
         h->pulse = timer_new(&s->loop, on_pulse, h);
         return s->net = h;
 }
@@ -373,14 +326,14 @@ struct net_helper *net_helper_free(struct net_helper *h)
 }
 
 int net_call_start(struct server *s, struct net_call *call, const struct net_call_events *events,
-                   struct netmsg_request *m, struct slice body, struct err *err)
+                   struct netmsg_request *m, struct slice body, struct arena *kept, struct err *err)
 {
         struct net_helper *h = get(s);
         if (h->count >= LIMIT_HTTP_REQUESTS)
-                return dispatch_limit(err, "http requests of all connections", LIMIT_HTTP_REQUESTS);
-        /* Of calls that were cancelled the bodies are still under way, to a helper that may not read. */
+                return req_limit(err, "http requests of all connections", LIMIT_HTTP_REQUESTS);
+        /* Bodies of cancelled calls may still be in the queue of a helper that does not read. */
         if (h->out.bytes > LIMIT_HTTP_BODIES_BYTES || body.n > LIMIT_HTTP_BODIES_BYTES - h->out.bytes)
-                return dispatch_limit(err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
+                return req_limit(err, "bytes of http bodies", LIMIT_HTTP_BODIES_BYTES);
         int r = h->fd < 0 ? start(h, err) : 0;
         if (r < 0)
                 return r;
@@ -388,12 +341,14 @@ int net_call_start(struct server *s, struct net_call *call, const struct net_cal
         while (h->calls[slot])
                 slot++;
         *call = (struct net_call){ .helper = h, .events = events, .credit = LIMIT_HTTP_WINDOW_BYTES };
+        list_init(&call->body_link);
         call->id = h->uses++ << SLOT_BITS | slot;
         m->credit = LIMIT_HTTP_WINDOW_BYTES;
         m->body_bytes = body.n;
         _buf_ struct buf message = BUF_INIT(SIZE_MAX / 2);
         r = netmsg_request_write(&message, call->id, m);
-        if (r == 0)
+        bool is_kept = kept && body.n > BODY_QUEUED_BYTES;
+        if (r == 0 && !is_kept)
                 r = netmsg_bytes_write(&message, NETMSG_BODY, call->id, body);
         if (r < 0) {
                 call->helper = NULL;
@@ -402,6 +357,12 @@ int net_call_start(struct server *s, struct net_call *call, const struct net_cal
         h->calls[slot] = call;
         h->count++;
         say(h, &message);
+        if (is_kept) {
+                call->body = body;
+                call->kept = *kept;
+                *kept = ARENA_INIT;
+                list_append(&h->bodies, &call->body_link);
+        }
         limit_time(call, m->timeout_ms);
         if (!h->is_watched)
                 watch_for_pulse(h);

@@ -1,13 +1,14 @@
+/* open_file: counts the users of open files, and closes the files on the pool. */
 #include "server/open_file.h"
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "core/server.h"
 #include "loop/pool.h"
-#include "server/server.h"
 
 struct open_file {
         struct server *server;
-        unsigned refs; /* the loop's alone */
+        unsigned refs; /* used by the loop's thread only */
         int fd;
         char id[OPEN_FILE_ID_BYTES];
         size_t id_n;
@@ -23,11 +24,11 @@ static void close_run(struct work *w)
 static void close_done(struct work *w)
 {
         struct open_file *h = container_of(w, struct open_file, closing);
-        fd_close(h->fd); /* when the pool was given up */
+        fd_close(h->fd); /* still open when the pool was ended before it ran the work */
         free(h);
 }
 
-struct open_file *open_file_new(struct server *s, struct slice id, int fd)
+static struct open_file *open_file_new(struct server *s, struct slice id, int fd)
 {
         struct open_file *h = mem_new(struct open_file);
         must(id.n <= OPEN_FILE_ID_BYTES);
@@ -65,13 +66,9 @@ int open_file_fd(const struct open_file *h)
         return h->fd;
 }
 
-struct open_file *open_file_find(struct map *handles, struct slice id)
+void open_file_put(struct map *handles, struct server *s, struct slice id, int fd)
 {
-        return map_find(handles, id);
-}
-
-void open_file_put(struct map *handles, struct open_file *h)
-{
+        struct open_file *h = open_file_new(s, id, fd);
         map_put(handles, slice_from(h->id, h->id_n), h);
 }
 

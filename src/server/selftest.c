@@ -1,13 +1,25 @@
-/* selftest: see selftest.h. */
+/* selftest: runs the self-test of the sandbox back ends on the pool, and answers the requests that wait for it. */
 #include "server/selftest.h"
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "server/environment.h"
-#include "server/parked.h"
-#include "server/server.h"
+#include "core/environment.h"
+#include "core/parked.h"
+#include "core/server.h"
 
-/* environment/info that came too early. */
+#define SELFTEST_DELAY_MS 50
+#define SELFTEST_WAITING_MAX 64 /* how many environment/info may wait; more are answered without the result */
+
+struct selftest {
+        struct work work;
+        struct timer *timer; /* NULL once the self-test has begun */
+        bool is_running;
+        struct server *server;
+        struct list waiting; /* info_wait::link */
+        size_t waiting_count;
+};
+
+/* An environment/info that waits for the result. */
 struct info_wait {
         struct parked parked;
         struct list link; /* selftest::waiting */
@@ -22,66 +34,74 @@ static void info_forget(struct parked *parked)
         free(i);
 }
 
-static void run(struct work *w)
-{
-        struct selftest *t = container_of(w, struct selftest, work);
-        preparer_backends(&t->server->boxes.preparer);
-}
-
 static void tell(const struct backends *b)
 {
         struct err err = ERR_INIT;
         if (b->chosen != BACKEND_NONE) {
                 log_info("sandbox back end", "backend=%s landlock=%d", backend_name(b->chosen),
                          b->landlock_abi);
+                if (b->chosen == BACKEND_BUBBLEWRAP && b->bwrap.finish_errno != 0)
+                        log_warn("the system keeps us from joining what bwrap builds: less is kept than "
+                                 "could be",
+                                 "errno=%s remedy=farhand-doctor", errno_name(b->bwrap.finish_errno));
                 return;
         }
         (void)backends_refuse(b, &err);
         log_warn("sandboxes cannot be enforced: whatever asks for one is refused",
-                 "step=%s errno=%s why=%s remedy=farhand-doctor", err.step, errno_name(err.os_errno),
-                 log_quote(slice_from_str(err.text)));
+                 "step=%s errno=%s why=%s remedy=%s", err.step, errno_name(err.os_errno),
+                 log_quote(slice_from_str(err.text)), b->is_passing ? "try-again" : "farhand-doctor");
+}
+
+static void run(struct work *w)
+{
+        struct selftest *t = container_of(w, struct selftest, work);
+        tell(preparer_backends(&t->server->confine.preparer));
 }
 
 static void done(struct work *w)
 {
         struct selftest *t = container_of(w, struct selftest, work);
-        const struct backends *known = preparer_backends_known(&t->server->boxes.preparer);
+        const struct backends *known = preparer_backends_known(&t->server->confine.preparer);
         struct info_wait *i;
-        if (!known)
+        t->is_running = false;
+        if (w->is_cancelled)
                 return; /* the server is ending */
-        tell(known);
         while ((i = list_first(&t->waiting, struct info_wait, link))) {
                 struct jsonw out;
-                parked_reply_begin(&i->parked, ENVIRONMENT_INFO_HINT, &out);
+                struct conn *conn = i->parked.client->conn;
+                conn_reply_begin(conn, &i->parked.id, ENVIRONMENT_INFO_HINT, &out);
                 environment_info_write(&out, known);
-                parked_reply_end(&i->parked, &out);
+                conn_reply_end(conn, &i->parked.id, &out);
+                parked_done(&i->parked);
         }
 }
 
-static void begin(struct selftest *t)
+static void begin(void *arg)
 {
-        if (!t->timer)
+        struct selftest *t = arg;
+        if (t->is_running)
                 return;
+        t->is_running = true;
         t->timer = timer_free(t->timer);
         pool_submit(t->server->pool, &t->work);
 }
 
-static void on_timer(void *arg)
+struct selftest *selftest_new(struct server *server)
 {
-        begin(arg);
-}
-
-void selftest_init(struct selftest *t, struct server *server)
-{
+        struct selftest *t = mem_new(struct selftest);
         *t = (struct selftest){ .work = { .run = run, .done = done }, .server = server };
         list_init(&t->waiting);
-        t->timer = timer_new(&server->loop, on_timer, t);
+        t->timer = timer_new(&server->loop, begin, t);
         timer_start(t->timer, SELFTEST_DELAY_MS);
+        return t;
 }
 
-void selftest_release(struct selftest *t)
+struct selftest *selftest_free(struct selftest *t)
 {
-        t->timer = timer_free(t->timer);
+        if (t)
+                timer_free(t->timer);
+        free(t);
+        return NULL;
 }
 
 int selftest_await(struct selftest *t, struct req *req, struct err *err)

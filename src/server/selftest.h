@@ -1,31 +1,21 @@
-/* selftest: finds out, once at start, which back end enforces sandboxes here, and tells it.
+/* selftest: finds out after the start which back end can enforce sandboxes on this machine, and logs the result.
  *
- * On the pool, and a moment after the start, for it copies the server: the first clients shall not wait for it. Who asks
- * earlier has it done at once, and waits: a sandboxed command on the pool (preparer_backends), environment/info as a
- * parked request.
+ * The self-test runs on the pool and forks the server. It begins a moment after the start, so that the first clients do not wait
+ * for it. A request that needs the result earlier begins the self-test at once and waits: a sandboxed command waits on its thread
+ * (preparer_backends), environment/info as a parked request.
  */
 #pragma once
 
 #include "base/err.h"
-#include "base/list.h"
-#include "loop/pool.h"
 
 struct server;
 struct req;
 
-#define SELFTEST_DELAY_MS 50
-#define SELFTEST_WAITING_MAX 64 /* of environment/info; more are answered without it */
+struct selftest;
 
-struct selftest {
-        struct work work;
-        struct timer *timer; /* NULL once it has begun */
-        struct server *server;
-        struct list waiting; /* struct info_wait::link */
-        size_t waiting_count;
-};
-
-/* When there is a pool. */
-void selftest_init(struct selftest *t, struct server *server);
-void selftest_release(struct selftest *t);
-/* environment/info, when it is over. 1: too many wait already. */
+/* Starts the timer after which the self-test begins. The server must have its pool and its loop. */
+struct selftest *selftest_new(struct server *server);
+struct selftest *selftest_free(struct selftest *t); /* must not be running; NULL is fine; returns NULL */
+/* Parks environment/info, and answers it when the self-test has finished. Returns 1 when too many requests wait: then the caller
+ * must answer. */
 NODISCARD int selftest_await(struct selftest *t, struct req *req, struct err *err);

@@ -1,11 +1,12 @@
+/* watches: keeps the watches of one client. */
 #include "server/watches.h"
 
 #include "base/mem.h"
-#include "server/conn.h"
-#include "server/watch_missing.h"
-#include "server/watch_tree.h"
+#include "core/client.h"
+#include "watch/watch_missing.h"
+#include "watch/watch_tree.h"
 
-struct watches *watches_get(struct conn *c)
+struct watches *watches_get(struct client *c)
 {
         if (!c->watches) {
                 c->watches = mem_new(struct watches);
@@ -14,7 +15,7 @@ struct watches *watches_get(struct conn *c)
         return c->watches;
 }
 
-struct watch_tree *watches_find(struct conn *c, struct slice id)
+struct watch_tree *watches_find(struct client *c, struct slice id)
 {
         struct watch_tree *t;
         list_each (t, &watches_get(c)->trees, link)
@@ -23,20 +24,20 @@ struct watch_tree *watches_find(struct conn *c, struct slice id)
         return NULL;
 }
 
-void watches_add(struct conn *c, struct watch_tree *t)
+void watches_add(struct client *c, struct watch_tree *t)
 {
         struct watches *ws = watches_get(c);
         list_append(&ws->trees, &t->link);
         ws->count++;
 }
 
-void watches_remove(struct conn *c, struct watch_tree *t)
+void watches_remove(struct client *c, struct watch_tree *t)
 {
         c->watches->count--;
         watch_tree_free(t);
 }
 
-void watches_drop_all(struct conn *c)
+void watches_drop_all(struct client *c)
 {
         struct watches *ws = c->watches;
         if (!ws)
@@ -48,12 +49,11 @@ void watches_drop_all(struct conn *c)
         free(TAKE(c->watches));
 }
 
-void watches_on_room(struct conn *c)
+void watches_on_room(struct client *c)
 {
         struct watch_tree *t;
         if (!c->watches)
                 return;
-        list_each (t, &c->watches->trees, link) {
+        list_each (t, &c->watches->trees, link)
                 watch_tree_on_room(t);
-        }
 }

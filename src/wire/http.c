@@ -1,9 +1,8 @@
 /* http: the head of an HTTP/1.1 request, and the head of an answer.
  *
- * The parser works line by line and stops at the first thing that is wrong, in the order of the bytes. So
- * what it says about a prefix is either "more" or what it would say about the whole: no split of the input
- * changes the outcome. Where RFC 9112 leaves a choice between repairing and refusing, it refuses: two parsers
- * that repair differently are how requests are smuggled.
+ * The parser works line by line and stops at the first error, in the order of the bytes. So its result for a prefix is either
+ * "more" or the result for the whole: no split of the input changes the outcome. Where RFC 9112 leaves a choice between
+ * repairing and refusing, the parser refuses: requests are smuggled through two parsers that repair differently.
  */
 #include "wire/http.h"
 
@@ -45,8 +44,8 @@ static bool is_control(char c)
         return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-/* Takes one line off *rest: 1, or 0 when its end is not there yet, or -400. Control characters are refused
- * here, also in a line without an end: a client that speaks another protocol (TLS) learns it at once. */
+/* Takes one line off *rest. Returns 1; 0 when the end of the line has not arrived; or -400. Control characters are refused here,
+ * also in a line without an end, so that a client that speaks another protocol (TLS) is refused at once. */
 static int line_take(struct slice *rest, struct slice *ret)
 {
         size_t i = 0;
@@ -64,7 +63,7 @@ static int line_take(struct slice *rest, struct slice *ret)
         return 1;
 }
 
-/* "HTTP/1.x". Another major version is understood well enough to be refused by its own status. */
+/* Reads "HTTP/1.x". Returns -505 for another major version, -400 for any other text. */
 static int version_read(struct slice s, int *ret_minor)
 {
         if (s.n != 8 || !slice_starts(s, S("HTTP/")) || s.p[6] != '.')
@@ -77,9 +76,8 @@ static int version_read(struct slice s, int *ret_minor)
         return 0;
 }
 
-/* scheme "://" authority, taken off the front of *s; false when that is not what stands there. What
- * remains is a path, a query or nothing. *ret_slash is a '/' of the target, for targets whose path is
- * empty. */
+/* Takes scheme, "://" and authority off the front of *s; returns false when *s does not begin with them. A path, a query or
+ * nothing remains. *ret_slash is a '/' of the target, for targets whose path is empty. */
 static bool absolute_form_skip(struct slice *s, struct slice *ret_slash)
 {
         size_t i = 0;
@@ -97,7 +95,7 @@ static bool absolute_form_skip(struct slice *s, struct slice *ret_slash)
         return i > host;
 }
 
-/* RFC 9112, 3.2: a path, an absolute URI, an authority (CONNECT only) or "*". */
+/* Reads the target (RFC 9112, 3.2): a path, an absolute URI, an authority (CONNECT only) or "*". */
 static int target_read(struct http_request *r)
 {
         struct slice s = r->target, slash = { NULL, 0 };
@@ -138,8 +136,8 @@ static int request_line_read(struct slice line, struct http_request *r)
         return s < 0 ? s : target_read(r);
 }
 
-/* Headers that say where the request ends, and for whom it is: each at most once, because the next hop may
- * have believed the other one. */
+/* Notes a header that says where the request ends or for which host it is. Such a header may occur once only, because a proxy
+ * before us may have used the other occurrence. */
 static int framing_note(struct http_request *r, const struct http_header *h)
 {
         if (slice_eq_nocase(h->name, S("host")))
@@ -188,7 +186,7 @@ static bool wants_keep_alive(const struct http_request *r)
         return r->minor_version >= 1 || http_header_has_token(r, S("connection"), S("keep-alive"));
 }
 
-/* As http_parse, with bytes that are already cut to the limit; what is left behind the head is in *rest. */
+/* As http_parse, for input that is already cut to the limit. Takes the head off *rest. */
 static int head_read(struct slice *rest, struct http_request *r)
 {
         struct slice line;
@@ -222,7 +220,7 @@ ssize_t http_parse(struct slice in, struct http_request *ret)
 {
         struct slice rest = slice_from(in.p, MIN(in.n, (size_t)HTTP_HEAD_MAX));
 
-        /* Not the whole struct: its table of headers is large and header_count says what of it is filled. */
+        /* The whole struct is not cleared: its table of headers is large, and header_count says how much of it is filled. */
         ret->header_count = 0;
         ret->has_content_length = false;
         ret->content_length = 0;
@@ -235,6 +233,14 @@ ssize_t http_parse(struct slice in, struct http_request *ret)
                 return in.n < HTTP_HEAD_MAX ? 0 : -431;
         ret->keep_alive = wants_keep_alive(ret);
         return rest.p - in.p;
+}
+
+bool http_has_header(const struct http_header *headers, size_t count, struct slice name)
+{
+        for (size_t i = 0; i < count; i++)
+                if (slice_eq(headers[i].name, name))
+                        return true;
+        return false;
 }
 
 struct slice http_header_find(const struct http_request *r, struct slice name)
@@ -309,7 +315,7 @@ const char *http_reason(int status)
         return "Unknown";
 }
 
-/* RFC 9110, 5.6.7. By hand, because strftime would speak the language of the locale. */
+/* Writes the date header (RFC 9110, 5.6.7). Not with strftime, which uses the language of the locale. */
 static int date_write(struct buf *out)
 {
         static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
@@ -319,14 +325,14 @@ static int date_write(struct buf *out)
         struct tm tm;
 
         if (!gmtime_r(&now, &tm))
-                return 0; /* a clock that no calendar knows: an answer without a date is allowed */
+                return 0; /* the year does not fit; an answer without a date is allowed */
         return buf_printf(out, "date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n", days[tm.tm_wday], tm.tm_mday,
                           months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
 static int answer_write(struct buf *out, const struct http_answer *a)
 {
-        /* RFC 9110, 8.6 and 6.4.1: these have no body and must not announce one. */
+        /* RFC 9110, 8.6 and 6.4.1: answers with 1xx and 204 have no body and must not announce one. */
         bool never_has_body = a->status < 200 || a->status == 204;
         bool has_body = !never_has_body && a->status != 304 && !a->is_head;
         int r;

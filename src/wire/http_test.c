@@ -255,7 +255,7 @@ TEST(broken_heads_are_refused_with_the_same_status_in_every_split)
         }
 }
 
-/* "GET / HTTP/1.1", one header that fills up, the empty line: `total` bytes in all. */
+/* Makes a head of `total` bytes: "GET / HTTP/1.1", one header that is as long as it takes, the empty line. */
 static void head_of_size(struct buf *b, size_t total)
 {
         static const struct slice front = S(LINE "a: ");
@@ -322,7 +322,7 @@ TEST(headers_are_found_by_name_without_case)
         ok(!http_header_has_token(&r, S("x-one"), S("a")));
 }
 
-/* Cuts "date: …" out, after a look at its form. */
+/* Removes the date header, after a check of its form. */
 static void without_date(struct buf *b)
 {
         char *date = strstr(b->p, "date: ");

@@ -1,7 +1,7 @@
 /* json: one pass over the text, no recursion, tokens into the arena.
  *
  * The parser keeps a stack of the containers that are open and appends a token per value and key. Every index is
- * checked against n: the padding behind the text is loaded by the vector scan but never believed. The words of the
+ * checked against n: the vector scan loads the padding behind the text, but never uses its content. The words of the
  * errors, and the columns, are those that clients of the reference see: "peek" errors point at the offending byte, others
  * behind what was consumed.
  *
@@ -28,9 +28,9 @@
 static_assert(BUF_PADDING >= 15, "json_scan_padded reads so far behind the text");
 
 struct frame {
-        uint32_t token;     /* of the container */
-        uint32_t key_count; /* of an object */
-        bool want_hash;     /* duplicates are looked for when it closes */
+        uint32_t token;     /* the index of the container's token */
+        uint32_t key_count; /* of an object: how many keys it has so far */
+        bool want_hash;     /* duplicate keys are looked for when the object closes */
 };
 
 struct parser {
@@ -47,15 +47,15 @@ struct parser {
         struct frame frames[JSON_DEPTH_MAX - 1];
 };
 
-/* What comes next. Errors are negative. */
+/* What the parser reads next. Errors are negative. */
 enum step { STEP_VALUE, STEP_AFTER_VALUE, STEP_END };
 
-/* `consumed` is how far reading had come; lines and columns are counted in bytes. */
+/* Sets the error text, with the line and the column of the position `consumed`; columns are counted in bytes. Returns -EINVAL. */
 PRINTF_LIKE(3, 4) static int fail(struct parser *p, size_t consumed, const char *fmt, ...)
 {
         size_t line = 1;
 
-        /* A hostile text may be all newlines: one pass that the compiler can widen, not a search for each. */
+        /* A hostile text may be all newlines: so they are counted in one pass that the compiler can vectorize. */
         consumed = MIN(consumed, p->n);
         for (size_t i = 0; i < consumed; i++)
                 line += p->s[i] == '\n';
@@ -112,7 +112,7 @@ static inline struct json *push(struct parser *p, enum json_type type, size_t of
 
 /* Strings */
 
-/* p->i is behind "\u": the four digits, and of a pair the second half. */
+/* Checks the four digits behind "\u", which begin at p->i, and the second half of a surrogate pair. */
 static int check_unicode_escape(struct parser *p)
 {
         if (p->n - p->i < 4)
@@ -143,7 +143,7 @@ static int check_unicode_escape(struct parser *p)
         return 0;
 }
 
-/* p->i is at a backslash. */
+/* Checks the escape whose backslash is at p->i. */
 static int check_escape(struct parser *p)
 {
         if (p->n - p->i < 2) {
@@ -170,7 +170,8 @@ static int check_escape(struct parser *p)
         }
 }
 
-/* Runs of characters beyond ASCII stay in here: the scan would stop at each. */
+/* Skips a run of characters beyond ASCII, because the scan for plain bytes would stop at each of them. Returns false when the text
+ * is not UTF-8. */
 static bool skip_utf8(struct parser *p)
 {
         while (p->i < p->n && (unsigned char)p->s[p->i] >= 0x80) {
@@ -184,7 +185,7 @@ static bool skip_utf8(struct parser *p)
         return true;
 }
 
-/* p->i is at the opening quote; afterwards behind the closing one. The token is pushed. */
+/* Reads the string whose opening quote is at p->i, and pushes its token. p->i is behind the closing quote afterwards. */
 static int read_string(struct parser *p)
 {
         size_t start = ++p->i;
@@ -283,7 +284,7 @@ static int read_word(struct parser *p, enum json_type type, struct slice word)
 
 /* Keys */
 
-/* How much of a key fits into the text of an error, at a character's end. */
+/* Returns as much of a key as an error text shows, cut between characters. */
 static struct slice key_excerpt(struct slice key)
 {
         const size_t max = 80;
@@ -304,7 +305,7 @@ static int fail_duplicate(struct parser *p, const struct json *token, struct sli
                     SLICE(shown), shown.n < key.n ? "…" : "");
 }
 
-/* The key that was pushed last, against those before it. */
+/* Compares the key that was pushed last with the keys before it. */
 static int compare_keys(struct parser *p, const struct frame *f)
 {
         const struct json *key = &p->tokens[p->count - 1];
@@ -316,8 +317,8 @@ static int compare_keys(struct parser *p, const struct frame *f)
         return 0;
 }
 
-/* All keys of an object that has just been closed. A slot holds 32 bits of a key's hash above the index of its token; no
- * key is token 0, so 0 is a free slot. At most half of them are taken. */
+/* Looks for duplicates among all keys of an object that has just been closed. A slot holds 32 bits of a key's hash above the index
+ * of its token; no key is token 0, so 0 is a free slot. At most half of the slots are taken. */
 static int hash_keys(struct parser *p, const struct json *object, uint32_t key_count)
 {
         const struct json_doc doc = { .text = p->s, .tokens = p->tokens, .count = p->count };
@@ -342,7 +343,7 @@ static int hash_keys(struct parser *p, const struct json *object, uint32_t key_c
         return 0;
 }
 
-/* A key, its colon and the blanks behind it. */
+/* Reads a key, its colon and the blanks behind it. */
 static int read_key(struct parser *p, bool is_first)
 {
         struct frame *f = &p->frames[p->depth - 1];
@@ -374,7 +375,7 @@ static int read_key(struct parser *p, bool is_first)
 
 /* Containers */
 
-/* p->i is at the closing bracket of the innermost container. */
+/* Closes the innermost container, whose closing bracket is at p->i. */
 static int close_container(struct parser *p)
 {
         const struct frame *f = &p->frames[--p->depth];
@@ -409,7 +410,7 @@ static int open_container(struct parser *p, enum json_type type)
         return is_object ? read_key(p, true) : STEP_VALUE;
 }
 
-/* p->i is where a value must begin. */
+/* Reads the value that must begin at p->i. */
 static int read_value(struct parser *p)
 {
         int r;
@@ -446,7 +447,7 @@ static int read_value(struct parser *p)
         return r < 0 ? r : STEP_AFTER_VALUE;
 }
 
-/* Behind a value: a comma and what follows it, the end of the container, or the end of all. */
+/* Reads what follows a value: a comma and what follows that, the end of the container, or the end of the text. */
 static int read_after_value(struct parser *p)
 {
         if (p->depth == 0)
@@ -472,7 +473,7 @@ static int read_after_value(struct parser *p)
 
 int json_parse(struct arena *a, struct slice text, struct json_doc *ret, struct json_error *ret_error)
 {
-        struct parser p; /* not cleared: most of it is frames that are never looked at */
+        struct parser p; /* not cleared: most of it is frames that are not used */
 
         p.arena = a;
         p.s = text.p;

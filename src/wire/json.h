@@ -19,9 +19,9 @@ enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSO
 
 struct json {
         uint8_t type;
-        bool has_escape; /* of a string: the text needs unescaping */
+        bool has_escape; /* for a string: the text needs unescaping */
         uint32_t end;    /* index of the token behind this subtree */
-        uint32_t off;    /* of the text: strings without their quotes */
+        uint32_t off;    /* where the text begins, for a string behind its quote */
         uint32_t len;
 };
 
@@ -32,11 +32,11 @@ struct json_doc {
 };
 
 struct json_error {
-        char text
-                [160]; /* "trailing characters at line 1 column 40"; the words of PROTOCOL.md 1.4 where it has some */
+        /* "trailing characters at line 1 column 40": the words that clients know from other servers. */
+        char text[160];
 };
 
-/* 0, or -EINVAL with *ret_error filled. `text` at most 4 GiB - 1. */
+/* Parses a text of at most 4 GiB - 1. Returns 0, or -EINVAL with *ret_error filled. */
 NODISCARD int json_parse(struct arena *a, struct slice text, struct json_doc *ret,
                          struct json_error *ret_error);
 
@@ -45,28 +45,36 @@ static inline const struct json *json_root(const struct json_doc *d)
         return d->tokens;
 }
 
-/* The value of a member, or NULL (also when `object` is NULL or no object). Keys with escapes are compared
+/* Returns the value of a member, or NULL (also when `object` is NULL or no object). Keys with escapes are compared
  * unescaped. */
 NODISCARD const struct json *json_get(const struct json_doc *d, const struct json *object, struct slice key);
 
-/* The text of a token as it stands (a string without its quotes, still escaped). */
+/* Returns the text of a token as it stands (a string without its quotes, still escaped). */
 static inline struct slice json_raw(const struct json_doc *d, const struct json *v)
 {
         return slice_from(d->text + v->off, v->len);
 }
 
-/* A string's bytes: into the text itself when nothing is escaped, else unescaped into the arena. Lone surrogates were
- * refused by json_parse; \u0000 gives a NUL byte. */
+/* Returns the bytes of a string: a slice of the text when nothing is escaped, else an unescaped copy in the arena. Lone
+ * surrogates were refused by json_parse; \u0000 gives a NUL byte. */
 NODISCARD struct slice json_string(struct arena *a, const struct json_doc *d, const struct json *v);
 
-/* Integers without fraction or exponent. -EINVAL when it is no such number, -ERANGE when it does not fit. */
+/* Read an integer without fraction or exponent. Return 0; -EINVAL when `v` is no such number; -ERANGE when it does not fit. */
 NODISCARD int json_i64(const struct json_doc *d, const struct json *v, int64_t *ret);
 NODISCARD int json_u64(const struct json_doc *d, const struct json *v, uint64_t *ret);
 
-/* Items of an array, or keys of an object (the value is it + 1), in order. */
+/* Iterates over the items of an array, or the keys of an object (the value is it + 1), in order. */
 #define json_each(it, doc, container)                                                        \
         for (const struct json *it = (container) + 1; it < (doc)->tokens + (container)->end; \
              it = (doc)->tokens + ((container)->type == JSON_OBJECT ? it[1].end : it->end))
 
-/* "null", "boolean", "number", "string", "sequence", "map": the words of our error texts. */
+static inline size_t json_count(const struct json_doc *d, const struct json *container)
+{
+        size_t n = 0;
+        json_each (it, d, container)
+                n++;
+        return n;
+}
+
+/* Returns the name of the type in error texts: "null", "boolean", "number", "string", "sequence" or "map". */
 const char *json_type_name(const struct json *v);

@@ -1,9 +1,9 @@
-/* json_scan: where does the plain part of a string end?
+/* json_scan: finds the end of the plain part of a JSON string: the first quote, backslash, control character or byte beyond
+ * ASCII.
  *
- * Reader and writer of JSON spend their time with the same question: the first byte that is a quote, a backslash, a
- * control character or not ASCII. SSE2 (every x86-64 has it) decides 16 bytes at a time and AVX2, where the CPU has
- * it, 64; elsewhere a 64-bit word decides 8. All read inside [0, n) only, but for json_scan_padded.
- * Besides, the pieces of \uXXXX that checking and unescaping share.
+ * The reader and the writer of JSON spend most of their time in this search. SSE2 (every x86-64 has it) checks 16 bytes at a
+ * time and AVX2, where the CPU has it, 64; other machines check 8 in a 64-bit word. All functions but json_scan_padded read
+ * only inside [0, n). The parsing of \uXXXX, which checking and unescaping share, is here too.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ static inline bool json_is_plain(char c)
         return u >= 0x20 && u < 0x80 && u != '"' && u != '\\';
 }
 
-/* Are all eight bytes plain? A byte that is not sets its top bit in one of the terms; the borrows that it may cause set
- * others, which changes nothing. */
+/* Whether all eight bytes are plain. A byte that is not plain sets its top bit in one of the terms; the borrows that it may cause
+ * set the top bits of other bytes, which does not change the answer. */
 static inline bool json_is_plain_word(uint64_t w)
 {
         const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
@@ -68,7 +68,7 @@ __attribute__((target("avx2"))) static inline uint32_t json_scan_mask32(const ch
         return (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(_mm256_or_si256(quote, slash), other));
 }
 
-/* Whole blocks of 64 only: the answer, or where less than a block is left. */
+/* Scans whole blocks of 64 bytes. Returns the index of the first byte that is not plain, or where less than a block is left. */
 __attribute__((target("avx2"), noinline, unused)) static size_t json_scan_avx2(const char *s, size_t i,
                                                                                size_t n)
 {
@@ -81,7 +81,7 @@ __attribute__((target("avx2"), noinline, unused)) static size_t json_scan_avx2(c
         return i;
 }
 
-/* Exact: reads nothing outside [i, n). Index of the first byte at or after `i` that is not plain, or n. */
+/* Returns the index of the first byte at or after `i` that is not plain, or n. Reads nothing outside of [i, n). */
 static inline size_t json_scan(const char *s, size_t i, size_t n)
 {
         if (n - i >= 128 && __builtin_cpu_supports("avx2"))
@@ -95,7 +95,7 @@ static inline size_t json_scan(const char *s, size_t i, size_t n)
         return json_scan_words(s, i, n);
 }
 
-/* The same, but up to 15 bytes behind n may be read; what they hold does not matter. */
+/* As the function above, but up to 15 bytes behind n may be read; what they hold does not matter. */
 static inline size_t json_scan_padded(const char *s, size_t i, size_t n)
 {
         for (size_t stop = MIN(n, i + 64); i < stop; i += 16) {
@@ -121,7 +121,7 @@ static inline size_t json_scan_padded(const char *s, size_t i, size_t n)
 
 #endif
 
-/* The number that four hex digits spell; -1 when they are none. */
+/* Returns the number that four hexadecimal digits spell; -1 when one of the characters is no digit. */
 static inline int json_hex4(const char *s)
 {
         int v = 0;

@@ -1,4 +1,4 @@
-/* json_test: what is accepted, what is refused and in which words, whatever the padding holds. */
+/* json_test: which texts are accepted, which are refused and with which message, whatever the padding holds. */
 #include "wire/json.h"
 
 #include "base/buf.h"
@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* The text with padding that would mislead a parser which believed it. */
+/* Returns the text with padding that would mislead a parser that used it. */
 static struct slice padded(struct arena *a, struct slice text, char garbage)
 {
         char *p = arena_alloc(a, text.n + BUF_PADDING);
@@ -18,7 +18,7 @@ static struct slice padded(struct arena *a, struct slice text, char garbage)
         return slice_from(p, text.n);
 }
 
-/* Parses it with every kind of padding; all must agree. */
+/* Parses the text with every kind of padding; all results must be the same. */
 static int parse(struct arena *a, struct slice text, struct json_doc *ret, struct json_error *ret_error)
 {
         static const char garbage[] = { '\0', '"', '}', ']', '\\', '0', 'e', ' ', ',', '\xff', '\x80' };
@@ -76,7 +76,7 @@ static void dump(struct arena *a, const struct json_doc *d, struct buf *out)
 
 static const struct {
         struct slice text;
-        const char *seen; /* NULL: as it stands */
+        const char *seen; /* what is written back; NULL: the same text */
 } good[] = {
         { S("null"), NULL },
         { S("true"), NULL },
@@ -270,7 +270,7 @@ TEST(only_bytes_that_may_stand_in_a_string_are_accepted_at_any_place)
         }
 }
 
-/* `depth` containers, one inside the other. */
+/* Returns a text of `depth` containers, one inside the other. */
 static struct slice nested(struct arena *a, size_t depth, bool is_object)
 {
         struct slice open = is_object ? S("{\"a\":") : S("["), close = is_object ? S("}") : S("]");
@@ -298,7 +298,7 @@ TEST(nesting_ends_below_the_recursion_limit)
         }
 }
 
-/* An array of zeros, or an object {"k0":0,"k1":0,…}; `count` members. */
+/* Returns an array of `count` zeros, or an object of `count` members {"k0":0,"k1":0,…}. */
 static struct slice many(struct arena *a, size_t count, bool is_object)
 {
         char *text = arena_alloc(a, count * 16 + 2 + BUF_PADDING), *p = text;
@@ -344,7 +344,7 @@ TEST(a_duplicate_is_found_among_any_number_of_keys)
 
                         eq_int(json_parse(&a, text, &d, &e), 0);
 
-                        /* The last key becomes one that was there before: k0007 would be another, so pad the value. */
+                        /* The last key is replaced by an earlier key, which may be shorter; blanks fill the rest. */
                         int n = snprintf(key, sizeof(key), "\"k%zu\":0", first);
                         int m = snprintf(last, sizeof(last), "\"k%zu\":0", count - 1);
                         char *at = (char *)(uintptr_t)text.p + text.n - 1 - m;
@@ -471,4 +471,26 @@ TEST(types_have_the_names_of_error_texts)
         json_each (item, &d, json_root(&d))
                 eq_str(json_type_name(item), names[i++]);
         eq_int(i, ARRAY_LEN(names));
+}
+
+TEST(items_and_members_are_counted_without_those_inside_of_them)
+{
+        static const struct {
+                const char *text;
+                size_t count;
+        } rows[] = {
+                { "[]", 0 },
+                { "[1,[2,3],{}]", 3 },
+                { "{}", 0 },
+                { "{\"a\":[1,2],\"b\":{\"c\":1}}", 2 },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                _buf_ struct buf text = BUF_INIT(1024);
+                struct json_error error;
+                struct json_doc doc;
+                ok(buf_append(&text, slice_from_str(rows[i].text)) == 0);
+                eq_int(json_parse(&a, buf_slice(&text), &doc, &error), 0);
+                eq_u64(json_count(&doc, json_root(&doc)), rows[i].count);
+        }
 }

@@ -1,14 +1,15 @@
 /* json_value: reading the tokens of a document that json_parse has accepted.
  *
- * Everything was checked there: what stands behind a backslash is a known escape and surrogates come in pairs.
+ * json_parse has checked everything: a backslash begins a known escape, and surrogates come in pairs.
  */
 #include "wire/json.h"
 
+#include "base/utf8.h"
 #include "wire/json_scan.h"
 
 #include <errno.h>
 
-/* The bytes that the escape at `s` (a backslash; checked by json_parse) stands for; *ret_used is its length. */
+/* Writes the bytes that the escape at `s` stands for, and returns their number. *ret_used is the length of the escape. */
 static size_t unescape(const char *s, char ret[static 4], size_t *ret_used)
 {
         static const char letters[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
@@ -25,26 +26,7 @@ static size_t unescape(const char *s, char ret[static 4], size_t *ret_used)
                 c = 0x10000 + ((c - 0xd800) << 10) + ((uint32_t)json_hex4(s + 8) - 0xdc00);
                 *ret_used = 12;
         }
-        if (c < 0x80) {
-                ret[0] = (char)c;
-                return 1;
-        }
-        if (c < 0x800) {
-                ret[0] = (char)(0xc0 | c >> 6);
-                ret[1] = (char)(0x80 | (c & 0x3f));
-                return 2;
-        }
-        if (c < 0x10000) {
-                ret[0] = (char)(0xe0 | c >> 12);
-                ret[1] = (char)(0x80 | (c >> 6 & 0x3f));
-                ret[2] = (char)(0x80 | (c & 0x3f));
-                return 3;
-        }
-        ret[0] = (char)(0xf0 | c >> 18);
-        ret[1] = (char)(0x80 | (c >> 12 & 0x3f));
-        ret[2] = (char)(0x80 | (c >> 6 & 0x3f));
-        ret[3] = (char)(0x80 | (c & 0x3f));
-        return 4;
+        return utf8_encode(c, ret);
 }
 
 struct slice json_string(struct arena *a, const struct json_doc *d, const struct json *v)
@@ -74,7 +56,7 @@ struct slice json_string(struct arena *a, const struct json_doc *d, const struct
         return slice_from(out, n);
 }
 
-/* Is the escaped text `raw` the string `key`? */
+/* Whether the escaped text `raw` is the string `key`. */
 static bool is_escaped_eq(struct slice raw, struct slice key)
 {
         while (raw.n > 0) {
@@ -102,30 +84,17 @@ const struct json *json_get(const struct json_doc *d, const struct json *object,
         return NULL;
 }
 
-/* Sign and magnitude of an integer. */
+/* Splits an integer into sign and magnitude. */
 static int integer_parts(const struct json_doc *d, const struct json *v, bool *ret_negative, uint64_t *ret)
 {
         if (!v || v->type != JSON_NUMBER)
                 return -EINVAL;
 
         struct slice digits = json_raw(d, v);
-        bool is_negative = digits.p[0] == '-';
-        if (is_negative)
+        *ret_negative = digits.p[0] == '-';
+        if (*ret_negative)
                 digits = slice_from(digits.p + 1, digits.n - 1);
-
-        uint64_t sum = 0;
-        bool is_over = false;
-        for (size_t i = 0; i < digits.n; i++) {
-                if (digits.p[i] < '0' || digits.p[i] > '9')
-                        return -EINVAL;
-                is_over |= ckd_mul(&sum, sum, (uint64_t)10);
-                is_over |= ckd_add(&sum, sum, (uint64_t)(digits.p[i] - '0'));
-        }
-        if (is_over)
-                return -ERANGE;
-        *ret_negative = is_negative;
-        *ret = sum;
-        return 0;
+        return slice_to_u64(digits, UINT64_MAX, ret);
 }
 
 int json_i64(const struct json_doc *d, const struct json *v, int64_t *ret)

@@ -1,4 +1,4 @@
-/* jsonw: commas, quotes and escapes, straight into the buf.
+/* jsonw: writes JSON into a buf: commas, quotes and escapes.
  *
  * Every value goes through put_value, which writes the comma that is due; every byte goes through put or room, which note
  * an overflow once and swallow the rest. Strings are copied in runs that need no escape.
@@ -17,7 +17,7 @@ static void put(struct jsonw *w, struct slice s)
                 w->overflow = true;
 }
 
-/* Room for n bytes, or NULL after an overflow. */
+/* Returns room for n bytes at the end of the output, or NULL after an overflow. */
 static char *room(struct jsonw *w, size_t n)
 {
         char *p;
@@ -31,7 +31,7 @@ static char *room(struct jsonw *w, size_t n)
         return p;
 }
 
-/* The comma before a value or key, and the text itself. */
+/* Writes the text of a value or key, after a comma where one is needed. */
 static void put_value(struct jsonw *w, struct slice s)
 {
         if (w->need_comma)
@@ -92,7 +92,7 @@ void jsonw_key(struct jsonw *w, const char *key)
         w->need_comma = false;
 }
 
-/* One character that is not plain: returns how many bytes of `s` it takes. */
+/* Writes one character that has to be escaped. Returns how many bytes of `s` it takes. */
 static size_t put_special(struct jsonw *w, struct slice s)
 {
         static const char hex[] = "0123456789abcdef";

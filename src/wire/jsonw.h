@@ -1,7 +1,7 @@
 /* jsonw: writes JSON into a buf, without a tree.
  *
- * The caller says what comes, in order; the writer puts commas, quotes and escapes. It never fails in between: when the
- * buf's ceiling is met it remembers that, writes nothing more, and jsonw_end says so. Strings must be UTF-8; bytes
+ * The caller writes values and keys in order; the writer adds commas, quotes and escapes. Single calls never fail: once the
+ * buf's ceiling is met nothing more is written, and jsonw_end returns the error. Strings must be UTF-8; bytes
  * that are not are written as U+FFFD.
  */
 #pragma once
@@ -16,7 +16,7 @@ struct jsonw {
 };
 
 void jsonw_begin(struct jsonw *w, struct buf *out);
-/* 0, or -ENOBUFS when something did not fit (the buf then ends in the middle). */
+/* Returns 0, or -ENOBUFS when something did not fit; the buf then ends in the middle of the JSON text. */
 NODISCARD int jsonw_end(struct jsonw *w);
 
 void jsonw_object(struct jsonw *w);
@@ -36,7 +36,7 @@ void jsonw_null(struct jsonw *w);
 void jsonw_base64(struct jsonw *w, struct slice bytes); /* encoded straight into the buf */
 void jsonw_raw(struct jsonw *w, struct slice json);     /* a complete JSON value */
 
-/* Key and value in one go. */
+/* Write a key and its value. */
 void jsonw_member_string(struct jsonw *w, const char *key, struct slice s);
 void jsonw_member_str(struct jsonw *w, const char *key, const char *s);
 void jsonw_member_i64(struct jsonw *w, const char *key, int64_t v);
@@ -44,7 +44,7 @@ void jsonw_member_u64(struct jsonw *w, const char *key, uint64_t v);
 void jsonw_member_bool(struct jsonw *w, const char *key, bool v);
 void jsonw_member_null(struct jsonw *w, const char *key);
 
-/* An upper bound of what a string takes on the wire, quotes included. */
+/* Returns an upper bound of the bytes that a string takes as JSON, quotes included. */
 static inline size_t jsonw_string_max(struct slice s)
 {
         return s.n * 6 + 2;

@@ -1,6 +1,7 @@
 /* lines: newline-delimited messages, for stdio.
  *
- * LF or CRLF ends a line; lines of only blanks are skipped; the last line may lack its newline. Pure, any split.
+ * LF or CRLF ends a line; lines of only blanks are skipped; the last line may lack its newline. Pure functions; the input may
+ * be split anywhere.
  */
 #pragma once
 
@@ -15,6 +16,7 @@ struct line_decoder {
 
 void line_decoder_init(struct line_decoder *d, size_t max_line);
 
-/* > 0: bytes consumed; ret is the line without its end, or empty with p == NULL when only blank lines were skipped.
- * 0: need more. -EMSGSIZE: the line is over max_line. At end of input call with `at_eof`: the rest is a line. */
+/* Takes the next line. Returns how many bytes were consumed, and *ret is the line without its end, or has p == NULL when only blank
+ * lines were skipped; 0 when more bytes are needed; -EMSGSIZE when the line is longer than max_line. `at_eof`: no more bytes will
+ * come, so the rest is a line. */
 NODISCARD ssize_t line_next(struct line_decoder *d, struct slice in, bool at_eof, struct slice *ret);

@@ -71,7 +71,7 @@ static const struct {
         { S("abcd\re\n"), 4, "too long" },
         { S("abcd\r\r\n"), 4, "too long" },
         { S("ok\n\nabcde\n"), 4, "[ok]too long" },
-        { S("     \n"), 4, "too long" }, /* blank, but somebody has to hold it */
+        { S("     \n"), 4, "too long" }, /* a blank line takes memory too */
         { S("ab\ncd\nef\n"), 4, "[ab][cd][ef]eof" },
 };
 

@@ -1,12 +1,12 @@
-/* netmsg: see netmsg.h.
+/* netmsg: encodes and decodes the messages between the server and farhand-net.
  *
- * A reader walks a payload field by field and remembers that something did not fit; the decoders ask once, at the end.
+ * A reader takes the fields of a payload one by one and remembers the first error; a decoder checks for it once, at the end.
  */
 #include "wire/netmsg.h"
 
 #include <errno.h>
 
-/* --- numbers ------------------------------------------------------------------------------------------------------ */
+/* --- little-endian numbers ---------------------------------------------------------------------------------------- */
 
 static uint64_t get_le(const char *p, size_t bytes)
 {
@@ -22,7 +22,7 @@ static void put_le(char *p, size_t bytes, uint64_t v)
                 p[i] = (char)(v & 0xff);
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading messages --------------------------------------------------------------------------------------------- */
 
 static bool is_known_type(unsigned type)
 {
@@ -42,7 +42,7 @@ static bool is_known_type(unsigned type)
         }
 }
 
-/* What a message of this type may be as a whole; the decoders look inside. */
+/* Checks type, id and length of a message; the decoders check the payload. */
 static bool fits_type(unsigned type, size_t length, uint32_t id)
 {
         switch (type) {
@@ -95,7 +95,7 @@ static uint64_t read_number(struct reader *r, size_t bytes)
         return v;
 }
 
-/* A flag is 0 or 1, so that every message has one spelling. */
+/* Reads a flag, which must be 0 or 1, so that every message has one spelling. */
 static bool read_flag(struct reader *r)
 {
         uint64_t v = read_number(r, 1);
@@ -118,7 +118,8 @@ static struct slice read_string(struct reader *r)
 static void read_headers(struct reader *r, struct arena *a, struct http_header **ret, size_t *ret_count)
 {
         size_t count = (size_t)read_number(r, 4);
-        /* Each takes at least its two lengths: a count cannot ask for more memory than its message has bytes. */
+        /* Each header takes at least the 8 bytes of its two lengths, so a count that the message cannot hold is refused before
+         * memory is allocated for it. */
         if (r->is_broken || count > NETMSG_HEADERS_MAX || count > r->rest.n / 8) {
                 r->is_broken = true;
                 return;
@@ -188,13 +189,13 @@ int netmsg_credit_decode(struct slice payload, uint32_t *ret)
         return 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------ */
+/* --- writing messages --------------------------------------------------------------------------------------------- */
 
-/* A message being written: `error` is the first thing that went wrong. */
+/* A message that is being written. */
 struct writer {
         struct buf *out;
-        size_t at; /* of its head */
-        int error;
+        size_t at; /* where the head of the message begins in `out` */
+        int error; /* -errno of the first write that failed; 0: none has */
 };
 
 static void write_bytes(struct writer *w, struct slice bytes)

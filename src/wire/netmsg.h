@@ -1,15 +1,15 @@
-/* netmsg: what the server and farhand-net say to each other over their socketpair.
+/* netmsg: the messages between the server and farhand-net, on their socketpair.
  *
  *      0        4       5         6        8        12
  *      | length | type  | version | zero   | id     | payload: `length` bytes
  *
- * Little-endian. `id` names one HTTP request. The server says REQUEST, BODY until the announced length is there, CREDIT
- * as it takes bytes of the response on, and CANCEL; the helper says HEAD, DATA and, as the last word about an id, END.
- * It may send no more DATA than it has credit for. After CANCEL what is still under way is ignored. PING asks whether the
- * helper still listens, PONG says so; both are about no request: id 0.
+ * Little-endian. `id` names one HTTP request. The server sends REQUEST, then BODY until the announced length is complete,
+ * CREDIT as it passes bytes of the response on, and CANCEL. farhand-net sends HEAD, DATA and, as the last message about an id,
+ * END. It may send no more DATA than it has credit for. After CANCEL the server ignores messages with that id. The server
+ * sends PING to learn whether farhand-net still works, which answers PONG; both have id 0.
  *
- * Both ends take the other for hostile: every length is bounded and every field checked, and a broken message ends the
- * conversation. Decoders are pure; slices point into the input, arrays into the arena.
+ * Each end treats the other as hostile: every length is bounded and every field checked, and a broken message closes the
+ * socket. Decoders are pure; slices point into the input, arrays into the arena.
  */
 #pragma once
 
@@ -19,11 +19,10 @@
 
 #define NETMSG_VERSION 2
 #define NETMSG_HEAD_BYTES 12
-#define NETMSG_PAYLOAD_MAX \
-        (768 * 1024)                 /* of one message: a head with all its headers, or a piece of a body */
-#define NETMSG_PIECE_MAX (64 * 1024) /* of a body in one message */
+#define NETMSG_PAYLOAD_MAX (768 * 1024) /* bytes: a HEAD with all its headers, or a piece of a body */
+#define NETMSG_PIECE_MAX (64 * 1024)    /* bytes of a body in one message */
 #define NETMSG_HEADERS_MAX 4096
-#define NETMSG_TEXT_MAX 4096 /* of END */
+#define NETMSG_TEXT_MAX 4096 /* bytes of netmsg_end::text */
 #define NETMSG_NO_TIMEOUT UINT64_MAX
 
 enum netmsg_type {
@@ -46,13 +45,14 @@ struct netmsg {
 
 struct netmsg_request {
         struct slice method, url;
-        bool follows; /* redirects */
+        bool follows; /* follows redirects */
         uint64_t timeout_ms;
-        uint64_t body_bytes; /* come as BODY */
+        uint64_t body_bytes; /* the length of the body, which is sent in BODY messages */
         uint32_t credit;     /* bytes of the response that may come before the first CREDIT */
         struct http_header *headers;
         size_t header_count;
-        struct slice private_names; /* of headers that stay with the origin of `url`; a comma between two */
+        /* names, separated by commas, of the headers that only the origin of `url` gets */
+        struct slice private_names;
 };
 
 struct netmsg_head {
@@ -63,24 +63,24 @@ struct netmsg_head {
 
 enum netmsg_outcome {
         NETMSG_DONE = 0,
-        NETMSG_FAILED = 1, /* before the head of the response; or in its body, when there was a HEAD */
+        NETMSG_FAILED = 1, /* before HEAD: no response came; after HEAD: its body broke off */
 };
 
 struct netmsg_end {
         enum netmsg_outcome outcome;
-        struct slice text; /* why it failed */
+        struct slice text; /* why the request failed; empty when it did not */
 };
 
-/* > 0: bytes of the first message of `in`. 0: need more. -EPROTO: broken. */
+/* Returns how many bytes the first message of `in` takes; 0 when `in` does not hold all of it; -EPROTO when it is broken. */
 NODISCARD ssize_t netmsg_next(struct slice in, struct netmsg *ret);
 
-/* 0 or -EPROTO. */
+/* Decode the payload of one message. Return 0 or -EPROTO. */
 NODISCARD int netmsg_request_decode(struct arena *a, struct slice payload, struct netmsg_request *ret);
 NODISCARD int netmsg_head_decode(struct arena *a, struct slice payload, struct netmsg_head *ret);
 NODISCARD int netmsg_end_decode(struct slice payload, struct netmsg_end *ret);
 NODISCARD int netmsg_credit_decode(struct slice payload, uint32_t *ret);
 
-/* One message at the end of `out`. -EMSGSIZE when it would break a limit of the other end, -ENOBUFS when `out` is full;
+/* Append one message to `out`. -EMSGSIZE when it would break a limit of the other end, -ENOBUFS when `out` is full;
  * either leaves `out` as it was. */
 NODISCARD int netmsg_request_write(struct buf *out, uint32_t id, const struct netmsg_request *m);
 NODISCARD int netmsg_head_write(struct buf *out, uint32_t id, const struct netmsg_head *m);
@@ -89,5 +89,5 @@ NODISCARD int netmsg_credit_write(struct buf *out, uint32_t id, uint32_t bytes);
 NODISCARD int netmsg_cancel_write(struct buf *out, uint32_t id);
 NODISCARD int netmsg_ping_write(struct buf *out);
 NODISCARD int netmsg_pong_write(struct buf *out);
-/* Any length: becomes as many messages as it takes. `type` is NETMSG_BODY or NETMSG_DATA. */
+/* Appends bytes of any length, in as many messages as that takes. `type` is NETMSG_BODY or NETMSG_DATA. */
 NODISCARD int netmsg_bytes_write(struct buf *out, enum netmsg_type type, uint32_t id, struct slice bytes);

@@ -1,4 +1,4 @@
-/* netmsg_test: what is written is read back; what is cut, too long or odd is not taken. */
+/* netmsg_test: messages are read back as they were written; messages that are cut, too long or invalid are not accepted. */
 #include "base/limits.h"
 #include "base/mem.h"
 #include "unit.h"
@@ -23,7 +23,7 @@ static const struct netmsg_request request = {
         .private_names = S("x-empty,x-key"),
 };
 
-/* One of each, in a row. */
+/* Writes one message of each type, one after the other. */
 static void write_all(struct buf *out)
 {
         struct netmsg_head head = { .status = 404, .headers = two_headers, .header_count = 2 };
@@ -95,7 +95,7 @@ TEST(every_message_is_read_back_as_it_was_written)
         eq_int(rest.n, 0);
 }
 
-/* Copies without a byte to spare, so that reading behind it is seen by a sanitizer. */
+/* Each beginning of a message is copied into memory of its own length, so that a sanitizer sees a read behind its end. */
 TEST(a_message_that_is_cut_anywhere_asks_for_more)
 {
         _buf_ struct buf out = BUF_INIT(MIB);
@@ -132,23 +132,23 @@ TEST(a_payload_that_is_cut_or_has_more_behind_it_is_broken)
                 eq_int(netmsg_head_decode(&a, slice_from(m.payload.p, n), &h), -EPROTO);
 }
 
-TEST(an_odd_head_is_broken)
+TEST(a_head_with_a_wrong_field_is_refused)
 {
         /* length, type, version, zero, id */
         static const struct slice heads[] = {
                 S("\0\0\0\0\4\1\0\0\1\0\0\0"),         /* another version */
                 S("\0\0\0\0\0\2\0\0\1\0\0\0"),         /* no such type */
                 S("\0\0\0\0\x45\2\0\0\1\0\0\0"),       /* no such type */
-                S("\0\0\0\0\4\2\1\0\1\0\0\0"),         /* not zero */
-                S("\1\0\x0c\0\1\2\0\0\1\0\0\0"),       /* too long */
-                S("\xff\xff\xff\xff\1\2\0\0\1\0\0\0"), /* far too long */
-                S("\0\0\0\0\2\2\0\0\1\0\0\0"),         /* a piece of nothing */
-                S("\1\0\1\0\x42\2\0\0\1\0\0\0"),       /* a piece over 64 KiB */
-                S("\1\0\0\0\4\2\0\0\1\0\0\0"),         /* more to a cancel than its id */
-                S("\1\0\0\0\5\2\0\0\0\0\0\0"),         /* more to a ping than itself */
-                S("\1\0\0\0\x44\2\0\0\0\0\0\0"),       /* and to a pong */
-                S("\0\0\0\0\5\2\0\0\1\0\0\0"),         /* a ping about a request */
-                S("\0\0\0\0\x44\2\0\0\1\0\0\0"),       /* and a pong */
+                S("\0\0\0\0\4\2\1\0\1\0\0\0"),         /* the field that must be zero is 1 */
+                S("\1\0\x0c\0\1\2\0\0\1\0\0\0"),       /* the payload is one byte over the limit */
+                S("\xff\xff\xff\xff\1\2\0\0\1\0\0\0"), /* the largest length that fits the field */
+                S("\0\0\0\0\2\2\0\0\1\0\0\0"),         /* BODY without a byte */
+                S("\1\0\1\0\x42\2\0\0\1\0\0\0"),       /* DATA of 64 KiB and one byte */
+                S("\1\0\0\0\4\2\0\0\1\0\0\0"),         /* CANCEL with a payload */
+                S("\1\0\0\0\5\2\0\0\0\0\0\0"),         /* PING with a payload */
+                S("\1\0\0\0\x44\2\0\0\0\0\0\0"),       /* PONG with a payload */
+                S("\0\0\0\0\5\2\0\0\1\0\0\0"),         /* PING with an id */
+                S("\0\0\0\0\x44\2\0\0\1\0\0\0"),       /* PONG with an id */
         };
         struct netmsg m;
         for (size_t i = 0; i < ARRAY_LEN(heads); i++)

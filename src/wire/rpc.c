@@ -1,15 +1,16 @@
-/* rpc: what kind of message is it, and the envelopes of ours.
+/* rpc: classifies JSON-RPC messages, and writes the envelopes of answers and notifications.
  *
  * Members are looked up by name, extra ones are ignored. The texts of refusal are those that clients of the reference
- * see (PROTOCOL.md 2.1); where two things are wrong the id is named first.
+ * see (docs/PROTOCOL.md); where two things are wrong the id is named first.
  */
 #include "wire/rpc.h"
 
+#include "base/limits.h"
 #include "base/mem.h"
 
 #include <errno.h>
 
-#define SHOWN_STRING_BYTES 60 /* of a value in an error text */
+#define SHOWN_STRING_BYTES 60 /* how much of a value an error text shows */
 #define WIDE_DIGITS_MAX 38    /* every integer of so many digits fits 128 bits */
 
 struct rpc_id rpc_id_dup(const struct rpc_id *id)
@@ -28,7 +29,7 @@ void rpc_id_release(struct rpc_id *id)
         *id = RPC_ID_NONE;
 }
 
-/* Reading */
+/* Reading messages */
 
 PRINTF_LIKE(2, 3) static int fail(struct json_error *error, const char *fmt, ...)
 {
@@ -40,7 +41,7 @@ PRINTF_LIKE(2, 3) static int fail(struct json_error *error, const char *fmt, ...
         return -EINVAL;
 }
 
-/* "invalid type: number, expected a string" */
+/* Sets an error such as "invalid type: number, expected a string". */
 static int fail_type(struct json_error *error, const struct json_doc *d, const struct json *v,
                      const char *expected)
 {
@@ -59,7 +60,10 @@ static int read_id(struct arena *a, const struct json_doc *d, const struct json 
         if (!v)
                 return fail(error, "missing field `id`");
         if (v->type == JSON_STRING) {
-                *ret = (struct rpc_id){ .is_string = true, .string = json_string(a, d, v) };
+                struct slice string = json_string(a, d, v);
+                if (string.n > LIMIT_ID_BYTES)
+                        return fail(error, "id is longer than %d bytes", LIMIT_ID_BYTES);
+                *ret = (struct rpc_id){ .is_string = true, .string = string };
                 return 0;
         }
 
@@ -70,7 +74,7 @@ static int read_id(struct arena *a, const struct json_doc *d, const struct json 
                 return 0;
         }
 
-        /* What fits u64 but not i64 is one more value that is no id; beyond that the reference has another text. */
+        /* The reference has one text for integers that fit u64 but not i64, and another for larger ones. */
         uint64_t wide;
         struct slice raw = json_raw(d, v);
         bool is_negative = v->type == JSON_NUMBER && raw.p[0] == '-';
@@ -152,7 +156,7 @@ int rpc_parse(struct arena *a, struct slice text, struct rpc_message *ret, struc
         return 0;
 }
 
-/* Writing */
+/* Writing messages */
 
 static void write_id(struct jsonw *w, const struct rpc_id *id)
 {
@@ -217,18 +221,35 @@ static void write_error_data(struct jsonw *w, const struct err *err, const char 
         jsonw_object_end(w);
 }
 
+static void write_error(struct jsonw *w, const struct err *err, const char *extra_data)
+{
+        jsonw_key(w, "error");
+        jsonw_object(w);
+        jsonw_member_i64(w, "code", err->client_code != 0 ? err->client_code : RPC_INTERNAL);
+        jsonw_member_str(w, "message", err->text);
+        write_error_data(w, err, extra_data);
+        jsonw_object_end(w);
+}
+
+int rpc_error_instead_write(struct buf *out, const struct err *err, const char *extra_data)
+{
+        struct jsonw w;
+
+        jsonw_begin(&w, out);
+        w.need_comma = true; /* the result that was begun stands before */
+        jsonw_member_null(&w, "result");
+        write_error(&w, err, extra_data);
+        jsonw_object_end(&w);
+        return jsonw_end(&w);
+}
+
 int rpc_error_write(struct buf *out, const struct rpc_id *id, const struct err *err, const char *extra_data)
 {
         struct jsonw w;
 
         jsonw_begin(&w, out);
         jsonw_object(&w);
-        jsonw_key(&w, "error");
-        jsonw_object(&w);
-        jsonw_member_i64(&w, "code", err->rpc != 0 ? err->rpc : RPC_INTERNAL);
-        jsonw_member_str(&w, "message", err->text);
-        write_error_data(&w, err, extra_data);
-        jsonw_object_end(&w);
+        write_error(&w, err, extra_data);
         write_id(&w, id);
         jsonw_object_end(&w);
         return jsonw_end(&w);

@@ -1,6 +1,6 @@
-/* rpc: the envelope: id, method, params, result, error.
+/* rpc: reads and writes the JSON-RPC envelope: id, method, params, result, error.
  *
- * JSON-RPC 2.0 shapes without "jsonrpc" (PROTOCOL.md section 2). Reading classifies a message; writing puts the
+ * JSON-RPC 2.0 shapes without "jsonrpc" (docs/PROTOCOL.md). Reading classifies a message; writing puts the
  * envelope around what the caller writes. Knows no method.
  */
 #pragma once
@@ -10,6 +10,7 @@
 #include "wire/json.h"
 #include "wire/jsonw.h"
 
+/* The error codes that clients see; err::client_code holds one of them. */
 enum rpc_code {
         RPC_INVALID_REQUEST = -32600,
         RPC_METHOD_NOT_FOUND = -32601,
@@ -22,8 +23,8 @@ enum rpc_code {
         RPC_DRAINING = -32022,
 };
 
-/* An id: a signed 64-bit integer or a string, echoed with its type. As read, `string` points into the message or its
- * arena; rpc_id_dup makes it outlive them. */
+/* An id: a signed 64-bit integer or a string, echoed with its type. After reading, `string` points into the message or its
+ * arena; rpc_id_dup makes a copy that outlives them. */
 struct rpc_id {
         bool is_string;
         int64_t number;
@@ -43,25 +44,34 @@ struct rpc_message {
         struct slice method;       /* requests and notifications */
         const struct json *params; /* requests and notifications; NULL when absent */
         const struct json *result; /* RPC_RESPONSE */
-        const struct json *
-                error; /* RPC_ERROR: the error object, checked to have an integer code and a string message */
+        /* RPC_ERROR: the error object, checked to have an integer code and a string message. */
+        const struct json *error;
         struct json_doc doc;
 };
 
-/* 0, or -EINVAL with the DETAIL of the malformed-message error in *ret_error (texts of PROTOCOL.md 1.4, 2.1). `text`
- * must have BUF_PADDING readable bytes behind it. Everything lives in the arena and in `text`. */
+/* Parses a message. Returns 0, or -EINVAL with the DETAIL of the malformed-message error in *ret_error: the texts that clients
+ * know. `text` must have BUF_PADDING readable bytes behind it. Everything lives in the arena and in `text`. */
 NODISCARD int rpc_parse(struct arena *a, struct slice text, struct rpc_message *ret,
                         struct json_error *ret_error);
 
-/* {"id":ID,"result": … the caller writes one value … }  */
+/* Write {"id":ID,"result":VALUE}. Between the two calls the caller writes the value. */
 void rpc_result_begin(struct jsonw *w, struct buf *out, const struct rpc_id *id);
 NODISCARD int rpc_result_end(struct jsonw *w);
 
-/* {"method":M,"params": … one value … } */
+/* Write {"method":M,"params":VALUE}. Between the two calls the caller writes the value. */
 void rpc_notification_begin(struct jsonw *w, struct buf *out, const char *method);
 NODISCARD int rpc_notification_end(struct jsonw *w);
 
-/* {"error":{"code":C,"message":M},"id":ID} with "data" {step, errno, errnoName, reason, remedy} when err has any of
- * them. `extra_data` (may be NULL): a JSON object's members without braces, put into data as well. */
+/* Writes {"error":{"code":C,"message":M},"id":ID}, with "data" {step, errno, errnoName, reason, remedy} when err has any of
+ * them. `extra_data` (may be NULL) is put into data as well: the members of a JSON object without the braces. */
 NODISCARD int rpc_error_write(struct buf *out, const struct rpc_id *id, const struct err *err,
                               const char *extra_data);
+
+/* Ends an answer whose result was begun and partly sent, but cannot be finished: appends `,"result":null,"error":{…}}` to a result
+ * that the caller has closed. A client that keeps the last of two equal members sees no result; one that refuses such an object
+ * sees an error too. */
+NODISCARD int rpc_error_instead_write(struct buf *out, const struct err *err, const char *extra_data);
+
+/* The text of the error that is sent instead of an answer that is too long for the client. */
+#define RPC_ANSWER_TOO_LARGE \
+        "the answer is larger than the %zu bytes that this client reads; read files in blocks with fs/open"

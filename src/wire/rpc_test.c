@@ -1,4 +1,4 @@
-/* rpc_test: which messages are what, which are none, and the envelopes that we write. */
+/* rpc_test: how messages are classified, which are refused, and the envelopes that we write. */
 #include "wire/rpc.h"
 
 #include "unit.h"
@@ -245,7 +245,7 @@ TEST(errors_carry_data_only_when_there_is_something)
                       "\"data\":{\"limit\":\"x\",\"value\":1}},\"id\":3}");
 
         buf_truncate(&out, 0);
-        err.rpc = RPC_INTERNAL;
+        err.client_code = RPC_INTERNAL;
         err.os_errno = ENOENT;
         err.step = "exec";
         err.reason = "missing";

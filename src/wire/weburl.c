@@ -1,74 +1,21 @@
-/* weburl: see weburl.h.
+/* weburl: parses and writes http and https URLs as the URL Standard of the WHATWG says.
  *
- * The text is cleaned first; then scheme, authority, path and query are cut off one after the other. The state machine
- * of the standard is not copied: for two schemes with an authority its outcome can be had more plainly.
+ * Tabs, line ends and surrounding blanks are removed first; then scheme, authority, path and query are cut off one after the
+ * other. That gives the results of the standard's state machine for these two schemes with less code.
  */
 #include "wire/weburl.h"
 
+#include "base/url_text.h"
 #include "base/utf8.h"
 
 #include <arpa/inet.h>
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
-static bool is_alpha(char c)
-{
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_slash(char c)
-{
-        return c == '/' || c == '\\';
-}
-
-static int hex_value(char c)
-{
-        if (is_digit(c))
-                return c - '0';
-        c = ascii_lower(c);
-        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static struct slice skip(struct slice s, size_t n)
-{
-        return slice_from(s.p + n, s.n - n);
-}
-
 /* --- characters --------------------------------------------------------------------------------------------------- */
-
-/* Without C0 controls and blanks around it, and without tabs and line ends anywhere. */
-static struct slice clean(struct arena *a, struct slice s)
-{
-        while (s.n > 0 && (unsigned char)s.p[0] <= ' ')
-                s = skip(s, 1);
-        while (s.n > 0 && (unsigned char)s.p[s.n - 1] <= ' ')
-                s.n--;
-        char *out = arena_alloc(a, s.n + 1);
-        size_t n = 0;
-        for (size_t i = 0; i < s.n; i++)
-                if (s.p[i] != '\t' && s.p[i] != '\n' && s.p[i] != '\r')
-                        out[n++] = s.p[i];
-        return slice_from(out, n);
-}
 
 static struct slice percent_decode(struct arena *a, struct slice s)
 {
         char *out = arena_alloc(a, s.n + 1);
-        size_t n = 0;
-        for (size_t i = 0; i < s.n; i++) {
-                bool is_escape = s.p[i] == '%' && s.n - i > 2 && hex_value(s.p[i + 1]) >= 0 &&
-                                 hex_value(s.p[i + 2]) >= 0;
-                if (is_escape) {
-                        out[n++] = (char)(hex_value(s.p[i + 1]) << 4 | hex_value(s.p[i + 2]));
-                        i += 2;
-                } else {
-                        out[n++] = s.p[i];
-                }
-        }
-        return slice_from(out, n);
+        return slice_from(out, url_percent_decode(out, s));
 }
 
 /* Percent-encodes controls, blanks, what is not ASCII, and `special`. An escape that is there stays. */
@@ -92,7 +39,8 @@ static struct slice percent_encode(struct arena *a, struct slice s, const char *
 
 /* --- host --------------------------------------------------------------------------------------------------------- */
 
-/* One part of an IPv4 address: decimal, 0 octal, 0x hexadecimal. False when it is none of these, or over 32 bits. */
+/* Reads one part of an IPv4 address: decimal, octal with a leading 0, or hexadecimal with a leading 0x. Returns false when it is
+ * none of these, or has more than 32 bits. */
 static bool ipv4_number(struct slice s, uint64_t *ret)
 {
         unsigned base = 10;
@@ -100,14 +48,14 @@ static bool ipv4_number(struct slice s, uint64_t *ret)
                 return false;
         if (s.n >= 2 && s.p[0] == '0' && ascii_lower(s.p[1]) == 'x') {
                 base = 16;
-                s = skip(s, 2);
+                s = url_skip(s, 2);
         } else if (s.n >= 2 && s.p[0] == '0') {
                 base = 8;
-                s = skip(s, 1);
+                s = url_skip(s, 1);
         }
         uint64_t v = 0;
         for (size_t i = 0; i < s.n; i++) {
-                int digit = hex_value(s.p[i]);
+                int digit = ascii_hex_value(s.p[i]);
                 if (digit < 0 || (unsigned)digit >= base)
                         return false;
                 v = v * base + (unsigned)digit;
@@ -125,19 +73,19 @@ static struct slice without_last_dot(struct slice host)
         return host;
 }
 
-/* A host whose last label is a number is an IPv4 address, good or bad. */
+/* Whether the last label of a host is a number. Such a host is an IPv4 address, valid or not. */
 static bool ends_in_number(struct slice host)
 {
         host = without_last_dot(host);
         size_t at = host.n;
         while (at > 0 && host.p[at - 1] != '.')
                 at--;
-        struct slice last = skip(host, at);
+        struct slice last = url_skip(host, at);
         if (last.n == 0)
                 return false;
         bool is_decimal = true;
         for (size_t i = 0; i < last.n; i++)
-                is_decimal &= is_digit(last.p[i]);
+                is_decimal &= url_is_digit(last.p[i]);
         uint64_t v;
         return is_decimal || (last.n >= 2 && ascii_lower(last.p[1]) == 'x' && ipv4_number(last, &v));
 }
@@ -157,7 +105,7 @@ static enum weburl_result parse_ipv4(struct arena *a, struct slice host, struct 
                         return WEBURL_BAD_IPV4;
                 address |= part[i] << (24 - 8 * i);
         }
-        /* The last part fills what is left. */
+        /* The last part stands for all bytes that are left: 127.1 is 127.0.0.1. */
         if (part[count - 1] >= 1ULL << (8 * (5 - count)))
                 return WEBURL_BAD_IPV4;
         address |= part[count - 1];
@@ -211,14 +159,14 @@ static enum weburl_result parse_port(struct slice digits, bool is_https, uint16_
 {
         unsigned port = 0;
         for (size_t i = 0; i < digits.n; i++) {
-                if (!is_digit(digits.p[i]))
+                if (!url_is_digit(digits.p[i]))
                         return WEBURL_BAD_PORT;
                 port = port * 10 + (unsigned)(digits.p[i] - '0');
                 if (port > UINT16_MAX)
                         return WEBURL_BAD_PORT;
         }
         if (digits.n > 0 && port == 0)
-                return WEBURL_BAD_PORT; /* nobody listens there, and 0 stands for "none" here */
+                return WEBURL_BAD_PORT; /* no server listens on port 0, and 0 means "none" in struct weburl */
         *ret = port == (is_https ? 443 : 80) ? 0 : (uint16_t)port;
         return WEBURL_OK;
 }
@@ -236,14 +184,14 @@ static void parse_user(struct arena *a, struct slice info, struct weburl *u)
 static enum weburl_result parse_authority(struct arena *a, struct slice *rest, struct weburl *u)
 {
         size_t n = 0, at = SIZE_MAX;
-        for (; n < rest->n && !is_slash(rest->p[n]) && rest->p[n] != '?' && rest->p[n] != '#'; n++)
+        for (; n < rest->n && !url_is_slash(rest->p[n]) && rest->p[n] != '?' && rest->p[n] != '#'; n++)
                 if (rest->p[n] == '@')
                         at = n;
         struct slice host = slice_from(rest->p, n);
-        *rest = skip(*rest, n);
+        *rest = url_skip(*rest, n);
         if (at != SIZE_MAX) {
                 parse_user(a, slice_from(host.p, at), u);
-                host = skip(host, at + 1);
+                host = url_skip(host, at + 1);
         }
         size_t colon = 0;
         for (bool in_brackets = false; colon < host.n; colon++) {
@@ -252,39 +200,24 @@ static enum weburl_result parse_authority(struct arena *a, struct slice *rest, s
                 else if (host.p[colon] == ':' && !in_brackets)
                         break;
         }
-        struct slice port = colon < host.n ? skip(host, colon + 1) : S("");
+        struct slice port = colon < host.n ? url_skip(host, colon + 1) : S("");
         enum weburl_result r = parse_host(a, slice_from(host.p, colon), &u->host);
         return r == WEBURL_OK ? parse_port(port, u->is_https, &u->port) : r;
 }
 
 /* --- path and query ----------------------------------------------------------------------------------------------- */
 
-/* Number of dots when the segment is "." or "..", also percent-encoded; else 0. */
-static unsigned dots(struct slice segment)
-{
-        unsigned count = 0;
-        while (segment.n > 0) {
-                bool is_escape = segment.n >= 3 && segment.p[0] == '%' && segment.p[1] == '2' &&
-                                 ascii_lower(segment.p[2]) == 'e';
-                if (!is_escape && segment.p[0] != '.')
-                        return 0;
-                segment = skip(segment, is_escape ? 3 : 1);
-                count++;
-        }
-        return count <= 2 ? count : 0;
-}
-
 /* Writes `path` behind the `n` bytes of `out` that are there ("" or "/a/b", no slash at the end). Returns the length. */
 static size_t append_path(char *out, size_t n, struct slice path)
 {
         for (bool is_last = false; !is_last;) {
                 size_t len = 0;
-                while (len < path.n && !is_slash(path.p[len]))
+                while (len < path.n && !url_is_slash(path.p[len]))
                         len++;
                 is_last = len == path.n;
                 struct slice segment = slice_from(path.p, len);
-                path = skip(path, is_last ? len : len + 1);
-                unsigned count = dots(segment);
+                path = url_skip(path, is_last ? len : len + 1);
+                unsigned count = url_count_dots(segment);
                 if (count == 2)
                         while (n > 0 && out[--n] != '/')
                                 continue;
@@ -298,7 +231,7 @@ static size_t append_path(char *out, size_t n, struct slice path)
         return n;
 }
 
-/* `rest` begins behind the authority, or is a relative reference with `base`. */
+/* Reads path and query. `rest` is what follows the authority; with a `base` it is a relative reference. */
 static void parse_path(struct arena *a, struct slice rest, const struct weburl *base, struct weburl *u)
 {
         struct slice text = slice_split(&rest, '#');
@@ -312,8 +245,8 @@ static void parse_path(struct arena *a, struct slice rest, const struct weburl *
                 return;
         }
         struct slice before = S("");
-        if (path.n > 0 && is_slash(path.p[0]))
-                path = skip(path, 1);
+        if (path.n > 0 && url_is_slash(path.p[0]))
+                path = url_skip(path, 1);
         else if (base)
                 before = base->path;
         while (before.n > 0 && before.p[before.n - 1] != '/')
@@ -327,26 +260,12 @@ static void parse_path(struct arena *a, struct slice rest, const struct weburl *
         u->path = slice_from(out, append_path(out, before.n, encoded));
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
-
-/* Length of the scheme, without its colon; 0 when there is none. */
-static size_t scheme_length(struct slice s)
-{
-        if (s.n == 0 || !is_alpha(s.p[0]))
-                return 0;
-        for (size_t i = 1; i < s.n; i++) {
-                if (s.p[i] == ':')
-                        return i;
-                if (!is_alpha(s.p[i]) && !is_digit(s.p[i]) && s.p[i] != '+' && s.p[i] != '-' && s.p[i] != '.')
-                        return 0;
-        }
-        return 0;
-}
+/* --- whole URLs --------------------------------------------------------------------------------------------------- */
 
 static enum weburl_result parse_absolute(struct arena *a, struct slice rest, struct weburl *u)
 {
-        while (rest.n > 0 && is_slash(rest.p[0]))
-                rest = skip(rest, 1);
+        while (rest.n > 0 && url_is_slash(rest.p[0]))
+                rest = url_skip(rest, 1);
         enum weburl_result r = parse_authority(a, &rest, u);
         if (r == WEBURL_OK)
                 parse_path(a, rest, NULL, u);
@@ -357,7 +276,7 @@ static enum weburl_result parse_relative(struct arena *a, struct slice rest, con
                                          struct weburl *u)
 {
         u->is_https = base->is_https;
-        if (rest.n >= 2 && is_slash(rest.p[0]) && is_slash(rest.p[1]))
+        if (rest.n >= 2 && url_is_slash(rest.p[0]) && url_is_slash(rest.p[1]))
                 return parse_absolute(a, rest, u);
         u->host = base->host;
         u->port = base->port;
@@ -369,22 +288,19 @@ enum weburl_result weburl_parse(struct arena *a, struct slice text, const struct
                                 struct weburl *ret, struct slice *ret_scheme)
 {
         struct weburl u = { 0 };
-        struct slice rest = clean(a, text);
-        size_t n = scheme_length(rest);
+        struct slice rest = url_clean(a, text);
+        size_t n = url_scheme_length(rest);
         enum weburl_result r;
         if (n == 0) {
                 r = base ? parse_relative(a, rest, base, &u) : WEBURL_RELATIVE;
         } else {
                 struct slice scheme = slice_from(rest.p, n);
-                rest = skip(rest, n + 1);
+                rest = url_skip(rest, n + 1);
                 u.is_https = slice_eq_nocase(scheme, S("https"));
-                bool is_authority = rest.n >= 2 && is_slash(rest.p[0]) && is_slash(rest.p[1]);
+                bool is_authority = rest.n >= 2 && url_is_slash(rest.p[0]) && url_is_slash(rest.p[1]);
                 if (!u.is_https && !slice_eq_nocase(scheme, S("http"))) {
-                        char *lower = arena_dup(a, scheme);
-                        for (size_t i = 0; i < n; i++)
-                                lower[i] = ascii_lower(lower[i]);
                         if (ret_scheme)
-                                *ret_scheme = slice_from(lower, n);
+                                *ret_scheme = url_lower(a, scheme);
                         return WEBURL_SCHEME;
                 }
                 if (base && base->is_https == u.is_https && !is_authority)

@@ -1,9 +1,8 @@
 /* weburl: http and https URLs as browsers read them (the URL Standard of the WHATWG), in the parts that matter here.
  *
- * Lenient in what it takes (blanks, backslashes, odd IPv4 spellings, unencoded characters), strict in what it gives: a
- * URL in one spelling, with nothing in it that another parser could take for something else. A name that is not ASCII
- * stays UTF-8: whoever resolves it knows IDNA. Fragments are dropped, they are never sent. Pure functions; what is
- * returned lives in the arena.
+ * The parser accepts what browsers accept (blanks, backslashes, odd IPv4 spellings, unencoded characters). The result has one
+ * spelling, which no other parser can understand differently. A host name that is not ASCII stays UTF-8; libcurl maps it by
+ * IDNA. Fragments are dropped, because they are never sent. Pure functions; results live in the arena.
  */
 #pragma once
 
@@ -25,21 +24,21 @@ struct weburl {
         bool is_https;
         struct slice user, password; /* percent-decoded; user.p == NULL when there is neither */
         struct slice host;           /* lower case; an IPv6 address in brackets */
-        uint16_t port;               /* 0: that of the scheme */
+        uint16_t port;               /* 0: the default port of the scheme */
         struct slice path;           /* begins with '/' */
         struct slice query;          /* behind '?'; p == NULL when there is none */
 };
 
-/* `base` may be NULL; `ret_scheme` (may be NULL) is set for WEBURL_SCHEME. */
+/* Parses a URL, which may be relative when `base` is not NULL. *ret_scheme (may be NULL) is set for WEBURL_SCHEME. */
 NODISCARD enum weburl_result weburl_parse(struct arena *a, struct slice text, const struct weburl *base,
                                           struct weburl *ret, struct slice *ret_scheme);
 
-/* The words that clients know: "relative URL without a base", …; a literal. */
+/* Returns the text that clients see for a refused URL: "relative URL without a base", …; a literal. */
 const char *weburl_result_text(enum weburl_result r);
 
-/* "http://host:port/path?query", without user and password. */
+/* Returns "http://host:port/path?query", without user and password. */
 NODISCARD struct slice weburl_text(struct arena *a, const struct weburl *u);
-/* "http://host:port/" */
+/* Returns "http://host:port/". */
 NODISCARD struct slice weburl_origin_text(struct arena *a, const struct weburl *u);
-/* Same scheme, host and port. */
+/* Whether scheme, host and port are the same. */
 NODISCARD bool weburl_same_origin(const struct weburl *a, const struct weburl *b);

@@ -1,10 +1,10 @@
-/* weburl_test: URLs as browsers read them; expectations from the URL Standard and from clients' servers. */
+/* weburl_test: URLs as browsers read them. The expected results are those of the URL Standard and of other servers. */
 #include "unit.h"
 #include "wire/weburl.h"
 
 struct row {
         const char *text;
-        const char *url; /* or NULL */
+        const char *url; /* NULL: the text is refused */
         enum weburl_result result;
 };
 

@@ -28,7 +28,7 @@ struct head {
         enum ws_opcode opcode;
         uint64_t len;
         uint8_t key[4];
-        size_t size; /* of the head itself */
+        size_t size; /* bytes of the head itself */
 };
 
 void ws_decoder_init(struct ws_decoder *d, bool expect_mask, uint64_t max_message)
@@ -72,7 +72,7 @@ static bool opcode_is_known(unsigned opcode)
         }
 }
 
-/* What the first two bytes allow: flags and opcode against the message under way, mask against our side. */
+/* Checks the first two bytes: whether flags and opcode fit the message under way, and whether the mask bit fits our side. */
 static bool flags_are_valid(const struct ws_decoder *d, unsigned b0, unsigned b1)
 {
         unsigned opcode = b0 & BITS_OPCODE;
@@ -97,8 +97,8 @@ static bool length_is_valid(size_t bytes, uint64_t len)
         }
 }
 
-/* WS_DATA or WS_CONTROL when the head is whole and good (nothing is recorded yet), else WS_MORE or
- * WS_FAIL. */
+/* Reads the head of a frame, and records nothing in the decoder. Returns WS_DATA or WS_CONTROL when the head is complete and valid,
+ * else WS_MORE or WS_FAIL. */
 static enum ws_event head_read(const struct ws_decoder *d, const char *in, size_t n, struct head *ret_head,
                                struct ws_piece *ret)
 {
@@ -118,7 +118,7 @@ static enum ws_event head_read(const struct ws_decoder *d, const char *in, size_
         if (!length_is_valid(len_bytes, len))
                 return fail(ret, WS_CLOSE_PROTOCOL);
 
-        /* Before the key is there: nothing of a message that is too big needs to be awaited. */
+        /* Does not wait for the key: a message that is too big is refused as soon as its length is known. */
         bool is_control = b0 & BIT_CONTROL;
         uint64_t total;
         if (!is_control &&
@@ -138,7 +138,7 @@ static enum ws_event head_read(const struct ws_decoder *d, const char *in, size_
         return is_control ? WS_CONTROL : WS_DATA;
 }
 
-/* RFC 6455, 7.4, and the codes that IANA registered since (1012-1014); the others never stand in a frame. */
+/* The codes of RFC 6455, 7.4, and those that IANA has registered since (1012-1014). Other codes must not be in a frame. */
 static bool close_code_is_valid(unsigned code)
 {
         return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
@@ -196,8 +196,8 @@ static void data_begin(struct ws_decoder *d, const struct head *h, struct ws_pie
         d->key_at = 0;
 }
 
-/* Gives what is there of the frame under way. Right behind a head that may be nothing: the caller still
- * learns frame_left, early enough to choose where the payload goes. */
+/* Returns the available bytes of the current frame. Right after a head there may be none: the caller still
+ * learns frame_left, early enough to choose where to store the payload. */
 static enum ws_event data_take(struct ws_decoder *d, char *in, size_t n, struct ws_piece *ret)
 {
         if (n > d->left)

@@ -1,8 +1,8 @@
 /* ws: RFC 6455 frames, both directions, both sides.
  *
- * Decoder: ws_next takes the bytes so far and gives the next frame; payload is unmasked in place and is a slice into
- * them. It checks every frame on its own and against the message under way (fragments, control frames between them),
- * but joins nothing: the caller appends data payloads until `fin`. Any split of the input is accepted. A big frame is
+ * Decoder: ws_next takes the bytes that have arrived and gives the next frame; the payload is unmasked in place and is a slice
+ * of these bytes. ws_next checks every frame on its own and against the message under way (fragments, control frames between them),
+ * but joins nothing: the caller appends data payloads until `message_end`. Any split of the input is accepted. A big frame is
  * given in pieces as its bytes arrive, so that the caller decides where they are stored.
  *
  *     +-+-+-+-+-------+-+-------------+-------------------------------+
@@ -27,7 +27,6 @@ enum ws_close {
         WS_CLOSE_BAD_DATA = 1007,
         WS_CLOSE_POLICY = 1008,
         WS_CLOSE_TOO_BIG = 1009,
-        WS_CLOSE_INTERNAL = 1011,
         WS_CLOSE_TRY_LATER = 1013,
         WS_CLOSE_TAKEN_OVER = 4001,
 };
@@ -35,28 +34,29 @@ enum ws_close {
 struct ws_decoder {
         bool expect_mask;     /* true on the server: clients must mask, servers must not */
         uint64_t max_message; /* bytes of one message, all fragments together */
-        /* state */
-        bool in_frame;   /* the head of a data frame was read, `left` bytes of payload to come */
+        /* The members below are the state of decoding. */
+        bool in_frame; /* the head of a data frame was read, and `left` bytes of its payload are still to come */
         bool in_message; /* a fragmented message is under way */
-        bool is_text;    /* of the message under way */
-        bool fin;        /* of the frame under way */
+        bool is_text;    /* the message under way is text */
+        bool fin;        /* the frame under way is the last of its message */
         uint8_t key[4];
-        unsigned key_at; /* rotation of the key */
+        unsigned key_at; /* which byte of the key masks the next byte */
         uint64_t left;
-        uint64_t message_bytes; /* of the message under way, announced so far */
-        uint32_t utf8;          /* of the text message under way */
+        uint64_t
+                message_bytes; /* the length of the message under way, as far as heads of frames have announced it */
+        uint32_t utf8;         /* the state of the UTF-8 check in the text message under way (base/utf8.h) */
 };
 
 enum ws_event {
-        WS_MORE,    /* nothing (more) without further bytes */
+        WS_MORE,    /* the next event needs further bytes */
         WS_DATA,    /* a piece of a data message */
         WS_CONTROL, /* a whole control frame */
         WS_FAIL,    /* close with .close_code */
 };
 
 struct ws_piece {
-        enum ws_opcode
-                opcode; /* WS_DATA: WS_TEXT or WS_BINARY, of the message; WS_CONTROL: the control opcode */
+        /* WS_DATA: WS_TEXT or WS_BINARY, of the message; WS_CONTROL: the control opcode. */
+        enum ws_opcode opcode;
         struct slice payload; /* unmasked, in the caller's bytes */
         bool message_start;   /* WS_DATA: first piece of a message */
         bool message_end;     /* WS_DATA: last piece of a message */
@@ -67,7 +67,7 @@ struct ws_piece {
 
 void ws_decoder_init(struct ws_decoder *d, bool expect_mask, uint64_t max_message);
 
-/* Looks at in.p[0 … in.n), consumes *ret_used bytes. Text is checked for UTF-8 on the way (bad: WS_FAIL 1007, also a
+/* Looks at in[0 … n), and consumes *ret_used bytes. Text is checked for UTF-8 on the way (bad: WS_FAIL 1007, also a
  * character cut by the end of the message); a message beyond max_message is WS_FAIL 1009 as soon as a head announces
  * it; everything that RFC 6455 forbids is WS_FAIL 1002 (reserved bits, opcodes, unmasked, fragmented or long control
  * frames, continuation without start, new message inside one, non-minimal or 63-bit lengths, close with a bad code or
@@ -80,10 +80,10 @@ NODISCARD enum ws_event ws_next(struct ws_decoder *d, char *in, size_t n, size_t
 size_t ws_head_write(char out[WS_HEAD_MAX], enum ws_opcode opcode, bool fin, uint64_t len);
 size_t ws_head_size(uint64_t len);
 
-/* For the client side and for tests: head with mask; ws_mask applies the key to the payload. */
+/* For clients and tests: writes a head with a mask; ws_mask applies the key to the payload. */
 size_t ws_head_write_masked(char out[WS_HEAD_MAX + 4], enum ws_opcode opcode, bool fin, uint64_t len,
                             const uint8_t key[4]);
 void ws_mask(char *p, size_t n, const uint8_t key[4], unsigned *key_at);
 
-/* Sec-WebSocket-Accept for a key: 28 characters and a NUL. */
+/* Writes the Sec-WebSocket-Accept for a key: 28 characters and a NUL. */
 void ws_accept(struct slice key, char ret[29]);

@@ -20,7 +20,7 @@ struct frame {
         struct slice payload; /* p == NULL ends a list of frames */
 };
 
-/* `b0` as it is, right or wrong; the length in its shortest form; masked as a client does. */
+/* Appends a masked frame whose first byte is `b0`, valid or not. */
 static void frame_add(struct buf *b, unsigned b0, struct slice payload)
 {
         char head[WS_HEAD_MAX + 4];
@@ -78,7 +78,7 @@ static void control_put(struct buf *out, const struct ws_piece *piece)
         }
 }
 
-/* One event; false when the decoder wants more or has failed. */
+/* Takes one event from the decoder. Returns false when the decoder wants more or has failed. */
 static bool event_take(struct reader *r, char *in, size_t n, size_t *at, struct buf *out)
 {
         struct ws_piece piece;
@@ -105,8 +105,8 @@ static bool event_take(struct reader *r, char *in, size_t n, size_t *at, struct 
         }
 }
 
-/* Decodes `in`, of which first `split` bytes are there and then `step` more at a time. Messages and
- * control frames are listed; a message that did not end is "open". */
+/* Decodes `in`, of which `split` bytes arrive first and then `step` bytes at a time. Messages and control frames are listed; a
+ * message that did not end is "open". */
 static void show(struct buf *out, struct slice in, bool expect_mask, size_t split, size_t step)
 {
         _free_ char *copy = mem_alloc(MAX(in.n, 1u));
@@ -417,7 +417,7 @@ TEST(lengths_must_be_minimal_and_below_63_bits)
                 { S("\x82\xff\x80\x00\x00\x00\x00\x01\x00\x00"), "fail1002 " },
                 { S("\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff"), "fail1002 " },
                 { S("\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff"),
-                  "fail1009 " },                /* said before the key is there */
+                  "fail1009 " },                /* refused before the key arrives */
                 { S("\x89\xfe"), "fail1002 " }, /* control frames have no long form at all */
                 { S("\x89\xff"), "fail1002 " },
                 { S("\x88\xfe"), "fail1002 " },
@@ -461,7 +461,7 @@ TEST(message_beyond_the_limit_fails_when_a_head_announces_it)
                 { { { 1, S("1234") }, { 0, S("5678") }, { FIN, S("") } }, WS_DATA },
                 { { { 1, S("1234") }, { 0, S("5678") }, { FIN, S("9") } }, WS_FAIL },
                 { { { 1, S("12345678") }, { FIN, S("") }, { FIN | 1, S("12345678") } },
-                  WS_DATA }, /* counts anew */
+                  WS_DATA }, /* each message is counted from 0 */
                 { { { FIN | 1, S("12345678") }, { 1, S("1234") }, { FIN, S("5678") } }, WS_DATA },
                 { { { FIN | 9, S("123456789") } }, WS_CONTROL },
         };
@@ -493,7 +493,7 @@ TEST(fragments_cannot_overflow_the_message_size)
         ws_decoder_init(&d, false, UINT64_MAX);
         eq_int(ws_next(&d, in, 10, &used, &piece), WS_DATA);
         eq_u64(piece.frame_left, INT64_MAX);
-        d.in_frame = false; /* as if its bytes had come, three times */
+        d.in_frame = false; /* as if more such frames had come */
         d.message_bytes = UINT64_MAX - 5;
         in[0] = '\0';
         eq_int(ws_next(&d, in, 10, &used, &piece), WS_FAIL);

@@ -19,8 +19,8 @@
 #define ROWS_MAX 48
 #define ROUNDS 15
 #define ROUNDS_QUICK 3
-#define ROW_SECONDS 16 /* then no further round begins */
-#define ROUNDS_MIN 3   /* but for this many */
+#define ROW_SECONDS 16 /* after this time no further round of a row begins */
+#define ROUNDS_MIN 3   /* rounds of a row even when its time is over */
 
 struct options {
         const char *server, *reference, *rows, *skip, *json;
@@ -99,7 +99,7 @@ struct run {
         struct contender servers[2]; /* by enum who */
         bool has_reference;
         const char *work; /* where rows have their files */
-        char *dir;        /* those of the row under way; or NULL */
+        char *dir;        /* the directory of the current row; or NULL */
 };
 
 static int take_turn(struct run *run, const struct row *row, enum who who, enum ack ack, bool is_first,
@@ -122,7 +122,7 @@ static int take_turn(struct run *run, const struct row *row, enum who who, enum 
         return r < 0 ? err_wrap(err, "%s", who == WHO_MACHINE ? "the machine" : t.server->program) : 0;
 }
 
-/* Every contender once. Who begins changes from round to round. */
+/* Gives every contender one turn. Another contender begins in each round. */
 static int run_round(struct run *run, const struct row *row, unsigned number, struct round *round,
                      struct err *err)
 {
@@ -212,7 +212,7 @@ static int run_row(struct run *run, struct results *results)
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-/* A thousand connections, here and in the servers, which inherit it. */
+/* Rows open a thousand connections, here and in the servers, which inherit the limit. */
 static void raise_file_limit(void)
 {
         struct rlimit r;
@@ -269,15 +269,6 @@ static int run_all(const struct options *o, const char *home, const char *work)
         return worst;
 }
 
-/* farhand beside this program */
-static char *default_server(void)
-{
-        char self[4096];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
-        return slash ? mem_printf("%.*s/farhand", (int)(slash - self), self) : mem_strdup("build/farhand");
-}
-
 int main(int argc, char **argv)
 {
         struct options o = { 0 };
@@ -289,7 +280,7 @@ int main(int argc, char **argv)
         case ARGS_BAD:
                 return 2;
         }
-        _free_ char *beside = default_server();
+        _free_ char *beside = beside_bench("farhand");
         const char *reference = getenv("REFERENCE");
         if (!o.server)
                 o.server = beside;

@@ -29,11 +29,11 @@ enum goal_kind {
 struct goal {
         enum goal_kind kind;
         double limit;
-        const char *text; /* as people read it */
+        const char *text; /* for the table */
 };
 
 struct metric {
-        const char *name; /* for machines */
+        const char *name; /* for the JSON report */
         const char *title;
         enum unit unit;
         bool more_is_better; /* then goals say "at least" */
@@ -45,8 +45,8 @@ struct turn {
         struct contender *server; /* NULL for the machine; runs, unless the row starts its own */
         enum ack ack;
         bool is_quick;   /* --quick: smaller amounts */
-        bool is_first;   /* round: what is checked once is checked now */
-        const char *dir; /* what prepare filled */
+        bool is_first;   /* the first round, in which results are also checked for correctness */
+        const char *dir; /* the directory that row::prepare has filled */
         size_t bytes;    /* of the row */
         uint64_t started_ns, budget_ns;
         struct samples *into; /* one per metric */
@@ -54,12 +54,12 @@ struct turn {
 
 struct row {
         const char *name;
-        bool has_acks;      /* measured with either ack */
+        bool has_acks;      /* measured twice, with quick and with delayed ACK */
         bool is_solitary;   /* starts its own servers */
         bool is_long;       /* --quick leaves it out, unless it is asked for by name */
-        unsigned rounds;    /* fewer than asked for; 0 = as many */
+        unsigned rounds;    /* at most this many rounds, although more were asked for; 0: no such limit */
         unsigned budget_ms; /* of one turn */
-        size_t bytes;       /* of the file that it is about */
+        size_t bytes;       /* size of the file that the row reads or writes */
         /* Fills a fresh directory, which is removed after the row; or NULL. */
         int (*prepare)(const char *dir, size_t bytes, struct err *err);
         /* Either may be NULL. -errno with words on failure. */
@@ -70,12 +70,12 @@ struct row {
 
 #define TURN_SAMPLES_MIN 3
 
-/* Is there time for another sample? At least TURN_SAMPLES_MIN, and no end of them in no time. */
+/* True while the turn has fewer than TURN_SAMPLES_MIN samples or its time is not over. */
 static inline bool turn_goes_on(const struct turn *t, size_t samples)
 {
         return samples < TURN_SAMPLES_MIN || now_ns() - t->started_ns < t->budget_ns;
 }
 
-/* One of each file of rows; each ends with name == NULL. */
+/* The rows of each rows_*.c; each array ends with name == NULL. */
 extern const struct row rows_process[], rows_sandbox[], rows_boxed[], rows_wire[], rows_output[],
         rows_files[], rows_trees[], rows_system[];

@@ -14,9 +14,10 @@
 
 #define WAIT_S 20 /* for one answer */
 #define OUT_MAX 65536
-#define ROOM_MAX ((size_t)256 << 20) /* no message of a server under measurement is as long */
+#define ROOM_MAX ((size_t)256 << 20) /* longer than any message of a measured server */
 
-/* Masking is the client's duty, secrecy is not: a fixed key costs the server what a random one does. */
+/* A client must mask its frames. The key is fixed, because unmasking costs the server the same with any key. */
+#define FRAGMENT_BYTES (1 << 20)
 static const uint8_t key[4] = { 0x5a, 0x13, 0xc4, 0x7e };
 
 static int lost(struct err *err, int code)
@@ -61,13 +62,27 @@ static int send_frame(struct client *c, enum ws_opcode opcode, struct slice payl
         return send_all(c, buf_slice(&c->out), err);
 }
 
-void client_prepare(struct buf *to, struct slice message)
+static void frame_prepare(struct buf *to, enum ws_opcode opcode, bool fin, struct slice payload)
 {
         char head[WS_HEAD_MAX + 4];
-        size_t n = ws_head_write_masked(head, WS_TEXT, true, message.n, key), at = to->n + n;
+        size_t n = ws_head_write_masked(head, opcode, fin, payload.n, key), at = to->n + n;
         unsigned key_at = 0;
-        must(buf_append(to, slice_from(head, n)) == 0 && buf_append(to, message) == 0);
-        ws_mask(to->p + at, message.n, key, &key_at);
+        must(buf_append(to, slice_from(head, n)) == 0 && buf_append(to, payload) == 0);
+        ws_mask(to->p + at, payload.n, key, &key_at);
+}
+
+void client_prepare(struct buf *to, struct slice message)
+{
+        frame_prepare(to, WS_TEXT, true, message);
+}
+
+void client_prepare_fragments(struct buf *to, struct slice message)
+{
+        for (size_t at = 0; at < message.n; at += FRAGMENT_BYTES) {
+                size_t n = MIN(message.n - at, (size_t)FRAGMENT_BYTES);
+                frame_prepare(to, at == 0 ? WS_TEXT : WS_CONTINUATION, at + n == message.n,
+                              slice_from(message.p + at, n));
+        }
 }
 
 int client_send_prepared(struct client *c, struct slice frames, struct err *err)
@@ -108,7 +123,7 @@ int client_start(struct client *c, const char *process_id, const char *argv, boo
 
 /* --- receiving ---------------------------------------------------------------------------------------------------- */
 
-/* What was given out goes; the message under way moves to the front. */
+/* Discards the bytes that were given out, and moves the incomplete message to the front. */
 static void make_room(struct client *c)
 {
         size_t from = c->message_n ? c->message_at : c->at;
@@ -206,7 +221,7 @@ int client_next(struct client *c, struct slice *ret, struct err *err)
         }
 }
 
-/* The payload that has arrived, up to the end of its frame. */
+/* Counts the payload that has arrived, up to the end of its frame. */
 static size_t gist_add(struct gist *g, struct client *c, size_t left)
 {
         size_t n = MIN(left, c->end - c->at), front = MIN(n, sizeof(g->front) - g->front_n);
@@ -217,7 +232,7 @@ static size_t gist_add(struct gist *g, struct client *c, size_t left)
         return left - n;
 }
 
-/* The next head of a data frame; control frames before it are dealt with. */
+/* Reads up to the head of the next data frame; handles the control frames before it. */
 static int next_data_head(struct client *c, struct frame *ret, struct err *err)
 {
         for (;;) {
@@ -351,7 +366,7 @@ int client_open(struct client *c, const struct turn *t, size_t room, struct err 
 int client_open_session(struct client *c, const struct turn *t, size_t room, struct err *err)
 {
         struct slice answer;
-        char params[96]; /* who does not know maxMessageBytes ignores it */
+        char params[96]; /* a server that does not know maxMessageBytes ignores it */
         snprintf(params, sizeof(params), "{\"clientName\":\"bench\",\"maxMessageBytes\":%zu}", ROOM_MAX);
         int r = client_open(c, t, room, err);
         if (r == 0)

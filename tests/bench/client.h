@@ -1,7 +1,7 @@
 /* client: one WebSocket connection to a server under measurement, as cheap as it can be.
  *
- * A message of many megabytes need not be kept: it can be counted as it arrives, in room that stays in the cache; and
- * what is sent often or is large is masked beforehand.
+ * A message of many megabytes need not be kept: it can be counted as it arrives, in a buffer that stays in the cache.
+ * Messages that are large or are sent often are masked beforehand.
  *
  * Blocking, bounded in time. Messages are not parsed: base64 and our own ids hold no quotes, so looking for a quoted
  * name in the text is exact and costs next to nothing. Only what a server sends is understood: unmasked frames.
@@ -32,33 +32,35 @@ struct client {
 
 /* Connects and upgrades. On failure the client is as before. */
 NODISCARD int client_open(struct client *c, const struct turn *t, size_t room, struct err *err);
-/* The same, and says initialize and initialized. */
+/* The same, and then sends initialize and initialized. */
 NODISCARD int client_open_session(struct client *c, const struct turn *t, size_t room, struct err *err);
 void client_close(struct client *c);
 #define _client_ CLEANUP(client_close)
 
-/* One text message, one send. */
+/* Sends one text message with one send(2). */
 NODISCARD int client_send(struct client *c, struct err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* A request with the next id. */
+/* Sends a request with the next id. */
 NODISCARD int client_request(struct client *c, const char *method, const char *params, struct err *err);
-/* process/start in "/" with a PATH; `argv` is JSON. */
+/* Sends process/start with the cwd "/" and a PATH; `argv` is JSON. */
 NODISCARD int client_start(struct client *c, const char *process_id, const char *argv, bool tty,
                            struct err *err);
-/* The same elsewhere (`cwd` is a URI) and with more members: JSON, with the comma before. */
+/* The same with another `cwd` (a URI) and more members: JSON that begins with a comma. */
 NODISCARD int client_start_with(struct client *c, const char *process_id, const char *argv, bool tty,
                                 const char *cwd, const char *more, struct err *err);
 
-/* A frame as it goes over the wire, masked, appended to `to`: sent as often as wanted for the price of the sending. */
+/* Appends the masked frame of a message to `to`. It can be sent many times without masking it again. */
 void client_prepare(struct buf *to, struct slice message);
+/* The same in frames of a megabyte: the reference takes no frame over 16 MiB. */
+void client_prepare_fragments(struct buf *to, struct slice message);
 NODISCARD int client_send_prepared(struct client *c, struct slice frames, struct err *err);
 
 /* The next message out of what was received: 1, or 0 when none is complete, or a failure. Valid until the next call. */
 NODISCARD int client_take(struct client *c, struct slice *ret, struct err *err);
-/* One recv, after everything was taken. */
+/* Receives more bytes with one recv(2); only when client_take has returned 0. */
 NODISCARD int client_fill(struct client *c, struct err *err);
-/* The next message, waiting for it. */
+/* Waits for the next message. */
 NODISCARD int client_next(struct client *c, struct slice *ret, struct err *err);
-/* Messages up to the one that has `name` in it. An error answer on the way is a failure. */
+/* Reads messages up to the one that contains `name`. An error answer before it is a failure. */
 NODISCARD int client_await(struct client *c, struct slice name, struct slice *ret, struct err *err);
 
 /* A message that was counted, not kept. */
@@ -67,7 +69,7 @@ struct gist {
         size_t front_n;
         char front[128];
 };
-/* The next message, waiting for it; not while client_take is in the middle of one. An error answer is a failure. */
+/* Waits for the next message and counts it; not while client_take has part of a message. An error answer is a failure. */
 NODISCARD int client_count(struct client *c, struct gist *ret, struct err *err);
 
 bool message_has(struct slice message, struct slice name);

@@ -54,7 +54,7 @@ char *dir_make(const char *parent, struct err *err)
 
 static int remove_one(const char *path, UNUSED const struct stat *st, UNUSED int kind, UNUSED struct FTW *at)
 {
-        (void)remove(path); /* what cannot be removed shows when its directory cannot */
+        (void)remove(path); /* a failure shows when the directory cannot be removed */
         return 0;
 }
 
@@ -65,6 +65,14 @@ void dir_remove(const char *dir)
 }
 
 /* --- servers ------------------------------------------------------------------------------------------------------ */
+
+char *beside_bench(const char *name)
+{
+        char self[4096];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
+        return slash ? mem_printf("%.*s/%s", (int)(slash - self), self, name) : mem_printf("build/%s", name);
+}
 
 void contender_init(struct contender *c, enum who who, const char *program, const char *home)
 {
@@ -125,7 +133,7 @@ static int parse_port(const char *url, uint16_t *ret)
         return 0;
 }
 
-/* What the server had to say about its end. */
+/* Makes an error with the text that the server printed before it ended. */
 static int start_failed(struct contender *c, int code, struct err *err)
 {
         contender_stop(c);
@@ -134,7 +142,7 @@ static int start_failed(struct contender *c, int code, struct err *err)
         _free_ char *path = stderr_path(c);
         _buf_ struct buf text = BUF_INIT(4000);
         if (fd_read_file(path, 4000, &text) < 0)
-                buf_truncate(&text, 0); /* silence is an answer too */
+                buf_truncate(&text, 0); /* the file cannot be read: report no text */
         return err_set(err, 0, code, "%s did not start (%s): %.*s", c->program, errno_name(code),
                        SLICE(slice_trim(buf_slice(&text))));
 }

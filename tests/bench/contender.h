@@ -16,7 +16,7 @@ enum who { WHO_OURS, WHO_REFERENCE, WHO_MACHINE, WHOS };
 struct contender {
         enum who who;
         const char *program;
-        const char *home; /* directory for stderr, and for what the reference keeps */
+        const char *home; /* directory for stderr, and for the files of the reference */
         pid_t pid;        /* 0 = does not run */
         int stdout_fd;
         uint16_t port;
@@ -24,13 +24,16 @@ struct contender {
 
 void contender_init(struct contender *c, enum who who, const char *program, const char *home);
 
-/* Until the URL was printed; bounded. On failure nothing runs. */
+/* Starts the server and waits, for a bounded time, until it has printed its URL. On failure nothing runs. */
 NODISCARD int contender_start(struct contender *c, struct err *err);
 void contender_stop(struct contender *c); /* kills; fine when it does not run */
 
 /* SIGINT or SIGTERM has come: every wait ends with -EINTR. */
 bool is_interrupted(void);
 void interrupts_catch(void);
+
+/* The path of a program that was built with this one. */
+NODISCARD char *beside_bench(const char *name);
 
 /* A fresh directory under `parent`, and its end. NULL with words on failure. */
 NODISCARD char *dir_make(const char *parent, struct err *err);

@@ -51,7 +51,7 @@ int file_make(const char *path, size_t n, struct err *err)
         return write_file(AT_FDCWD, path, slice_from(content, n), err);
 }
 
-/* Reads one byte too many, which finds a file that is too long. */
+/* Reads one byte more than expected, so that a file that is too long is noticed. */
 static int compare_file(int dir, const char *path, struct slice content, struct err *err)
 {
         _free_ char *room = mem_alloc(content.n + 1);

@@ -46,6 +46,15 @@ static int spawn_true(pid_t *ret, struct err *err)
         return r == 0 ? 0 : err_set(err, 0, -r, "posix_spawn: %s", errno_text(r));
 }
 
+int machine_true(struct err *err)
+{
+        pid_t pid;
+        int r = spawn_true(&pid, err);
+        if (r == 0)
+                reap(pid);
+        return r;
+}
+
 int machine_spawn(struct turn *t, struct err *err)
 {
         for (size_t n = 0; turn_goes_on(t, n); n++) {
@@ -71,8 +80,8 @@ static NORETURN void spawn_until(const struct turn *t, _Atomic size_t *count)
         _exit(err.code ? 1 : 0);
 }
 
-/* So many processes that spawn and wait: one alone would stand still in each vfork, and a busy machine would give it one
- * share of the time where a server and its helpers have several. */
+/* Several processes spawn and wait: one alone would be stopped during each vfork, and on a busy machine it would get one share of
+ * the processors where a server and its helpers get several. */
 int machine_spawn_many(struct turn *t, struct err *err)
 {
         _Atomic size_t *count =
@@ -216,7 +225,7 @@ int machine_pty_byte(struct turn *t, struct err *err)
                         samples_add(&t->into[0], us_since(start));
         }
         if (pid > 0)
-                kill(pid, SIGKILL); /* before the hang-up, of which it would complain */
+                kill(pid, SIGKILL); /* before the terminal hangs up, or cat would print an error */
         fd_close(master);
         reap(pid);
         return r;
@@ -226,7 +235,7 @@ uint64_t bulk_bytes(const struct turn *t, bool tty)
 {
         uint64_t mb = tty ? 32 : 256;
         if (t->server && t->server->who == WHO_REFERENCE && !tty)
-                mb /= 2; /* as much time, not as many bytes */
+                mb /= 2; /* the reference is slower with pipes: it takes as much time for fewer bytes */
         return (t->is_quick ? mb / 4 : mb) << 20;
 }
 
@@ -259,7 +268,7 @@ static int produce(struct turn *t, int ours, int theirs, bool tty, struct err *e
         fd_close(theirs);
         int r = pid < 0 ? failed(err, "fork") : read_all(t, ours, bytes, err);
         if (pid > 0)
-                kill(pid, SIGKILL); /* has ended, unless we failed */
+                kill(pid, SIGKILL); /* the producer has ended, unless the measurement failed */
         fd_close(ours);
         reap(pid);
         return r;

@@ -57,12 +57,30 @@ static void add_cpu(struct turn *t, double cpu, size_t n)
 int machine_read(struct turn *t, struct err *err)
 {
         _free_ char *path = path_in(t, FILE_IN), *room = mem_alloc(PIECE);
-        int r = read_once(path, room, t->bytes, err); /* the room's pages, and the file's */
+        int r = read_once(
+                path, room, t->bytes,
+                err); /* once before the measurement: faults in the pages of `room` and of the file */
         double cpu = own_cpu_s();
         size_t n = 0;
         for (; r == 0 && turn_goes_on(t, n); n++) {
                 uint64_t start = now_ns();
                 r = read_once(path, room, t->bytes, err);
+                file_sample(t, start);
+        }
+        add_cpu(t, cpu, n);
+        return r;
+}
+
+int machine_look(struct turn *t, struct err *err)
+{
+        _free_ char *path = path_in(t, FILE_IN);
+        double cpu = own_cpu_s();
+        size_t n = 0;
+        int r = 0;
+        for (; r == 0 && turn_goes_on(t, n); n++) {
+                struct stat st;
+                uint64_t start = now_ns();
+                r = stat(path, &st) < 0 ? files_failed(err, path) : 0;
                 file_sample(t, start);
         }
         add_cpu(t, cpu, n);
@@ -86,7 +104,7 @@ int machine_write(struct turn *t, struct err *err)
 
 /* --- directories -------------------------------------------------------------------------------------------------- */
 
-/* How many entries, down to the leaves. */
+/* Counts all entries of a tree. */
 static int count_entries(int at, const char *path, size_t *count, struct err *err)
 {
         int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -166,7 +184,7 @@ static int copy_file(int from_dir, int to_dir, const char *path)
         return 0;
 }
 
-/* The paths are known, which spares this one the listing. */
+/* Copies file by file. The paths are known, so that no directory has to be listed. */
 static int copy_tree(const char *from, const char *to)
 {
         if (mkdir(to, 0755) < 0)

@@ -1,10 +1,10 @@
-/* machine_files: the file rows' yardstick: the same files with plain system calls, in this process. */
+/* machine_files: the machine's limit for the rows about files: the same work with plain system calls, in this process. */
 #pragma once
 
 #include "bench.h"
 #include "files.h"
 
-/* By the names that the rows agree on. */
+/* Names in the directory of a row. */
 #define FILE_IN "in"     /* is read */
 #define FILE_OUT "out"   /* is written */
 #define TREE_IN "tree"   /* is listed, walked, copied */
@@ -13,6 +13,7 @@
 extern const struct tree tree_flat, tree_walked, tree_copied, tree_searched;
 
 NODISCARD int machine_read(struct turn *t, struct err *err);   /* open, read in pieces, close */
+NODISCARD int machine_look(struct turn *t, struct err *err);   /* stat */
 NODISCARD int machine_write(struct turn *t, struct err *err);  /* open and truncate, write, close */
 NODISCARD int machine_list(struct turn *t, struct err *err);   /* getdents of the first directory */
 NODISCARD int machine_walk(struct turn *t, struct err *err);   /* getdents of all of them */

@@ -91,7 +91,9 @@ static void table_line(const struct row *row, const struct metric *metric, const
                 by_machine[CELL_MAX], goals[2 * CELL_MAX] = "", verdicts[CELL_MAX] = "";
         figure_text(ours, metric->unit, &m->figures[WHO_OURS][ack]);
         figure_text(reference, metric->unit, &m->figures[WHO_REFERENCE][ack]);
-        figure_text(machine, metric->unit, &m->figures[WHO_MACHINE][ACK_QUICK]); /* it has but one */
+        figure_text(
+                machine, metric->unit,
+                &m->figures[WHO_MACHINE][ACK_QUICK]); /* the machine is measured with one kind of ACK only */
         ratio_text(by_reference, &m->by_reference[ack]);
         ratio_text(by_machine, &m->by_machine[ack]);
         for (size_t i = 0; i < GOALS_MAX && metric->goals[i].kind != GOAL_NONE; i++) {

@@ -20,8 +20,8 @@ void results_add_round(struct results *r, struct round *round)
         r->is_measured = true;
 }
 
-/* The better of the two acks, since a client could choose. Chosen once for all rounds: the best of each round would favour
- * whoever is measured twice. */
+/* The better of the two kinds of ACK, since a client could choose. It is chosen once for all rounds: the better one of each round
+ * would favour a contender that is measured twice. */
 static const struct samples *better(const struct metric *metric, const struct figure figures[ACKS])
 {
         double quick = samples_median(&figures[ACK_QUICK].rounds);

@@ -13,5 +13,5 @@ void uri_append(struct buf *to, const struct turn *t, const char *path);
 
 #define REQUEST_MAX ((size_t)256 << 20)
 
-/* Sends it and counts the answer, which has at least so many bytes. */
+/* Sends a request and counts the answer, which must have at least `answer_min` bytes. */
 NODISCARD int ask(struct client *c, struct slice request, size_t answer_min, struct err *err);

@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "client.h"
 #include "machine.h"
+#include "tails.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -70,7 +71,7 @@ static int crowd_start(struct crowd *w, struct client *c, struct err *err)
         return client_start(c, id, argv_true, false, err);
 }
 
-/* What one connection received: its command has ended, the next one begins. */
+/* Handles one received message; `is_over`: the command of this connection has ended, and the next one is started. */
 static int crowd_advance(struct crowd *w, struct client *c, bool is_over, struct err *err)
 {
         struct slice message;
@@ -105,7 +106,7 @@ static int crowd_run(struct crowd *w, struct turn *t, struct err *err)
         return r;
 }
 
-/* Each on its own connection: the reference takes one request at a time of each. */
+/* Commands that run at once have a connection each, because the reference handles one request of a connection at a time. */
 static int starts_per_second(struct turn *t, struct err *err)
 {
         CLEANUP(crowd_release) struct crowd w = { 0 };
@@ -124,9 +125,26 @@ static int starts_per_second(struct turn *t, struct err *err)
         return r;
 }
 
+/* All commands belong to one session, on one connection. */
+static int tails_of_session(struct turn *t, struct err *err)
+{
+        return tails_run(t, &(struct tails){ .cwd = "file:///", .more = "", .commands = TAILS_TURN }, err);
+}
+
+/* Finished commands that the server still remembers must not make later starts slower. The reference starts as many as it can in
+ * the time of the turn. */
+static int session_of_many(struct turn *t, struct err *err)
+{
+        struct tails all = { .cwd = "file:///",
+                             .more = "",
+                             .commands = t->is_quick ? 2000 : 20000,
+                             .is_all = t->server->who == WHO_OURS };
+        return tails_run(t, &all, err);
+}
+
 /* --- one byte ----------------------------------------------------------------------------------------------------- */
 
-/* The answer to the request that was sent, and output: in either order. *ret_output_ns is when the latter came. */
+/* Waits for the answer to the last request and for output, in either order. *ret_output_ns is when the output came. */
 static int await_both(struct client *c, uint64_t *ret_output_ns, struct err *err)
 {
         bool is_answered = false, has_output = false;
@@ -148,7 +166,7 @@ static int await_both(struct client *c, uint64_t *ret_output_ns, struct err *err
         return 0;
 }
 
-/* The time until the byte comes back; the answer to the write may come before or after. */
+/* Writes one byte to `cat` and measures the time until it comes back; the answer to the write may come before or after it. */
 static int byte_there_and_back(struct client *c, double *ret_us, struct err *err)
 {
         uint64_t start = now_ns(), end;
@@ -209,6 +227,18 @@ const struct row rows_process[] = {
           .machine = machine_spawn_many,
           .metrics = { { "rate", "starts per second, 16 in flight", UNIT_PER_S, .more_is_better = true,
                          .goals = { { GOAL_MACHINE, 0.75, ">= 0.75 x posix_spawn" } } } } },
+        { .name = "tails",
+          .budget_ms = 1000,
+          .server = tails_of_session,
+          .machine = tails_machine,
+          .metrics = TAILS_METRICS("`/bin/true`, 16 in flight in one session",
+                                   { GOAL_MACHINE, 1.5, "<= 1.5 x posix_spawn" }) },
+        { .name = "session",
+          .is_long = true,
+          .rounds = 1,
+          .budget_ms = 8000,
+          .server = session_of_many,
+          .metrics = TAILS_METRICS("the same, 20,000 of them without an error", { .kind = GOAL_NONE }) },
         { .name = "pty-byte",
           .has_acks = true,
           .budget_ms = 150,

@@ -1,7 +1,8 @@
 /* rows_sandbox: starting commands in a sandbox.
  *
  * The profile is what agents use: the machine read-only, a workspace writable but for its `.git`, two places in it denied,
- * no network. In the first round a command finds out whether it holds: who enforces less would be faster for it.
+ * no network. In the first round a command checks that the profile is enforced, because a server that enforces less would be
+ * faster.
  */
 #include "base/mem.h"
 #include "base/uri.h"
@@ -9,6 +10,7 @@
 #include "client.h"
 #include "machine.h"
 #include "machine_files.h"
+#include "tails.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -104,10 +106,8 @@ static int prepare_workspace(const char *dir, UNUSED size_t bytes, struct err *e
         return file_make(secret, 1, err);
 }
 
-static int true_in_workspace(struct turn *t, bool tty, struct err *err)
+static void box_of_workspace(struct box *b, const struct turn *t)
 {
-        _client_ struct client c = CLIENT_INIT;
-        _box_ struct box b;
         _buf_ struct buf file = BUF_INIT(JSON_MAX), dir = BUF_INIT(JSON_MAX);
         _free_ char *file_path = mem_printf("%s/" SECRET_FILE, t->dir);
         _free_ char *dir_path = mem_printf("%s/" SECRET_DIR, t->dir);
@@ -115,7 +115,14 @@ static int true_in_workspace(struct turn *t, bool tty, struct err *err)
              uri_from_path(&dir, slice_from_str(dir_path)) == 0);
         _free_ char *denied =
                 mem_printf(DENY("\"path\",\"path\":\"%s\"") DENY("\"path\",\"path\":\"%s\""), file.p, dir.p);
-        box_init(&b, t, WORKSPACE, denied);
+        box_init(b, t, WORKSPACE, denied);
+}
+
+static int true_in_workspace(struct turn *t, bool tty, struct err *err)
+{
+        _client_ struct client c = CLIENT_INIT;
+        _box_ struct box b;
+        box_of_workspace(&b, t);
         int r = client_open_session(&c, t, CLIENT_ROOM_SMALL, err);
         if (r == 0 && t->is_first)
                 r = box_check(&c, &b,
@@ -130,9 +137,92 @@ static int true_on_pipes(struct turn *t, struct err *err)
         return true_in_workspace(t, false, err);
 }
 
+static int tails_in_workspace(struct turn *t, struct err *err)
+{
+        _box_ struct box b;
+        box_of_workspace(&b, t);
+        return tails_run(t, &(struct tails){ .cwd = b.cwd.p, .more = b.more.p, .commands = TAILS_TURN }, err);
+}
+
 static int true_on_pty(struct turn *t, struct err *err)
 {
         return true_in_workspace(t, true, err);
+}
+
+/* --- what the check costs ----------------------------------------------------------------------------------------- */
+
+/* A server of the program farhand-layers, with some of its defences switched off, and a client of it. */
+struct lesser {
+        struct contender server;
+        struct client client;
+};
+
+static int lesser_open(struct lesser *l, const struct turn *t, const char *program, const char *off,
+                       struct err *err)
+{
+        l->client = CLIENT_INIT;
+        contender_init(&l->server, WHO_OURS, program, t->server->home);
+        must(setenv("FARHAND_LAYERS_OFF", off, 1) == 0);
+        int r = contender_start(&l->server, err);
+        must(unsetenv("FARHAND_LAYERS_OFF") == 0);
+        struct turn own = *t;
+        own.server = &l->server;
+        return r < 0 ? r : client_open_session(&l->client, &own, CLIENT_ROOM_SMALL, err);
+}
+
+static void lesser_close(struct lesser *l)
+{
+        client_close(&l->client);
+        contender_stop(&l->server);
+}
+
+static int true_timed(struct lesser *l, const struct box *b, double *ret_us, struct err *err)
+{
+        uint64_t start = now_ns();
+        int r = start_to_closed(&l->client, b, false, err);
+        *ret_us = us_since(start);
+        return r;
+}
+
+/* Starts alternate between the two servers, and the difference of neighbouring starts is measured: it is far smaller than the
+ * noise in each of them. */
+static int starts_compare(struct turn *t, struct lesser all[2], const struct box *b, struct err *err)
+{
+        int r = 0;
+        for (size_t n = 0; r == 0 && turn_goes_on(t, n); n++) {
+                double us[2] = { 0 };
+                for (size_t i = 0; r == 0 && i < 2; i++) {
+                        size_t who =
+                                (i + n) %
+                                2; /* the second run is slower, because the sandbox of the first is being taken down */
+                        r = true_timed(&all[who], b, &us[who], err);
+                }
+                if (r < 0 || n < WARM_UP)
+                        continue;
+                samples_add(&t->into[0], us[0]);
+                samples_add(&t->into[1], us[1]);
+                samples_add(&t->into[2], us[0] - us[1]);
+        }
+        return r;
+}
+
+static int check_of_view(struct turn *t, struct err *err)
+{
+        if (t->server->who != WHO_OURS)
+                return 0;
+        struct lesser all[2] = { { .client = CLIENT_INIT }, { .client = CLIENT_INIT } };
+        _box_ struct box b;
+        _free_ char *program = beside_bench("farhand-layers");
+        box_of_workspace(&b, t);
+        int r = lesser_open(&all[0], t, program, "", err);
+        if (r == 0)
+                r = lesser_open(&all[1], t, program, "check", err);
+        t->started_ns = now_ns();
+        if (r == 0)
+                r = starts_compare(t, all, &b, err);
+        lesser_close(&all[0]);
+        lesser_close(&all[1]);
+        return r;
 }
 
 /* --- a large tree and a pattern ----------------------------------------------------------------------------------- */
@@ -152,7 +242,7 @@ static int prepare_searched(const char *dir, UNUSED size_t bytes, struct err *er
         return r;
 }
 
-/* The first start of a server reads the whole tree; what the page cache holds it holds for everybody. */
+/* The first sandboxed start of a server reads the whole tree. The page cache is warm for each contender alike. */
 static int true_beside_tree(struct turn *t, struct err *err)
 {
         _client_ struct client c = CLIENT_INIT;
@@ -173,7 +263,7 @@ static int true_beside_tree(struct turn *t, struct err *err)
         return r;
 }
 
-/* A process, and the names of the whole tree. */
+/* The limit of the machine: starts a process, and lists the whole tree. */
 static int machine_beside_tree(struct turn *t, struct err *err)
 {
         struct turn search = *t;
@@ -203,6 +293,25 @@ const struct row rows_sandbox[] = {
           .server = true_on_pty,
           .machine = machine_spawn,
           .metrics = { { "latency", "`/bin/true` in a sandbox, PTY", UNIT_US, .goals = GOALS } } },
+        { .name = "sandbox-tails",
+          .budget_ms = 1000,
+          .prepare = prepare_workspace,
+          .server = tails_in_workspace,
+          .machine = tails_machine,
+          .metrics = TAILS_METRICS("`/bin/true` in a sandbox, 16 in flight in one session",
+                                   { .kind = GOAL_NONE }) },
+        { .name = "sandbox-check",
+          .is_solitary = true,
+          .budget_ms = 800,
+          .prepare = prepare_workspace,
+          .server = check_of_view,
+          .metrics = { { .name = "checked",
+                         .title = "`/bin/true` in a sandbox, test build",
+                         .unit = UNIT_US },
+                       { .name = "unchecked",
+                         .title = "- its mounts not compared with the plan before",
+                         .unit = UNIT_US },
+                       { .name = "cost", .title = "- what that comparison costs", .unit = UNIT_US } } },
         { .name = "sandbox-glob",
           .is_solitary = true,
           .is_long = true,

@@ -15,7 +15,7 @@
 
 #define IDLE_CONNECTIONS 1000
 #define COMMANDS 100
-#define SETTLE_MS 100 /* for what a server does after its last answer; there is no event to wait for */
+#define SETTLE_MS 100 /* time for the work of a server after its last answer; no event reports its end */
 #define STARTS 5
 
 static int measure(struct contender *server, double *ret_bytes, struct err *err)
@@ -26,8 +26,8 @@ static int measure(struct contender *server, double *ret_bytes, struct err *err)
         return r < 0 ? r : family_pss_bytes(&family, ret_bytes, err);
 }
 
-/* A connection that is initialized and answers: then everything that happens at the start has happened. */
-static int open_and_ask(struct client *c, struct turn *t, struct err *err)
+/* Opens a connection and awaits an answer: by then the server has finished its start. */
+static int open_and_ask_status(struct client *c, struct turn *t, struct err *err)
 {
         struct slice message;
         int r = client_open_session(c, t, CLIENT_ROOM_SMALL, err);
@@ -44,7 +44,7 @@ static int connect_idly(struct turn *t, double *ret_idle, double *ret_after, str
         _free_ struct client *clients = mem_zalloc(IDLE_CONNECTIONS * sizeof(*clients));
         int r = measure(t->server, ret_idle, err);
         for (; r == 0 && n < count; n++)
-                r = open_and_ask(&clients[n], t, err);
+                r = open_and_ask_status(&clients[n], t, err);
         if (r == 0)
                 r = measure(t->server, ret_after, err);
         for (size_t i = 0; i < n; i++)
@@ -70,8 +70,8 @@ static int memory_of_connections(struct turn *t, struct err *err)
 
 /* --- running commands --------------------------------------------------------------------------------------------- */
 
-/* Commands that are nobody's: they share what the servers' commands will share (libc), so that a server's proportional
- * part of it is the same before and after. */
+/* Commands that no server has started. They share libc with the servers' commands, so that a server's proportional part of libc
+ * is the same before and after its commands start. */
 static void bystanders_start(pid_t pids[COMMANDS])
 {
         char *const argv[] = { (char[]){ "/bin/sleep" }, (char[]){ "60" }, NULL };
@@ -109,7 +109,7 @@ static int run_commands(struct turn *t, double *ret_before, double *ret_after, s
 {
         _client_ struct client c = CLIENT_INIT;
         pid_t pids[COMMANDS];
-        int r = open_and_ask(&c, t, err);
+        int r = open_and_ask_status(&c, t, err);
         if (r < 0)
                 return r;
         bystanders_start(pids);
@@ -149,7 +149,7 @@ static int start_up(struct turn *t, struct err *err)
         return r;
 }
 
-/* What is shipped: the static program, which `make bench` builds in a folder beside the one that it measures. */
+/* The size of the static program, which `make bench` builds in a directory beside the measured build. */
 static int binary_size(struct turn *t, struct err *err)
 {
         struct stat st;

@@ -1,4 +1,5 @@
-/* rows_trees: directories and trees: listed, walked, copied, removed. Answers are looked into once, then counted. */
+/* rows_trees: directories and trees: listed, walked, copied, removed. The content of answers is checked once; later answers are
+ * only counted. */
 #include "base/mem.h"
 #include "machine_files.h"
 #include "procinfo.h"
@@ -39,7 +40,7 @@ static size_t occurrences(struct slice text, struct slice word)
         return n;
 }
 
-/* The first answer, of which `word` is in every entry. The others have as many bytes. */
+/* Checks the first answer: it must contain `word` once for each entry. Later answers must have as many bytes. */
 static int listing_check(struct client *c, struct slice request, struct slice word, size_t entries,
                          size_t *ret_bytes, struct err *err)
 {

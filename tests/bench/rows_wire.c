@@ -1,14 +1,22 @@
 /* rows_wire: requests that cost nothing but the way there and back. */
+#include "base/limits.h"
+#include "base/mem.h"
 #include "bench.h"
 #include "client.h"
 #include "machine.h"
 #include "procinfo.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define WARM_UP 20
 #define CONNECTIONS 64
 #define POLL_SAMPLES 200
+#define LARGE_WAIT_MS 20000
 
 static int status_ask(struct client *c, struct err *err)
 {
@@ -77,7 +85,7 @@ static int status_of_many(struct turn *t, struct err *err)
         for (size_t i = 0; i < CONNECTIONS; i++)
                 m.clients[i] = CLIENT_INIT;
         t->ack =
-                ACK_DELAYED; /* nobody waits for an ACK here, so that forcing them would only cost the client time */
+                ACK_DELAYED; /* no side waits for an ACK here, so that quick ACKs would only cost the client time */
         int r = family_find(t->server->pid, &family, err);
         for (size_t i = 0; r == 0 && i < CONNECTIONS; i++)
                 r = client_open_session(&m.clients[i], t, CLIENT_ROOM_SMALL, err);
@@ -96,8 +104,8 @@ static int status_of_many(struct turn *t, struct err *err)
 
 /* --- beside a long poll ------------------------------------------------------------------------------------------- */
 
-/* A read that waits 500 ms, and requests behind it on the same connection while it does: as many as there is time for,
- * which for a server that takes one request at a time is one. */
+/* Sends a read that waits 500 ms, and meanwhile requests on the same connection, as many as there is time for: one for a server
+ * that handles one request at a time. */
 static int status_beside_poll(struct turn *t, struct err *err)
 {
         _client_ struct client c = CLIENT_INIT;
@@ -123,6 +131,83 @@ static int status_beside_poll(struct turn *t, struct err *err)
         return r;
 }
 
+/* --- beside large messages ---------------------------------------------------------------------------------------- */
+
+/* A request whose text has `n` bytes, most of them escapes: nothing takes longer to parse. */
+static void large_prepare(struct buf *to, size_t n)
+{
+        _buf_ struct buf message = BUF_INIT(SIZE_MAX / 4);
+        char *room;
+        must(buf_append(&message, S("{\"id\":1,\"method\":\"environment/status\",\"params\":{\"x\":\"")) ==
+             0);
+        must(buf_reserve(&message, n, &room) == 0);
+        for (size_t i = 0; i + 1 < n; i += 2)
+                memcpy(room + i, "\\n", 2);
+        buf_commit(&message, n & ~(size_t)1);
+        must(buf_append(&message, S("\"}}")) == 0);
+        client_prepare_fragments(to, buf_slice(&message));
+}
+
+/* The body of a process that sends large requests one after another. Writes a byte to `ready` when the first is answered. */
+static _Noreturn void large_sender(const struct turn *t, int ready)
+{
+        struct client c = CLIENT_INIT;
+        struct err err = ERR_INIT;
+        struct buf frames = BUF_INIT(SIZE_MAX / 4);
+        struct slice message;
+        large_prepare(&frames, t->bytes);
+        int r = client_open_session(&c, t, CLIENT_ROOM_SMALL, &err);
+        for (size_t n = 0; r >= 0; n++) {
+                r = client_send_prepared(&c, buf_slice(&frames), &err);
+                if (r >= 0)
+                        r = client_next(&c, &message, &err); /* an error is an answer as well */
+                if (r >= 0 && n == 0 && write(ready, "", 1) != 1)
+                        break;
+        }
+        _exit(1);
+}
+
+static int status_beside_sender(struct turn *t, int ready, struct err *err)
+{
+        _client_ struct client c = CLIENT_INIT;
+        struct pollfd first = { .fd = ready, .events = POLLIN };
+        char byte;
+        double worst = 0;
+        int r = client_open_session(&c, t, CLIENT_ROOM_SMALL, err);
+        if (r == 0 && (poll(&first, 1, LARGE_WAIT_MS) != 1 || read(ready, &byte, 1) != 1))
+                r = err_set(err, 0, -EPIPE, "it does not take messages of this size");
+        t->started_ns = now_ns();
+        for (size_t n = 0; r == 0 && turn_goes_on(t, n); n++) {
+                uint64_t start = now_ns();
+                r = status_round_trip(&c, err);
+                worst = MAX(worst, us_since(start));
+                samples_add(&t->into[1], us_since(start));
+        }
+        if (r == 0)
+                samples_add(&t->into[0], worst);
+        return r;
+}
+
+static int status_beside_large(struct turn *t, struct err *err)
+{
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_set(err, 0, -errno, "pipe: %s", errno_text(errno));
+        pid_t pid = fork();
+        if (pid == 0)
+                large_sender(t, ends[1]);
+        close(ends[1]);
+        int r = pid < 0 ? err_set(err, 0, -errno, "fork: %s", errno_text(errno))
+                        : status_beside_sender(t, ends[0], err);
+        close(ends[0]);
+        if (pid > 0) {
+                kill(pid, SIGKILL);
+                waitpid(pid, NULL, 0);
+        }
+        /* When the reference closes the connection because the message is too long, it has no figure. */
+        return r == -EPIPE && t->server->who == WHO_REFERENCE ? 0 : r;
+}
+
 const struct row rows_wire[] = {
         { .name = "status",
           .has_acks = true,
@@ -146,5 +231,21 @@ const struct row rows_wire[] = {
           .server = status_beside_poll,
           .metrics = { { "latency", "a request beside a 500 ms long poll, same connection", UNIT_US,
                          .goals = { { GOAL_VALUE, 5000, "< 5 ms" } } } } },
+        { .name = "beside-60m",
+          .rounds = 3,
+          .budget_ms = 2000,
+          .bytes = 60 * MIB,
+          .server = status_beside_large,
+          .metrics = { { "worst", "slowest request while another client sends 60 MiB messages", UNIT_US,
+                         .goals = { { GOAL_VALUE, 20000, "< 20 ms" } } },
+                       { "latency", "- median", .unit = UNIT_US } } },
+        { .name = "beside-100m",
+          .rounds = 3,
+          .budget_ms = 2000,
+          .bytes = 100 * MIB,
+          .server = status_beside_large,
+          .metrics = { { "worst", "slowest request while another client sends 100 MiB messages", UNIT_US,
+                         .goals = { { GOAL_VALUE, 20000, "< 20 ms" } } },
+                       { "latency", "- median", .unit = UNIT_US } } },
         { 0 },
 };

@@ -1,4 +1,4 @@
-/* samples: a row of measured values and what is read off it. */
+/* samples: a list of measured values, and its quantiles. */
 #pragma once
 
 #include "base/compat.h"

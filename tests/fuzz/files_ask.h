@@ -1,4 +1,4 @@
-/* files_ask: one file request at a time to the bare server, spelled as the input wants it, and looks at the answer. For
+/* files_ask: sends one file request at a time to the bare server, spelled as the input says, and checks the answer. For
  * fuzz_files.c. */
 #pragma once
 
@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX (8 * MIB)
-#define PATH_BYTES 64   /* of a path that is asked for */
-#define REAL_BYTES 2048 /* of one that renames and links have made longer */
+#define PATH_BYTES 64   /* the most of a path in a request */
+#define REAL_BYTES 2048 /* the most of a path that renames and links have made longer */
 
-/* What is shown of a finding. */
+/* The last request and its answer, printed when a check fails. */
 static struct buf request = BUF_INIT(MESSAGE_MAX), answer = BUF_INIT(MESSAGE_MAX);
 
 NORETURN static void fail(const char *what)
@@ -67,7 +67,7 @@ static void server_open(void)
         bare_server_open();
         pipe_open(in);
         pipe_open(out);
-        (void)conn_new_stdio(&server, in[0], out[1]);
+        must(conn_new_stdio(&server.conns, in[0], out[1]) == 0);
         to_server = in[1];
         from_server = out[0];
 }
@@ -103,14 +103,14 @@ static void send_line(bool has_answer)
                         ssize_t n = write(to_server, request.p + sent, request.n - sent);
                         sent += n > 0 ? (size_t)n : 0;
                 }
-                (void)uv_run(&server.loop.uv, UV_RUN_NOWAIT);
-                while (pool_tell(server.pool))
+                loop_turn(&server.loop, false);
+                while (pool_tell(server.pool) || (server.conns.threads && pool_tell(server.conns.threads)))
                         ;
                 is_done = has_answer ? read_answer() : sent == request.n;
         }
 }
 
-/* One request at a time. */
+/* The params of the current request. */
 static struct jsonw params;
 static struct arena arena = ARENA_INIT;
 static struct rpc_message reply;
@@ -126,7 +126,7 @@ static void ask_begin(const char *method)
         jsonw_object(&params);
 }
 
-/* Sends it. The code of the error, or 0; then the answer is `reply`. */
+/* Sends the request. Returns the code of the error, or 0; then the answer is `reply`. */
 static int64_t ask_end(void)
 {
         struct json_error why;
@@ -143,7 +143,7 @@ static int64_t ask_end(void)
         return code;
 }
 
-/* PROTOCOL.md 9.2 */
+/* The JSON-RPC code for -errno (docs/PROTOCOL.md). */
 static int64_t code_of(int r)
 {
         switch (-r) {
@@ -162,7 +162,7 @@ static int64_t code_of(int r)
         }
 }
 
-/* Sends it, and it must answer as the model did. True when it worked. */
+/* Sends the request, whose answer must agree with the result `r` of the model. True when the request succeeded. */
 static bool ask_expecting(int r)
 {
         int64_t code = ask_end(), wanted = code_of(r);
@@ -186,7 +186,7 @@ static void converse(void)
 
 /* --- what is sent and what comes ---------------------------------------------------------------------------------- */
 
-/* One of many spellings of the path: native or URI, with dots, and slashes too many. */
+/* Writes the path in one of many spellings: native or URI, with dots and extra slashes. */
 static void write_path(const char *key, const char *path)
 {
         _buf_ struct buf text = BUF_INIT(16 * PATH_BYTES);

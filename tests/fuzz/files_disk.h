@@ -79,7 +79,7 @@ static void compare_all(void *arg)
         compare_directory(fd, dir);
 }
 
-/* Removes all, and nothing that is called like a temporary file may be among it. */
+/* Removes all entries. None of them may have the name of a temporary file of the server. */
 static void clear_directory(int dirfd)
 {
         DIR *d = fdopendir(dirfd);

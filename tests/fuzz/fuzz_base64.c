@@ -1,4 +1,4 @@
-/* fuzz_base64: what the vector code does against a slow decoder and encoder, and round trips. */
+/* fuzz_base64: compares the vector code with a slow decoder and encoder, and checks round trips. */
 #include "base/base64.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -11,7 +11,7 @@ static void check(bool cond)
                 abort();
 }
 
-/* Bit by bit: the number of bytes, or -1. */
+/* Decodes bit by bit. Returns the number of bytes, or -1. */
 static ssize_t decode_slowly(uint8_t *out, const char *in, size_t n)
 {
         size_t pad = n >= 2 && in[n - 1] == '=' ? 1 + (in[n - 2] == '=') : 0, written = 0;
@@ -35,7 +35,7 @@ static ssize_t decode_slowly(uint8_t *out, const char *in, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        /* Exactly as large as promised: the sanitizer finds a byte too many. */
+        /* The buffer is exactly as large as promised, so that the sanitizer reports a byte too many. */
         size_t max = base64_decoded_max(size), bad = SIZE_MAX;
         uint8_t *out = malloc(max + (max == 0)), *slow = malloc(max + 4);
         char *text = malloc(base64_encoded_size(size) + (size == 0));
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(n >= 0 ? memcmp(out, slow, (size_t)n) == 0 : bad <= size);
         if (n >= 0) /* only one text decodes to these bytes */
                 check(base64_encode(text, out, (size_t)n) == size && memcmp(text, data, size) == 0);
-        else if (bad < size) /* what stands before the bad character is good as far as it goes */
+        else if (bad < size) /* the text before the bad character must decode */
                 check(base64_decode(out, (const char *)data, bad / 4 * 4, NULL) >= 0);
 
         check(base64_encode(text, data, size) == base64_encoded_size(size));

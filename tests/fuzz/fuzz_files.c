@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const names[] = { "a", "b", "c", "a", "b", ".h", "\xff\x80", "e\xcc\x81 %" };
 
-/* A path of up to three names, clean. */
+/* Makes a clean path of up to three names from the input. */
 static void next_path(char ret[PATH_BYTES])
 {
         unsigned depth = next_byte() % 8;
@@ -42,7 +42,7 @@ static void next_path(char ret[PATH_BYTES])
 
 static const char *const odd_targets[] = { ".", "..", "/", "a/", "a/.", "b/../a", "./b", "a//b" };
 
-/* Where a link points: text, for JSON. */
+/* Makes the target of a link from the input. */
 static void next_target(char ret[PATH_BYTES])
 {
         unsigned kind = next_byte();
@@ -168,7 +168,7 @@ static void do_read_link(void)
                 want(slice_eq(string_of(member(reply.result, "target")), buf_slice(&p.node->bytes)));
 }
 
-/* What a name in a directory stands for, links followed; NULL when they lead nowhere. */
+/* The node that a name in a directory leads to when links are followed; NULL when they lead nowhere. */
 static struct node *meant_by(struct node *n)
 {
         struct tree_place p;
@@ -325,8 +325,8 @@ static void do_walk(void)
 
 /* --- changing ----------------------------------------------------------------------------------------------------- */
 
-/* What ifMatch says: 0 nothing, 1 absent, 2 the digest, 3 size and time, 4 and 5 the last two, wrong. The time is not in
- * the model: it is asked for. */
+/* Writes ifMatch. `kind`: 0 no condition, 1 absent, 2 the digest, 3 size and time, 4 a wrong digest, 5 a wrong size or time. The
+ * model has no times: `modified_ms` was asked of the server. */
 static void write_match(unsigned kind, bool is_file, const struct node *n, int64_t modified_ms)
 {
         char digest[72] = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -469,7 +469,7 @@ static void do_set_metadata(void)
         n->modified_ms = has_modified ? modified_ms : n->modified_ms;
 }
 
-/* False: from here on the model does not know what is there. */
+/* False when the model can no longer say what is in the tree. */
 static bool do_copy(void)
 {
         char from[PATH_BYTES], to[PATH_BYTES];
@@ -492,7 +492,7 @@ static bool do_copy(void)
         is_nested = r == 0;
         int64_t code = ask_end();
         want(is_nested || code == RPC_INTERNAL);
-        /* Whatever was copied, the source is as it was. */
+        /* The source must be unchanged, whatever was copied. */
         struct tree_place p = { .node = root };
         if (!is_nested && !is_unnamed(from) && parent_find(from, true, &p) == 0)
                 jail_call(compare_all, p.node);
@@ -595,7 +595,7 @@ static void do_close(void)
 
 /* --- one input ---------------------------------------------------------------------------------------------------- */
 
-/* False when the model has lost sight of the tree. */
+/* Makes one request of the input. False when the model can no longer say what is in the tree. */
 static bool do_request(void)
 {
         static void (*const looks[])(void) = { do_read_file, do_get_metadata,   do_canonicalize, do_read_link,
@@ -626,13 +626,14 @@ int LLVMFuzzerInitialize(UNUSED int *argc, UNUSED char ***argv)
         log_set_level(LOG_OFF);
         signal(SIGPIPE, SIG_IGN);
         config_init(&config);
-        config.ping_interval_ms = 0;
+        config.conn.ping_interval_ms = 0;
         environment_init();
         if (!jail_open()) {
                 fprintf(stderr, "fuzz_files: nothing is done\n");
                 exit(0);
         }
-        server_open(); /* what libuv keeps for ever is there from now on */
+        /* once before the first input, so that what the server keeps for ever does not count as a leak */
+        server_open();
         server_close();
         return 0;
 }

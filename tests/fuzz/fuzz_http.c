@@ -1,5 +1,5 @@
-/* fuzz_http: whatever comes, http_parse says the same about a prefix as about the whole, or "more"; what
- * it gives lies inside the head; and the two ways to announce a body never stand together. */
+/* fuzz_http: for any bytes, http_parse gives for each prefix the result of the whole, or "more"; its slices lie inside of the head;
+ * and it never accepts both ways to announce a body. */
 #include "base/mem.h"
 #include "wire/http.h"
 
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (whole > 0)
                 request_check(&r, slice_from(in.p, (size_t)whole));
 
-        /* Every prefix of a short input, some of a long one; each in memory of its own size. */
+        /* Every prefix of a short input, some of a long one; each in a buffer of exactly its size. */
         size_t step = 1 + size / 256;
         for (size_t n = 0; n < size; n += step) {
                 _free_ char *copy = mem_alloc(MAX(n, 1u));

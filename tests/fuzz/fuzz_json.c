@@ -1,9 +1,10 @@
-/* fuzz_json: our reader beside jansson: both accept or both refuse, and see the same values.
+/* fuzz_json: compares our parser with jansson: both accept or both refuse, and find the same values.
  *
  * Known differences: jansson refuses numbers beyond long long or double and NULs in keys, and overlooks a bare NUL
  * between tokens; we refuse deep nesting and too many values.
  */
-/* jansson first and under other names: it has some of ours. Its json_is_* macros therefore are of no use here. */
+/* jansson comes first and with other names, because some of its names are also ours. So its json_is_* macros cannot be used
+ * here. */
 #define JSON_OBJECT JANSSON_OBJECT
 #define JSON_ARRAY JANSSON_ARRAY
 #define JSON_STRING JANSSON_STRING
@@ -98,7 +99,9 @@ static void compare(struct arena *a, const struct json_doc *d, const struct json
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         _arena_ struct arena a = ARENA_INIT;
-        _free_ char *text = mem_alloc(size + BUF_PADDING); /* of its own, so that reading too far shows */
+        _free_ char *text = mem_alloc(
+                size +
+                BUF_PADDING); /* a copy of the exact size, so that the sanitizer reports a read beyond it */
         struct json_doc d;
         struct json_error error = { "" };
         json_error_t their_error;

@@ -1,11 +1,11 @@
-/* fuzz_jwt: whatever stands in the Authorization header, nobody passes who does not know the secret.
+/* fuzz_jwt: no Authorization header is accepted that was made without the secret.
  *
  * The first byte chooses: the rest is the header's value as it is; or HEADER.CLAIMS that we sign, so that what lies
  * behind the signature is reached: then only a header with HS256 and claims with an exp may pass, and never once the
  * signature is spoilt. The secret is not in the seeds; to find it is to break HMAC. */
 #include "base/base64.h"
 #include "base/mem.h"
-#include "server/auth.h"
+#include "conn/auth.h"
 
 #include <nettle/hmac.h>
 
@@ -18,13 +18,14 @@ static const char *asked(const struct auth *a, const char *value, size_t n)
 {
         _free_ char *copy = mem_alloc(MAX(n, 1u));
         struct http_request r = { .header_count = 1 };
+        struct identity who;
 
         memcpy(copy, value, n);
         r.headers[0] = (struct http_header){ S("authorization"), slice_from(copy, n) };
-        return auth_check(a, &r, NOW);
+        return auth_check(a, &r, NOW, &who);
 }
 
-/* "Bearer " and what base64url makes of the two parts, signed. */
+/* "Bearer " and a signed token made of the two parts. */
 static char *signed_value(struct slice header, struct slice claims, size_t *ret_n)
 {
         char *out = mem_alloc(128 + (header.n + claims.n) * 2);
@@ -61,7 +62,7 @@ static void check_signed(const struct auth *a, struct slice parts)
                 must(may_name(rest, S("exp")));
         }
 
-        /* One character of the signature; which one depends on the input. */
+        /* Changes one character of the signature; which one depends on the input. */
         size_t at = n - 2 - parts.n % 40;
         value[at] = value[at] == 'A' ? 'B' : 'A';
         must(asked(a, value, n));
@@ -69,17 +70,17 @@ static void check_signed(const struct auth *a, struct slice parts)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static struct auth token = { .mode = AUTH_CAPABILITY_TOKEN, .token_digest = { 1, 2, 3 } };
+        static struct auth token = { .mode = AUTH_CAPABILITY_TOKEN,
+                                     .tokens = { .count = 1, .digests = { { 1, 2, 3 } } } };
         static struct auth jwt = { .mode = AUTH_SIGNED_BEARER_TOKEN,
-                                   .secret_len = strlen(SECRET),
-                                   .skew_seconds = 30 };
+                                   .jwt = { .secret_len = strlen(SECRET), .skew_seconds = 30 } };
         static char issuer[] = "i", audience[] = "a";
 
         if (size == 0 || size > HTTP_HEAD_MAX)
                 return 0;
-        memcpy(jwt.secret, SECRET, strlen(SECRET));
-        jwt.issuer = data[0] & 1 ? issuer : NULL;
-        jwt.audience = data[0] & 2 ? audience : NULL;
+        memcpy(jwt.jwt.secret, SECRET, strlen(SECRET));
+        jwt.jwt.issuer = data[0] & 1 ? issuer : NULL;
+        jwt.jwt.audience = data[0] & 2 ? audience : NULL;
 
         const char *rest = (const char *)data + 1;
         if (data[0] & 4) {

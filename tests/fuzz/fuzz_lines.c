@@ -16,7 +16,7 @@ static void log_line(struct buf *out, struct slice line)
         must(buf_append(out, line) >= 0);
 }
 
-/* What lines.h promises, written as simply as can be. */
+/* Splits the input as lines.h promises, in the simplest way. */
 static void walk(struct slice in, size_t max_line, struct buf *out)
 {
         struct slice rest = in;

@@ -1,13 +1,13 @@
-/* fuzz_pattern: a pattern and a path, a line each. The automaton says what a slow, backtracking reading of the text says,
- * about the path and every directory above it; a walk by states says the same; a directory below which nothing may match
- * has nothing below it. */
+/* fuzz_pattern: a pattern and a path, a line each. The automaton gives the same result as a slow, backtracking matcher, for the
+ * path and for every directory above it; so does a walk by states; and nothing matches below a directory that the automaton
+ * would skip. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "policy/pattern.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define TEXT_MAX 40 /* backtracking takes its time */
+#define TEXT_MAX 40 /* longer texts take too long with backtracking */
 
 /* A pattern without braces, as characters (or bytes that are none: char_of) with what is special kept apart. */
 enum { ANY = 0x200000, STAR, STAR_STAR, CLASS }; /* CLASS: text[at] .. text[at] + len of the source */
@@ -98,7 +98,7 @@ static bool match(const struct items *p, size_t i, struct slice s, bool is_begin
         return c == it->kind && match(p, i + 1, rest, c == '/');
 }
 
-/* Components that say nothing go, `..` with the one before it. */
+/* Removes empty components and `.`, and each `..` with the component before it. */
 static void clean(const struct items *in, struct items *out)
 {
         out->n = 0;
@@ -226,7 +226,7 @@ static void check(struct arena *a, const struct pattern *p, struct slice text, s
                 if (is_match)
                         covered_at = MIN(covered_at, end);
                 must(pattern_covers(p, above) == (covered_at <= end));
-                if (is_match) /* nothing above it may have been left out */
+                if (is_match) /* a walk must not have skipped a directory above the match */
                         for (size_t i = 1; i < end; i++)
                                 must(path.p[i] != '/' || pattern_may_match_below(p, slice_from(path.p, i)));
                 if (begin > skip && slice_starts(path, slice_from(prefix.p, skip)) && path.p[skip] == '/')
@@ -264,8 +264,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(r == 0 || err.text[0]);
         if (r < 0 || !path.p || !is_clean(path))
                 return 0;
-        /* Patterns are JSON's, so they are UTF-8, but for a directory in front of them, which has no braces: what half a
-         * character means in front of one is nobody's question. */
+        /* Patterns come from JSON and are UTF-8, except for a directory in front of them, which has no braces. So invalid UTF-8
+         * together with braces cannot happen, and is not compared. */
         bool is_odd = !utf8_is_valid(text) && memchr(text.p, '{', text.n);
         if (text.n <= TEXT_MAX && path.n <= TEXT_MAX && !is_odd) {
                 check(&a, p, text, path);

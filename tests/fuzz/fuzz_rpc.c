@@ -1,4 +1,4 @@
-/* fuzz_rpc: hostile messages; what is accepted can be written by us and is read again as the same. */
+/* fuzz_rpc: hostile messages. A message that is accepted can be written again, and is then parsed to the same message. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "wire/rpc.h"
@@ -54,7 +54,9 @@ static bool is_same_value(const struct rpc_message *m, const struct json *v, con
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         _arena_ struct arena a = ARENA_INIT;
-        _free_ char *text = mem_alloc(size + BUF_PADDING); /* of its own, so that reading too far shows */
+        _free_ char *text = mem_alloc(
+                size +
+                BUF_PADDING); /* a copy of the exact size, so that the sanitizer reports a read beyond it */
         struct rpc_message m, again;
         struct json_error error = { "" };
         struct jsonw w;

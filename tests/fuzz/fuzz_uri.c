@@ -1,5 +1,5 @@
-/* fuzz_uri: every path is absolute, clean and without NUL, is itself as a native path, and survives being written as a
- * URI; a native path is cleaned as a slow and simple reading of its parts says. */
+/* fuzz_uri: every path that is parsed from a URI is absolute, clean and without NUL, stays the same as a native path and after
+ * being written as a URI; a native path is cleaned to the same result as by a slow, simple function. */
 #include "base/uri.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -10,7 +10,7 @@ static void check(bool cond)
                 abort();
 }
 
-/* Appends the parts of an absolute path, without those that say nothing, and without those that `..` takes back. */
+/* Appends the components of an absolute path, without empty ones and `.`, and without those that `..` cancels. */
 static void clean_slowly(struct buf *out, struct slice text)
 {
         struct slice rest = text;

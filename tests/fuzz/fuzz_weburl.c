@@ -1,4 +1,5 @@
-/* fuzz_weburl: any bytes, alone and from a base. What comes out is printable, and is its own spelling. */
+/* fuzz_weburl: any bytes as a URL, alone and relative to a base. The result is printable, and parsing it again does not change
+ * it. */
 #include "base/mem.h"
 #include "wire/weburl.h"
 

@@ -35,8 +35,8 @@ static void data_take(const struct ws_piece *piece, bool *in_message, struct buf
         }
 }
 
-/* Decodes a copy of `in` that grows by 1 to `max_step` bytes (0: is there at once); writes down what was
- * whole, and how it ended. */
+/* Decodes a copy of `in` that grows by 1 to `max_step` bytes at a time (0: all at once); notes the whole messages, and how
+ * decoding ended. */
 static void decode(struct slice in, bool expect_mask, uint64_t max_message, uint64_t seed, size_t max_step,
                    struct buf *out)
 {

@@ -2,8 +2,8 @@
  *
  * For harnesses that drive real file operations with hostile paths as root. The thread leaves the process's mount
  * namespace and root for new ones, mounts a tmpfs that nobody else sees and makes it its root: the paths of the rest of
- * the process (libFuzzer's corpus) mean what they meant. Before and after each call the root is looked at, and the calls
- * that change a tree are here once more and end the run outside of the thread, whoever made them.
+ * the process (libFuzzer's corpus) keep their meaning. The root is checked before and after each call. The libc functions that
+ * change a tree are replaced here: outside of the thread they end the run.
  *
  * Everything is gone with the process: nothing is made or mounted where others could see it.
  */
@@ -149,7 +149,7 @@ static void jail_call(void (*fn)(void *arg), void *arg)
                 ;
 }
 
-/* False when this is not root, or may not do such things. */
+/* False when the process is not root, or may not make namespaces and mounts. */
 static bool jail_open(void)
 {
         pthread_t thread;
@@ -163,15 +163,13 @@ static bool jail_open(void)
 /* --- a pool ------------------------------------------------------------------------------------------------------- */
 
 struct pool {
-        uv_async_t alive;     /* as the real one has it: without a handle the loop does not turn */
         struct list finished; /* work::link */
 };
 
-int pool_new(struct loop *l, UNUSED unsigned max_threads, struct pool **ret, UNUSED struct err *err)
+int pool_new(UNUSED struct loop *l, UNUSED unsigned max_threads, struct pool **ret, UNUSED struct err *err)
 {
         *ret = mem_new(struct pool);
         list_init(&(*ret)->finished);
-        must(uv_async_init(&l->uv, &(*ret)->alive, NULL) == 0);
         return 0;
 }
 
@@ -188,7 +186,7 @@ void pool_submit(struct pool *p, struct work *w)
         list_append(&p->finished, &w->link);
 }
 
-/* Tells the owner of the first that has run; false when there is none. */
+/* Calls the owner of the first work that has run; false when there is none. */
 static bool pool_tell(struct pool *p)
 {
         struct work *w = list_first(&p->finished, struct work, link);
@@ -199,15 +197,10 @@ static bool pool_tell(struct pool *p)
         return true;
 }
 
-static void free_pool(uv_handle_t *handle)
-{
-        free(container_of((uv_async_t *)handle, struct pool, alive));
-}
-
 bool pool_free(struct pool *p, UNUSED uint64_t wait_ms)
 {
-        while (pool_tell(p))
+        while (p && pool_tell(p))
                 ;
-        uv_close((uv_handle_t *)&p->alive, free_pool);
+        free(p);
         return true;
 }

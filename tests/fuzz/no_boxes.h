@@ -1,57 +1,66 @@
-/* no_boxes: sandboxes for fuzz_dispatch: every second one can be made, and limits nothing. What is looked for is in the
- * order of requests around a start that is being planned; profiles have a harness of their own. */
+/* no_boxes: sandboxes for fuzz_dispatch: every second one can be made, and limits nothing. It tests the
+ * order of requests around a start that is being planned; fuzz_profile tests profiles. */
 #pragma once
 
-#include "server/boxes.h"
+#include "confine/confine.h"
+#include "confine/placeholder_book.h"
 #include "server/selftest.h"
-#include "server/stub_book.h"
 #include "wire/rpc.h"
 
 #include <errno.h>
 
-static unsigned boxes_made;
+static unsigned boxes_made, boxes_broken;
 
-void boxes_init(struct boxes *b, struct server *s)
+void confine_init(struct confine *c, struct loop *loop, struct pool *pool, UNUSED enum backend wish)
 {
-        *b = (struct boxes){ .server = s };
+        *c = (struct confine){ .loop = loop, .pool = pool };
 }
 
-void boxes_release(UNUSED struct boxes *b)
+void confine_release(UNUSED struct confine *c)
 {
 }
 
-int boxes_make(UNUSED struct boxes *b, UNUSED struct arena *a, UNUSED const struct process_start *in,
-               UNUSED const char *const *env, struct box_made *ret, struct err *err)
+int confine_make(UNUSED struct confine *c, UNUSED struct arena *a, UNUSED const struct profile *profile,
+                 UNUSED const struct place *place, struct guarded *ret, UNUSED struct plan *ret_plan,
+                 struct err *err)
 {
-        *ret = BOX_NONE;
+        *ret = GUARDED_NONE;
         if (boxes_made++ % 2 == 0)
                 return 0;
         err->step = "plan";
-        return err_set(err, RPC_INVALID_PARAMS, -EINVAL, "failed to prepare process sandbox: no");
+        return err_set(err, 0, -EINVAL, "no");
 }
 
-void boxes_unmake(UNUSED struct boxes *b, struct box_made *made)
+void confine_unmake(UNUSED struct confine *c, struct guarded *g)
 {
-        *made = BOX_NONE;
+        *g = GUARDED_NONE;
 }
 
-void boxes_on_started(UNUSED struct task *t)
-{
-}
-
-void stub_book_sweep(UNUSED const char *directory, UNUSED const char *name)
+void confine_begin(UNUSED struct confine *c, UNUSED struct guarded *g,
+                   UNUSED void (*on_broken)(struct guarded *g))
 {
 }
 
-/* Nobody waits for the self-test: that there is no answer yet is an answer. */
-void selftest_init(UNUSED struct selftest *t, UNUSED struct server *s)
+void confine_started(UNUSED struct confine *c, UNUSED struct guarded *g)
 {
 }
 
-void selftest_release(UNUSED struct selftest *t)
+void confine_let_go(UNUSED struct confine *c, UNUSED struct guarded *g)
 {
 }
 
+/* Every second command that was killed or could not start lost its sandbox. */
+bool guarded_was_broken(UNUSED const struct guarded *g)
+{
+        return boxes_broken++ % 2 == 1;
+}
+
+bool placeholder_book_sweep(UNUSED void *preparer, UNUSED const char *directory, UNUSED const char *name)
+{
+        return true;
+}
+
+/* No request waits for the self-test: its result counts as not known yet. */
 int selftest_await(UNUSED struct selftest *t, UNUSED struct req *req, UNUSED struct err *err)
 {
         return 1;

@@ -1,25 +1,29 @@
 /* no_files: a pool without threads and file operations without files, for harnesses that drive the real server with
  * hostile requests, maybe as root.
  *
- * Everything that src/loop/pool.c and src/fsop/ offer to the server is defined here, so that the linker takes none of
- * those objects. A path says what happens, so that the input decides: a part of it that is a letter and a number,
+ * Everything that src/loop/pool.c, src/fsop/ and src/codex/ offer to the server is defined here, so that the linker takes none of
+ * those objects. The input decides by its paths what happens: a component that is a letter and a number,
  *
  *     /eN fails with errno N   /c is not what ifMatch says   /fN is a file of N KiB   /gN says that it is empty, and has
- *     N KiB   /nN has N entries below it
+ *     N KiB   /nN has N entries below it, or layers of configuration   /q is read by the loop, without a thread
  *
- * and everything else works. Descriptors are memory. Should a part of the real code find its way in, the calls that
- * would change something are here too, and end the run.
+ * and everything else works. Descriptors are memory. The system calls
+ * that would change something are replaced too: they end the run, should real file code be linked by mistake.
  */
 #pragma once
 
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "fsop/discover.h"
+#include "codex/config_layers.h"
+#include "codex/discover.h"
 #include "fsop/edit.h"
+#include "fsop/fsop.h"
 #include "fsop/journal.h"
 #include "fsop/meta.h"
+#include "fsop/quick.h"
 #include "fsop/walk.h"
+#include "fsop/wary.h"
 #include "fsop/write.h"
 #include "loop/pool.h"
 
@@ -34,7 +38,7 @@
 
 /* --- nothing real ------------------------------------------------------------------------------------------------- */
 
-/* libFuzzer and the sanitizers use none of these; the file operations of the server have no others to change a tree. */
+/* libFuzzer and the sanitizers use none of these calls; they are all calls by which the server's file operations change a tree. */
 #define NEVER(call)                                                            \
         int call                                                               \
         {                                                                      \
@@ -58,7 +62,7 @@ NEVER(chmod(UNUSED const char *path, UNUSED mode_t mode))
 
 struct pool {
         struct list waiting;  /* work::link */
-        struct list finished; /* work::link: has run, and nobody was told */
+        struct list finished; /* work::link: has run, and its owner was not called yet */
         bool is_ending;
 };
 
@@ -90,7 +94,7 @@ static struct work *work_take(struct list *of, size_t n)
         return NULL;
 }
 
-/* The n-th of those that wait runs. False when there is none. */
+/* Runs the n-th waiting piece of work. False when fewer wait. */
 static bool pool_run(struct pool *p, size_t n)
 {
         struct work *w = work_take(&p->waiting, n);
@@ -101,7 +105,7 @@ static bool pool_run(struct pool *p, size_t n)
         return true;
 }
 
-/* The owner of the n-th of those that have run is told. */
+/* Calls the owner of the n-th work that has run. */
 static bool pool_tell(struct pool *p, size_t n)
 {
         struct work *w = work_take(&p->finished, n);
@@ -110,10 +114,12 @@ static bool pool_tell(struct pool *p, size_t n)
         return w != NULL;
 }
 
-/* What has not run never will; everybody is told. */
+/* Work that has not run is cancelled; all owners are called. */
 bool pool_free(struct pool *p, UNUSED uint64_t wait_ms)
 {
         struct work *w;
+        if (!p)
+                return true;
         do {
                 while ((w = work_take(&p->waiting, 0))) {
                         w->is_cancelled = true;
@@ -210,6 +216,16 @@ int fsop_open_regular(const char *path, UNUSED bool follow, int *ret_fd, struct 
         return 0;
 }
 
+void wary_set(UNUSED bool is_wary)
+{
+}
+
+int fsop_flush(int fd)
+{
+        must(fd >= 0);
+        return 0;
+}
+
 /* --- looking ------------------------------------------------------------------------------------------------------ */
 
 static const struct fs_meta some_meta = { .is_file = true, .size = 3, .modified_ms = -1, .mode = 0644 };
@@ -235,7 +251,7 @@ int fsop_canonicalize(const char *path, struct buf *ret, struct err *err)
         return buf_append(ret, slice_from_str(path)) < 0 ? fsop_fail(err, ENAMETOOLONG) : 0;
 }
 
-/* Not always UTF-8. */
+/* The target is not always UTF-8. */
 int fsop_read_link(const char *path, struct buf *ret, struct err *err)
 {
         return fsop_canonicalize(path, ret, err);
@@ -287,6 +303,92 @@ void fsop_discover(struct arena *a, const char *root, manifest_read read_manifes
         ret->skills = arena_zalloc(a, ret->skill_count * sizeof(*ret->skills));
         for (size_t i = 0; i < ret->skill_count; i++)
                 ret->skills[i] = (struct found_skill){ manifest, i % 2, manifest };
+}
+
+/* Strings, tables and arrays, so that the paths of a request select and write all of them. */
+static int some_layers(struct arena *a, const struct config_place *place, struct config_layers *ret,
+                       struct err *err)
+{
+        static const char text[] = "a = \"b\\u0007\"\n[t]\nn = [1, 2.5, true]\n[[t.list]]\n\"x.y\" = 'z'\n";
+        int r = outcome(place->cwd, err);
+        if (r < 0)
+                return r;
+        const struct toml *table = toml_parse(a, slice_from_str(text), err);
+        must(table);
+        ret->count = path_number(place->cwd, 'n', 8);
+        ret->list = arena_alloc(a, ret->count * sizeof(*ret->list));
+        for (size_t i = 0; i < ret->count; i++)
+                ret->list[i] = (struct config_layer){ .source = "user (a)",
+                                                      .directory = "/etc",
+                                                      .table = table,
+                                                      .is_system = i < ret->count / 2 };
+        return 0;
+}
+
+int fsop_config_layers(struct arena *a, const struct config_place *place, struct config_layers *ret,
+                       struct err *err)
+{
+        return some_layers(a, place, ret, err);
+}
+
+int fsop_requirement_layers(struct arena *a, const struct config_place *place, struct config_layers *ret,
+                            struct err *err)
+{
+        return some_layers(a, place, ret, err);
+}
+
+/* --- looking from the loop ---------------------------------------------------------------------------------------- */
+
+void quick_init(UNUSED struct quick *q)
+{
+}
+
+void quick_release(UNUSED struct quick *q)
+{
+}
+
+/* Failures are left to a thread, as the real one does it. */
+static enum quick_answer quick_outcome(const char *path)
+{
+        struct err ignored = ERR_INIT;
+        uint64_t value;
+        if (!path_says(path, 'q', 0, &value))
+                return QUICK_UNKNOWN;
+        return outcome(path, &ignored) < 0 ? QUICK_NOT : QUICK_DONE;
+}
+
+enum quick_answer quick_metadata(UNUSED struct quick *q, const char *path, UNUSED bool follow,
+                                 struct fs_meta *ret)
+{
+        *ret = some_meta;
+        return quick_outcome(path);
+}
+
+enum quick_answer quick_read(UNUSED struct quick *q, const char *path, UNUSED bool follow,
+                             UNUSED const struct quick_fence *fence, char *to, size_t *ret_n)
+{
+        uint64_t bytes = path_number(path, 'f', FILE_KIB_MAX) * KIB;
+        if (bytes > LIMIT_QUICK_READ_BYTES)
+                return QUICK_NOT;
+        memset(to, 'q', (size_t)bytes);
+        *ret_n = (size_t)bytes;
+        return quick_outcome(path);
+}
+
+/* No trial tells anything, since there are no mounts. */
+void quick_trial_init(UNUSED const struct quick *q, struct quick_trial *ret)
+{
+        *ret = (struct quick_trial){ .fds = -1 };
+}
+
+void quick_try(struct quick_trial *t, const char *path, UNUSED bool follow, UNUSED bool reads)
+{
+        must(!t->is_made && path[0] == '/');
+}
+
+void quick_learn(UNUSED struct quick *q, const struct quick_trial *t)
+{
+        must(!t->is_made);
 }
 
 /* --- changing ----------------------------------------------------------------------------------------------------- */
@@ -380,7 +482,6 @@ struct journal *journal_close(UNUSED struct journal *j)
         return NULL;
 }
 
-void journal_sweep(UNUSED const struct journal *j,
-                   UNUSED void (*other)(const char *directory, const char *name))
+void journal_sweep(UNUSED const struct journal *j, UNUSED journal_other *other, UNUSED void *arg)
 {
 }

@@ -1,10 +1,10 @@
 /* no_net: an HTTP helper that sends nothing, for harnesses that drive the real server with hostile requests: everything
- * that src/server/net_helper.c offers, so that the linker does not take it. What comes of a call is said by the harness. */
+ * that src/server/net_helper.c offers, so that the linker does not take it. The harness decides the result of each call. */
 #pragma once
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "server/dispatch.h"
+#include "core/req.h"
 #include "server/net_helper.h"
 
 #define CALLS_MAX 10
@@ -31,7 +31,8 @@ struct net_helper *net_helper_free(struct net_helper *h)
 }
 
 int net_call_start(struct server *s, struct net_call *call, const struct net_call_events *events,
-                   struct netmsg_request *m, UNUSED struct slice body, struct err *err)
+                   struct netmsg_request *m, UNUSED struct slice body, UNUSED struct arena *kept,
+                   struct err *err)
 {
         struct net_helper *h = net_get(s);
         must(m->method.n > 0 && m->url.n > 0);
@@ -42,7 +43,7 @@ int net_call_start(struct server *s, struct net_call *call, const struct net_cal
                 h->calls[i] = call;
                 return 0;
         }
-        return dispatch_limit(err, "http requests of all connections", CALLS_MAX);
+        return req_limit(err, "http requests of all connections", CALLS_MAX);
 }
 
 void net_call_cancel(struct net_call *call)

@@ -1,5 +1,5 @@
-/* no_watches: an inotify without a file system, for harnesses that drive the real server: what happens in the watched
- * directories is said by the harness. Beside no_files.h, whose words a path may hold:
+/* no_watches: an inotify without a file system, for harnesses that drive the real server: the harness makes
+ * the events of watched directories. Used with no_files.h; components of a path with a meaning here are:
  *
  *     /nN has N directories below it   /eN cannot be watched, errno N   /u: the system gives no more watches
  *     /w is a file   /p is present
@@ -8,9 +8,9 @@
  */
 #pragma once
 
-#include "fsop/watch_missing.h"
-#include "fsop/watch_scan.h"
 #include "no_files.h"
+#include "watch/watch_missing_scan.h"
+#include "watch/watch_scan.h"
 
 #include <sys/inotify.h>
 
@@ -24,7 +24,7 @@ struct watched {
 };
 
 static struct {
-        int fd; /* where events are written; -1: nobody has asked for them */
+        int fd; /* where events are written; -1: inotify was not opened */
         int last_wd;
         bool has_lost;
         struct watched all[WATCHED_MAX];
@@ -111,7 +111,7 @@ static int watch_add(int parent, const char *name)
         return free_one->wd;
 }
 
-/* Something happens in the n-th watched directory: `what` is a letter, a digit for the cookie, and a name. */
+/* Makes an event in the n-th watched directory: `what` is a letter, a digit for the cookie, and a name. */
 static void event_happens(size_t n, struct slice what)
 {
         static const struct {
@@ -156,7 +156,7 @@ static void event_happens(size_t n, struct slice what)
                 watched_end(at);
 }
 
-/* --- src/fsop/watch_scan.c ---------------------------------------------------------------------------------------- */
+/* --- src/watch/watch_scan.c --------------------------------------------------------------------------------------- */
 
 void watch_scan_init(struct watch_scan *s, int inotify_fd)
 {
@@ -246,7 +246,7 @@ int watch_scan_root(struct watch_scan *s, const char *path, struct err *err)
         return s->dirs[0].error < 0 && !s->is_full ? fsop_fail(err, s->dirs[0].error) : 0;
 }
 
-/* --- src/fsop/watch_missing.c ------------------------------------------------------------------------------------- */
+/* --- src/watch/watch_missing_scan.c ------------------------------------------------------------------------------- */
 
 void watch_missing_scan_init(struct watch_missing_scan *s, int inotify_fd)
 {
@@ -283,5 +283,5 @@ bool watch_missing_scan_present(struct watch_missing_scan *s, const char *path)
 
 int watch_scan_root_at(UNUSED struct watch_scan *s, UNUSED int fd, UNUSED struct err *err)
 {
-        return -ENOENT; /* no_filers.h has no laws */
+        return -ENOENT; /* no_fs_helpers.h has no reaches */
 }

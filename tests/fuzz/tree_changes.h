@@ -1,8 +1,7 @@
 /* tree_changes: what the file methods do to a tree in memory.
  *
- * As simple as it can be: what src/fsop does with descriptors, temporary files and looks before leaps is here a pointer
- * that moves. Functions return 0 or -errno as the method would, with -EINVAL for what is refused and -ESTALE for a
- * mismatch of ifMatch. Paths are absolute and clean.
+ * What src/fsop does with descriptors, temporary files and checks is here the change of a pointer. Functions return 0 or -errno
+ * as the method would, with -EINVAL for what is refused and -ESTALE for a mismatch of ifMatch. Paths are absolute and clean.
  */
 #pragma once
 
@@ -66,10 +65,15 @@ struct model_write {
         struct slice bytes;
         bool follow, is_atomic, create_parents, has_mode;
         unsigned mode;
-        enum { ANY, ABSENT, RIGHT, WRONG } match; /* the last two: of what is there */
+        enum {
+                ANY,
+                ABSENT,
+                RIGHT,
+                WRONG
+        } match; /* RIGHT, WRONG: the condition describes the present file, or another */
 };
 
-/* A link that leads nowhere yet: on to where it points. */
+/* Follows a link whose target does not exist yet to the place of the target. */
 static int follow_to_nowhere(struct tree_place *at)
 {
         char target[256];
@@ -96,7 +100,7 @@ static int follow_to_nowhere(struct tree_place *at)
         return 0;
 }
 
-/* What a write to this name means: at->node (NULL: a new file) and whether it was reached through a link. */
+/* Finds the file that a write to this name changes: at->node (NULL: a new file), and whether it was reached through a link. */
 static int target_find(struct tree_place *at, bool follow, bool *ret_is_linked)
 {
         *ret_is_linked = false;
@@ -129,7 +133,8 @@ static void target_fill(const struct tree_place *at, bool in_place, struct slice
 {
         struct node *n = at->node;
         if (!n || !in_place) {
-                _buf_ struct buf name = BUF_INIT(NODE_NAME_MAX); /* it may be the old one's */
+                /* a copy: at->name may belong to the old node, which is freed */
+                _buf_ struct buf name = BUF_INIT(NODE_NAME_MAX);
                 must(buf_append(&name, n ? slice_from_str(n->name) : at->name) == 0);
                 struct node *dir = n ? n->parent : at->dir;
                 if (n)
@@ -317,8 +322,8 @@ static int copy_is_into_itself(const struct node *from, const char *to)
         }
 }
 
-/* *ret_is_unsure: what is there afterwards depends on the order in which the kernel lists names; so does the answer when
- * this returns 0. */
+/* *ret_is_unsure: the tree after the copy depends on the order in which the kernel lists names; so does the answer when this
+ * returns 0. */
 static int copy_tree(struct node *from, const char *to, bool *ret_is_unsure)
 {
         struct node *into;

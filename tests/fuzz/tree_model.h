@@ -1,5 +1,5 @@
-/* tree_model: a tree of files, directories and links in memory, and where a path leads in it. What the file methods do to
- * it is tree_changes.h. */
+/* tree_model: a tree of files, directories and links in memory, and the resolution of paths in it. tree_changes.h has the changes
+ * that file methods make. */
 #pragma once
 
 #include "base/buf.h"
@@ -9,19 +9,19 @@
 
 #define NODE_BYTES_MAX (4 * 1024 * 1024)
 #define NODE_NAME_MAX 16
-#define LINKS_MAX 40 /* as the kernel */
+#define LINKS_MAX 40 /* the kernel's limit on links in a path */
 
 enum node_kind { NODE_FILE, NODE_DIRECTORY, NODE_LINK };
 
 struct node {
         enum node_kind kind;
-        unsigned refs;                /* its place in the tree, and open handles */
+        unsigned refs;                /* one for its place in the tree, and one for each open handle */
         struct node *parent;          /* of the root: itself */
         struct node *children, *next; /* sorted by bytes */
         char name[NODE_NAME_MAX];
         struct buf bytes; /* content, or where the link points */
         unsigned mode;
-        bool has_modified; /* a time that was set, and not touched since */
+        bool has_modified; /* its time was set by a request, and it was not changed since */
         int64_t modified_ms;
 };
 
@@ -106,7 +106,7 @@ static void node_take_out(struct node *n)
         n->next = NULL;
 }
 
-/* Takes the tree below it, and it, out of the tree. */
+/* Removes the node and everything below it from the tree. */
 static void node_remove(struct node *n)
 {
         while (n->children)
@@ -156,7 +156,7 @@ static bool is_slashes(struct slice s)
         return s.n == 0;
 }
 
-/* As the kernel walks; what is missing at the end is fine. */
+/* Resolves a path as the kernel does; the last name may be missing. */
 static int place_find(struct node *from, struct slice path, bool follow, unsigned *links,
                       struct tree_place *ret)
 {
@@ -214,7 +214,7 @@ static int path_find(const char *path, bool follow, struct tree_place *ret)
         return 0;
 }
 
-/* The same for what has to be there. */
+/* The same for a path that must exist. */
 static int path_get(const char *path, bool follow, struct node **ret)
 {
         struct tree_place p;

@@ -1,4 +1,4 @@
-"""What the tests of the command line stand on: farhand as root or as a user without rights, on pipes or on a terminal."""
+"""Shared by the tests of the command line: farhand as root or as a user without rights, on pipes or on a terminal."""
 
 import contextlib
 import errno

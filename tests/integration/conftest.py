@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -9,7 +10,16 @@ import pytest
 from farhand_client import BIN, Client, Server
 
 
+def heed_signals():
+    """Children inherit signals that the caller ignores (`make test &` in a script: SIGINT, SIGQUIT; nohup: SIGHUP), and tests would
+    wait for ever. A handler that does nothing has the same effect here, and execve resets it to the default in children."""
+    for signo in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these itself
+        if signal.getsignal(signo) == signal.SIG_IGN:
+            signal.signal(signo, lambda *_: None)
+
+
 def pytest_configure(config):
+    heed_signals()
     config.addinivalue_line("markers", "slow: waits for an expiry of 10 s or more; needs FARHAND_SLOW=1")
     if not os.access(BIN, os.X_OK):
         pytest.exit(f"no server binary at {BIN}; build it or set FARHAND_BIN", returncode=2)

@@ -29,7 +29,7 @@ class Fate:
 
     def __init__(self, rng, kinds, most_bytes):
         self.kind = rng.choices(list(kinds), list(kinds.values()))[0]
-        # Mostly on what the server says; short ones hit the upgrade and the handshake of the session.
+        # Mostly on bytes from the server; small limits hit the upgrade and the handshake of the session.
         self.is_upward = rng.random() < 0.25
         self.after = int((1500 if self.is_upward else most_bytes) ** rng.random()) - 1
         if self.kind == "vanish":

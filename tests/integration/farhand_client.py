@@ -1,4 +1,4 @@
-"""What the integration tests stand on: the server as a child process, and three ways to talk to it.
+"""Shared by the integration tests: the server as a child process, and three ways to talk to it.
 
 Client speaks the protocol through the sans-I/O WebSocket implementation of python3-websockets, so that our own
 encoder is never tested against our own decoder. RawSocket writes bytes by hand, for everything that a well-behaved
@@ -27,13 +27,16 @@ from websockets.exceptions import InvalidStatus
 from websockets.frames import OP_BINARY, OP_CONT, OP_PING, OP_PONG, OP_TEXT, Frame
 from websockets.uri import parse_uri
 
+from reach import reachable
+
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BIN = os.path.abspath(os.environ.get("FARHAND_BIN") or os.path.join(REPO, "build", "farhand"))
+# The server, with the programs that are built beside it.
+BIN = reachable(os.path.abspath(os.environ.get("FARHAND_BIN") or os.path.join(REPO, "build", "farhand")), "farhand*")
 
 with open(BIN, "rb") as binary:
     _PROGRAM = binary.read()
 IS_VALGRIND = b"exec valgrind" in _PROGRAM  # a script that stands in for it
-# Memory and pace say nothing about the server then.
+# In such builds, memory and speed say nothing about the server.
 IS_SANITIZED = IS_VALGRIND or b"__asan_init" in _PROGRAM
 
 DEFAULT_ENV = {"PATH": "/usr/bin:/bin"}
@@ -115,7 +118,7 @@ def pid_alive(pid):
 
 
 def wait_until(predicate, timeout=10, what="condition"):
-    """Polls for what no descriptor reports (the process table, a file of a child)."""
+    """Polls until predicate() is true, for things that no descriptor reports (the process table, a file of a child)."""
     deadline = time.monotonic() + timeout * PATIENCE
     while True:
         value = predicate()
@@ -129,6 +132,19 @@ def wait_until(predicate, timeout=10, what="condition"):
 def pid_gone(pid, timeout=10):
     """Waits until `pid` is gone."""
     wait_until(lambda: not pid_alive(pid), timeout, f"end of pid {pid}")
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def is_idle(pid, seconds=0.5):
+    """Whether a process without requests uses next to no processor time for `seconds`."""
+    before = cpu_seconds(pid)
+    select.select([], [], [], seconds)
+    return cpu_seconds(pid) - before <= seconds / 10
 
 
 class Server:
@@ -177,7 +193,7 @@ class Server:
         return os.pread(self._stderr.fileno(), size, 0).decode(errors="replace")
 
     def stdout_rest(self):
-        """What followed the URL line. Only after stop()."""
+        """The output after the URL line. Only after stop()."""
         assert self.proc.poll() is not None
         return self._stdout_rest
 
@@ -197,7 +213,7 @@ class Server:
         return self.proc.returncode
 
     def _drain(self):
-        """Collects the rest of stdout without waiting for others that may hold the pipe."""
+        """Collects the rest of stdout, without waiting for other processes that hold the pipe open."""
         out = self.proc.stdout
         while not out.closed and select.select([out], [], [], 0)[0]:
             got = os.read(out.fileno(), 65536)
@@ -542,6 +558,11 @@ class Client:
         with self._cond:
             return queue.popleft()
 
+    def has_response(self, ident):
+        """Whether the answer to `ident` has arrived."""
+        with self._cond:
+            return len(self._answers[self._key(ident)]) > 0
+
     def result(self, ident, timeout=10):
         message = self.response(ident, timeout)
         if "error" in message:
@@ -636,7 +657,7 @@ class Client:
         return self.call("process/start", params, timeout)
 
     def write(self, process_id, data, write_id=None, timeout=10):
-        """Returns the status."""
+        """process/write; returns the status of the answer."""
         params = {"processId": process_id, "chunk": base64.b64encode(data).decode()}
         if write_id is not None:
             params["writeId"] = write_id
@@ -673,7 +694,7 @@ class Client:
         return self._wait_event(process_id, "process/closed", timeout)
 
     def run(self, argv, timeout=10, process_id=None, **kw):
-        """Start to closed: (stdout, stderr, exitCode). On a tty the output is in stdout."""
+        """Runs a command until process/closed. Returns (stdout, stderr, exitCode); on a tty the output is in stdout."""
         process_id = process_id or f"run-{next(self._process_ids)}"
         self.start(process_id, argv, timeout, **kw)
         self.wait_closed(process_id, timeout)

@@ -6,7 +6,9 @@ import functools
 import os
 import random
 import subprocess
+import sys
 import tempfile
+import types
 import urllib.parse
 from unittest import mock
 
@@ -72,7 +74,7 @@ def failure(client, method, timeout=10, **params):
 
 
 def outcome(client, ident, timeout=10):
-    """What a request that was sent came to: its result, or (code, message)."""
+    """Waits for the answer to a request: its result, or (code, message) of its error."""
     try:
         return client.result(ident, timeout)
     except RpcError as err:
@@ -118,7 +120,7 @@ def noise(size, seed=1):
 
 
 def tree(top):
-    """Everything below `top`: name -> content, link target in a tuple, or None for a directory. For comparing."""
+    """Maps every name below `top` to its content, to its link target in a tuple, or to None for a directory. For comparisons."""
     found = {}
     top = os.fsencode(top)
     for parent, directories, files in os.walk(top):
@@ -175,7 +177,7 @@ def as_nobody(home):
 
 @contextlib.contextmanager
 def background(argv):
-    """A helper program that says one line when it is ready, and is killed at the end."""
+    """Runs a helper program that prints one line when it is ready; kills it at the end."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proc:
         try:
             line = proc.stdout.readline()
@@ -184,3 +186,37 @@ def background(argv):
             yield proc
         finally:
             proc.kill()
+
+
+@contextlib.contextmanager
+def stuck_server(tmp):
+    """A server that sees a file system which answers when it is told to (stuck_fs.py): server, mount (its directory), pid (of
+    who serves it), let_go() and is_held(name), which awaits a call that is held."""
+    if not IS_ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("needs root and /dev/fuse")
+    mount = f"{tmp}/stuck"
+    os.mkdir(mount)
+    helper = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck_fs.py")
+    argv = ["unshare", "-m", "--propagation", "private", sys.executable, helper, mount]
+    try:
+        running = background(argv)
+        files = running.__enter__()
+    except RuntimeError as err:
+        pytest.skip(f"no FUSE here: {err}")
+    try:
+        def let_go():
+            files.stdin.write("\n")
+            files.stdin.flush()
+
+        def is_held(name):
+            while files.stdout.readline() != f"held {name}\n":
+                pass
+
+        with server_under(f'exec nsenter -t {files.pid} -m -- "$@"') as server:
+            try:
+                yield types.SimpleNamespace(server=server, mount=mount, pid=files.pid, let_go=let_go, is_held=is_held)
+            finally:
+                # The file system ends first: a process in a call that it holds cannot be killed.
+                files.kill()
+    finally:
+        running.__exit__(None, None, None)

@@ -1,7 +1,7 @@
 """A small HTTP/1.1 server for tests, whose answers are written by hand, byte for byte.
 
 `origin.on(path, fn)` has `fn(request, sock)` answer; what it returns is sent, and False closes the connection. Without
-a handler a request is answered with what it said, as JSON. All requests are kept in `origin.requests`.
+a handler a request is answered with its own contents, as JSON. All requests are kept in `origin.requests`.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""What the tests of load and of the system's limits stand on: a look at the server's descriptors and memory, and Flow.
+"""Shared by the tests of load and of system limits: a look at the server's descriptors and memory, and Flow.
 
 Flow is a client of few lines that is fast enough not to be the bottleneck. It checks what it is told of each process:
 numbers without a gap, nothing after the end. Sanitized builds do a part of the work, unless FARHAND_SLOW=1 asks for all.
@@ -43,12 +43,12 @@ def spawner_of(server):
 
 
 def holdings(server):
-    """What must come back to where it was: the descriptors of server and spawner."""
+    """The descriptors of server and spawner; a test compares them before and after."""
     return open_files(server.pid), open_files(spawner_of(server))
 
 
 def wait_settled(server, before):
-    """Every keeper has gone and every descriptor is closed."""
+    """Waits until every keeper has ended and server and spawner have the same descriptors as `before`."""
     wait_until(lambda: children(spawner_of(server)) == [], 30, "end of all keepers")
     wait_until(lambda: holdings(server) == before, 10, f"{before} open files again, not {holdings(server)}")
 
@@ -57,7 +57,7 @@ def wait_settled(server, before):
 
 
 def frame(message):
-    """One text frame with the mask 0: no arithmetic."""
+    """One text frame with the mask 0, so that the payload need not be masked."""
     payload = json.dumps(message).encode()
     return RawSocket.make_frame(1, b"", length=len(payload))[:-4] + bytes(4) + payload
 
@@ -67,7 +67,7 @@ def start_params(process_id, argv, **kw):
 
 
 class Told:
-    """What a client was told of one process. Takes notifications in order and complains about any other."""
+    """The notifications that a client received about one process. Fails when they are not in order."""
 
     def __init__(self):
         self.next_seq = 1
@@ -97,10 +97,11 @@ class Flow:
         self.sock = self.raw.sock
         if receive_bytes:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        self.raw.initialize()
+        self.limits = self.raw.initialize()["limits"]
         self.input = bytearray(self.raw.buffer)
         self.told = collections.defaultdict(Told)
         self.answers = {}
+        self.refused = []  # answers that are errors
         self.closed = []  # ids, in order of their `closed`
 
     def send(self, *messages):
@@ -110,7 +111,7 @@ class Flow:
         self.send({"id": process_id, "method": "process/start", "params": start_params(process_id, argv, **kw)})
 
     def pump(self, timeout=0.0, size=262144):
-        """Takes what there is, after waiting for something. False: nothing came."""
+        """Waits for input and handles what has arrived. False: nothing came."""
         if not select.select([self.sock], [], [], timeout)[0]:
             return False
         data = self.sock.recv(size)
@@ -141,6 +142,8 @@ class Flow:
     def _take(self, message):
         if "method" not in message:
             self.answers[message["id"]] = message
+            if "error" in message:
+                self.refused.append(message)
             return
         process_id = message["params"]["processId"]
         assert process_id in self.answers, "told of a process before the answer to its start"
@@ -178,7 +181,7 @@ class Flow:
 
 
 def short_command(n):
-    """(params, expected output by stream, exit code) of the n-th."""
+    """The n-th command: (params, expected output by stream, exit code)."""
     token = f"token-{n:06d}"
     if n % 10 == 3:
         return {"argv": ["/bin/echo", token], "tty": True}, {"pty": f"{token}\r\n".encode()}, 0
@@ -189,15 +192,21 @@ def short_command(n):
     return {"argv": ["/bin/echo", token], "pipeStdin": n % 10 == 8}, {"stdout": f"{token}\n".encode()}, 0
 
 
-def run_short_commands(flow, numbers, in_flight=24):
-    """Keeps so many running until all are done; each is checked when it is closed, and forgotten."""
+def true_command(_n):
+    """/bin/true, in the form of short_command."""
+    return {"argv": ["/bin/true"]}, {}, 0
+
+
+def run_short_commands(flow, numbers, in_flight=24, command=short_command):
+    """Runs all commands, `in_flight` at a time; each is checked when it is closed, and then forgotten."""
     numbers = iter(numbers)
     running = {}
+    refused = len(flow.refused)
 
     def start_next():
         n = next(numbers, None)
         if n is not None:
-            params, *expected = short_command(n)
+            params, *expected = command(n)
             running[f"p{n}"] = expected
             flow.start(f"p{n}", **params)
 
@@ -207,6 +216,7 @@ def run_short_commands(flow, numbers, in_flight=24):
     while running:
         assert time.monotonic() < deadline, f"{len(running)} commands are not closed"
         flow.pump(1.0)
+        assert len(flow.refused) == refused, flow.refused[-1]
         for process_id in flow.closed:
             told = flow.told.pop(process_id)
             expected, exit_code = running.pop(process_id)

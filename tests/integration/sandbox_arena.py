@@ -1,4 +1,4 @@
-"""What the tests of hostile commands stand on: the program, the host around its sandbox, and a world to attack.
+"""Shared by the tests of hostile commands: the program, the host around its sandbox, and a world to attack.
 
 An Arena is a server with all three; each of its attempts is followed by a look at everything that must be as before. The
 file requests of test_sandbox_fs_escape.py meet the same world.
@@ -45,7 +45,7 @@ NET_ATTEMPTS = {
 
 @pytest.fixture(scope="module")
 def program():
-    """The hostile program, where every user can run it."""
+    """Compiles the hostile program. Yields its path, in a directory where every user can run it."""
     folder = tempfile.mkdtemp(prefix="fh-attack-", dir="/var/tmp")
     os.chmod(folder, 0o755)
     path = os.path.join(folder, "attack")
@@ -102,7 +102,7 @@ class Host:
         assert not os.path.exists(self.shm + ".inside"), "shared memory of the command is on the host"
 
     def forget(self):
-        """What an attempt that failed the test left in the queues is not the next one's."""
+        """Empties the queues, so that what one failed attempt left in them does not fail the next one."""
         for sock in select.select(self.listeners, [], [], 0)[0]:
             sock.recv(4096) if sock.type == socket.SOCK_DGRAM else sock.accept()[0].close()
 
@@ -119,7 +119,7 @@ class Host:
 
 
 class World(Tree):
-    """A workspace full of what is read-only, denied and protected, with the profile that says so."""
+    """A workspace full of read-only, denied and protected files, with the profile that makes them so."""
 
     def __init__(self, base, uid):
         super().__init__(base, uid)
@@ -150,7 +150,7 @@ class World(Tree):
         return snapshot(self.w, self.o, self.s, inodes=True, times=True, skip=(self.w + "/scratch",))
 
 
-# In the workspace, relative to it. Every directory above a mask is pinned as the mask is.
+# Paths relative to the workspace. Like a mask itself, no directory above it can be renamed.
 MASKS = ["p/ro", "p/secret", "p/hidden.txt", "a/b/c/ro", "q/x/k.env", ".git"]
 ABOVE = ["p", "a", "a/b", "a/b/c", "q", "q/x"]
 READ_ONLY = ["p/ro/f", "p/ro", ".git/config", ".git", ".git/hooks", "a/b/c/ro/f", "to-o.txt", "to-o"]
@@ -163,7 +163,7 @@ class Arena:
         self.rig, self.program, self.host = rig, program, host
         self.shared = self.world()
         before = self.shared.look()
-        # Once: a stub that is still there for a moment is not a part of it.
+        # Taken once: a placeholder that is about to be removed must not become a part of it.
         self.shared.before = lambda: before
 
     def world(self):
@@ -183,7 +183,7 @@ class Arena:
                             env={**self.env(world), **(more_env or {})}, **kw)
         assert done.refused is None and done.out.startswith((b"held: ", b"skipped: ")), f"{args}: {done}"
         assert SECRET.encode() not in done.out + done.err, f"{args}: {done}"
-        # What the sandbox itself put there for the time of the command goes with it.
+        # Placeholders of the sandbox are removed when the command ends.
         try:
             wait_until(lambda: world.look() == before, 5, "the world as it was")
         except TimeoutError:

@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct attempt *const tables[] = { call_attempts, proc_attempts, net_attempts, file_attempts };
+static const struct attempt *const tables[] = { call_attempts, proc_attempts, net_attempts, file_attempts,
+                                                root_attempts };
 #define TABLES (sizeof tables / sizeof *tables)
 
 enum verdict say(enum verdict v, const char *fmt, ...)

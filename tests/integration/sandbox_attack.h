@@ -21,7 +21,8 @@ struct attempt {
         enum verdict (*run)(char **args);
 };
 
-extern const struct attempt call_attempts[], proc_attempts[], net_attempts[], file_attempts[];
+extern const struct attempt call_attempts[], proc_attempts[], net_attempts[], file_attempts[],
+        root_attempts[];
 
 /* One line for the test. */
 enum verdict say(enum verdict v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -332,7 +332,25 @@ static enum verdict attempt_handle(char **args)
         return must_fail(fd, "open_by_handle_at");
 }
 
+/* A lease holds up whoever opens the file, for 45 seconds. */
+static enum verdict lease(char **args)
+{
+        static const int kinds[] = { F_RDLCK, F_WRLCK };
+        int fds[] = { open(args[0], O_RDONLY | O_CLOEXEC), open(args[1], O_RDONLY | O_CREAT | O_CLOEXEC, 0644) };
+        for (int i = 0; i < 2; i++) {
+                if (fds[i] < 0)
+                        return say(WEAK, "%s cannot be opened", args[i]);
+                for (int k = 0; k < 2; k++)
+                        if (fcntl(fds[i], F_SETLEASE, kinds[k]) == 0 ||
+                            syscall(SYS_fcntl, fds[i], 0x100000000L | F_SETLEASE, kinds[k]) == 0)
+                                return say(BROKE, "a lease on %s", args[i]);
+        }
+        unlink(args[1]);
+        return say(HELD, "no lease");
+}
+
 const struct attempt file_attempts[] = {
+        { "lease", lease },
         { "change", attempt_change }, { "read", attempt_read }, { "move", attempt_move },
         { "appear", attempt_appear }, { "race", attempt_race }, { "race-link", attempt_race_link },
         { "handle", attempt_handle }, { NULL, NULL },

@@ -427,7 +427,32 @@ static enum verdict attempt_limits(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
+/* The terminal is of the machine's, and belongs to the server's user. */
+static enum verdict tty_mode(char **args)
+{
+        (void)args;
+        for (int fd = 0; fd < 3; fd++) {
+                char path[32];
+                snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+                if (!isatty(fd))
+                        return say(WEAK, "no terminal");
+                if (fchmod(fd, 0666) == 0 || chmod(path, 0666) == 0 || chmod("/dev/console", 0666) == 0 ||
+                    fchmodat(AT_FDCWD, path, 0666, 0) == 0)
+                        return say(BROKE, "the mode of descriptor %d", fd);
+                if (fchown(fd, getuid(), getgid()) == 0 || chown(path, getuid(), getgid()) == 0)
+                        return say(BROKE, "the owner of descriptor %d", fd);
+                if (futimens(fd, NULL) == 0 || utimensat(AT_FDCWD, path, NULL, 0) == 0)
+                        return say(BROKE, "the times of descriptor %d", fd);
+                int again = open(path, O_RDWR | O_NOCTTY);
+                if (again < 0 || fchmod(again, 0666) == 0)
+                        return say(again < 0 ? WEAK : BROKE, "the terminal opened again");
+                close(again);
+        }
+        return say(HELD, "mode, owner and times are out of reach");
+}
+
 const struct attempt proc_attempts[] = {
+        { "tty-mode", tty_mode },
         { "host-settings", attempt_host_settings },
         { "walk", attempt_walk },
         { "proc-paths", attempt_proc_paths },

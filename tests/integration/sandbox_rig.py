@@ -1,4 +1,4 @@
-"""What the tests of sandboxed processes and file requests stand on: profiles, trees, and a server of either user.
+"""Shared by the tests of sandboxed processes and file requests: profiles, trees, and a server of either user.
 
 A Rig is a server that runs as root or as a user without rights, with a client. Its trees lie outside /tmp, because
 profiles make /tmp writable, and belong to the user of the server. Where the server refuses to restrict anything the
@@ -14,21 +14,19 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 
 import pytest
 
 from farhand_client import BIN, Client, RpcError, Server
 from fs_helpers import PATH_MEMBERS, outcome
+from reach import TREES, UNPRIVILEGED
 
+# The server with a seam for tests: tests/layers/layers.c.
+LAYERED = os.path.join(os.path.dirname(BIN), "farhand-layers")
 REFUSAL = "sandbox intent cannot be enforced on this executor"
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 USERS = ["root", "unprivileged"]
-# Nobody else's, so that no process of another is ever within reach.
-UNPRIVILEGED = 58231
-# On a disk, writable for everybody, outside /tmp.
-TREES = "/var/tmp"
 
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
@@ -69,7 +67,7 @@ def workspace_write(*more, network="restricted", **depth):
 
 
 def narrow(*more, network="restricted"):
-    """The system's own directories, and what is named."""
+    """A profile that reads the system's own directories and has the entries `more`."""
     return restricted(MINIMAL, *more, network=network)
 
 
@@ -87,7 +85,7 @@ def uri(path):
 
 
 def sandbox(profile, cwd, roots=None):
-    """The object as current clients send it. Paths are native."""
+    """The member `sandbox` of a request as current clients send it. `cwd` and `roots` are native paths."""
     return {"permissions": profile, "cwd": uri(cwd), "workspaceRoots": [uri(r) for r in ([cwd] if roots is None else roots)],
             "windowsSandboxLevel": "disabled", "windowsSandboxPrivateDesktop": False, "useLegacyLandlock": False}
 
@@ -96,7 +94,7 @@ def sandbox(profile, cwd, roots=None):
 
 
 class Box:
-    """File requests of one client under one profile. Every answer is kept: what was told is part of a test."""
+    """File requests of one client under one profile. Every answer is kept, so that a test can search them all for secrets."""
 
     def __init__(self, client, permissions, cwd=None, roots=None):
         self.client = client
@@ -171,7 +169,7 @@ class Tree:
         return path
 
     def dir(self, path, mode=0o755):
-        """With all that is missing above it."""
+        """Makes a directory, and all missing directories above it."""
         if not os.path.isdir(path):
             self.dir(os.path.dirname(path))
             os.mkdir(path)
@@ -227,7 +225,7 @@ def snapshot(*tops, inodes=False, times=False, skip=()):
 
 
 def differences(before, after):
-    """For a message."""
+    """The paths in which two snapshots differ, for the message of an assertion."""
     return [f"{'-' if path in before else ' '}{'+' if path in after else ' '} {path}: {before.get(path)} {after.get(path)}"
             for path in sorted(set(before) | set(after)) if before.get(path) != after.get(path)]
 
@@ -236,7 +234,7 @@ def differences(before, after):
 
 
 def become(uid, mount_namespace=False):
-    """For preexec_fn. The namespace of mounts is one in which mounts spread, but not to that of the tests."""
+    """For preexec_fn. The mount namespace has shared propagation in itself, but none to the namespace of the tests."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def check(result, what):
@@ -275,9 +273,13 @@ class Outcome:
 class Rig:
     """One server, one client, and trees that are removed at the end."""
 
-    def __init__(self, user, mount_namespace=False, env=None, args=()):
+    def __init__(self, user, mount_namespace=False, env=None, args=(), executable=None, uid=UNPRIVILEGED, preexec_fn=None):
+        """`executable`: another program than the server that is tested everywhere else; `uid`: of the user without rights, for
+        tests that use up what the kernel counts for each user; `preexec_fn`: how a server becomes that user, also when it is
+        root of a namespace."""
         self.user = user
-        self.uid = 0 if user == "root" else os.geteuid() or UNPRIVILEGED
+        self.uid = 0 if user == "root" and not preexec_fn else os.geteuid() or uid
+        self.become_user = preexec_fn or become(self.uid, mount_namespace)
         self.base = tempfile.mkdtemp(prefix="fh-box-", dir=TREES)
         self._stack = contextlib.ExitStack()
         self._stack.callback(shutil.rmtree, self.base, ignore_errors=True)
@@ -287,8 +289,8 @@ class Rig:
             self.home = self.tree("home")
             self.env = {"HOME": self.home.base, "XDG_STATE_HOME": self.home.dir(os.path.join(self.home.base, "state")),
                         "CODEX_HOME": self.home.dir(os.path.join(self.home.base, "c")), "TMPDIR": None, **(env or {})}
-            self.mount_namespace = mount_namespace
             self.args = args
+            self.popen = {"executable": executable} if executable else {}
             # Hundreds of tests use one session, which remembers each command for a while.
             self.server = self._stack.enter_context(self.new_server(config="max_processes_per_session = 100000\n"))
             self.client = self._stack.enter_context(Client(self.server.url))
@@ -296,13 +298,18 @@ class Rig:
             self._stack.close()
             raise
 
-    def new_server(self, config=None, env=None, **kw):
-        """Another one of the same user. Its configuration is where that user can read it."""
+    def new_server(self, config=None, env=None, before_exec=None, **kw):
+        """Starts another server as the same user, with a configuration file that this user can read. `before_exec` is called in
+        the new process."""
+        def prepare():
+            if before_exec is not None:
+                before_exec()
+            self.become_user()
+
         args = list(self.args)
         if config is not None:
             args += ["--config", self.home.file(os.path.join(self.home.base, f"{next(self._names)}.toml"), config)]
-        return Server(args, env={**self.env, **(env or {})}, preexec_fn=become(self.uid, self.mount_namespace),
-                      umask=0o022, **kw)
+        return Server(args, env={**self.env, **(env or {})}, preexec_fn=prepare, umask=0o022, **self.popen, **kw)
 
     def tree(self, name=None):
         base = os.path.join(self.base, name or str(next(self._names)))
@@ -312,7 +319,7 @@ class Rig:
         return tree
 
     def params(self, argv, profile, cwd, roots=None, env=None, box_cwd=None, **kw):
-        """Of process/start. `box_cwd`: that of the sandbox, when it is not that of the process."""
+        """The params of process/start. `box_cwd`: the cwd of the sandbox, when it is not that of the process."""
         return {"processId": f"p{next(self._names)}", "argv": argv, "cwd": uri(cwd), "env": {**ENV, **(env or {})},
                 "tty": False, "pipeStdin": False, "arg0": None,
                 "sandbox": sandbox(profile, box_cwd or cwd, roots), **kw}
@@ -325,7 +332,7 @@ class Rig:
         return params["processId"]
 
     def write(self, process_id, data, client=None):
-        """Returns the status."""
+        """process/write; returns the status of the answer."""
         return (client or self.client).write(process_id, data, write_id=f"w{next(self._names)}")
 
     def finish(self, process_id, timeout=30, client=None):
@@ -358,33 +365,36 @@ class Rig:
 _skip_reasons = {}
 
 
-def why_not(user):
-    """None, or why sandboxed processes of this user cannot be tried here. Asked once per user."""
-    if user not in _skip_reasons:
-        _skip_reasons[user] = _ask(user)
-    return _skip_reasons[user]
+def why_not(user, args=()):
+    """None, or why sandboxed processes of this user cannot be tried here, with these arguments of a server. Asked once."""
+    key = (user, tuple(args))
+    if key not in _skip_reasons:
+        _skip_reasons[key] = _ask(user, args)
+    return _skip_reasons[key]
 
 
-def _ask(user):
+def landlock_abi():
+    """The Landlock ABI that the server will find; 0: no Landlock. Tests can lower it (tests/layers/layers.c)."""
+    kernel = ctypes.CDLL(None).syscall(444, None, 0, 1)
+    return max(0, min(kernel, int(os.environ.get("FARHAND_LANDLOCK_ABI", kernel))))
+
+
+def _ask(user, args=()):
     if user == "root" and os.geteuid() != 0:
         return "needs root"
-    if user == "unprivileged" and os.geteuid() == 0:
-        try:
-            subprocess.run([BIN, "--version"], capture_output=True, preexec_fn=become(UNPRIVILEGED), cwd="/", check=False)
-        except PermissionError:
-            return f"user {UNPRIVILEGED} cannot run {BIN}"
-    with Rig(user) as rig:
+    with Rig(user, args=args) as rig:
         done = rig.sh("echo ran", read_only(), "/")
-        if done.refused is not None and done.refused.message == REFUSAL:
-            return f"the server says: {REFUSAL}"
+        if done.refused is not None and done.refused.message.startswith(REFUSAL):
+            return f"the server says: {done.refused.message}"
         assert done.ok and done.out == b"ran\n", f"a read-only command does not run: {done}"
     return None
 
 
 @contextlib.contextmanager
 def rig_of(user, **kw):
-    """A Rig, or a skip."""
-    reason = why_not(user)
+    """A Rig; skips the test where sandboxes of this user or the wanted back end do not work."""
+    args = tuple(kw.get("args", ()))
+    reason = why_not(user, args[:2] if args[:1] == ("--sandbox-backend",) else ())
     if reason is not None:
         pytest.skip(reason)
     with Rig(user, **kw) as rig:

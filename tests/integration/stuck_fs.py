@@ -7,6 +7,7 @@ ends; each line there lets go of everything that is held. The name says what a f
     plain   behaves                     stuck…  cannot be looked up until let go
     slow…   cannot be read until then   eio     fails every read
     half    fails from its middle on    short   ends in its middle, though its size says otherwise
+    kept…   small, and the kernel may keep what it knows of it for an hour
 """
 
 import ctypes
@@ -23,7 +24,8 @@ FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 25, 26, 27,
 PARALLEL_DIROPS = 1 << 18
 DIRECT_IO = 1
 IN_HEADER = struct.Struct("<IIQQIIIHH")
-KINDS = ("plain", "stuck", "slow", "eio", "half", "short")
+KINDS = ("plain", "stuck", "slow", "eio", "half", "short", "kept")
+KEPT_SIZE, KEPT_S = 1000, 3600
 
 
 class StuckFs:
@@ -41,9 +43,15 @@ class StuckFs:
         self.names[node] = name
         return node
 
+    def is_kept(self, node):
+        return self.names.get(node, "").startswith("kept")
+
+    def valid_s(self, node):
+        return KEPT_S if self.is_kept(node) or node == 1 else 0
+
     def attributes(self, node):
         mode = stat.S_IFDIR | 0o755 if node == 1 else stat.S_IFREG | 0o644
-        size = 4096 if node == 1 else SIZE
+        size = 4096 if node == 1 else KEPT_SIZE if self.is_kept(node) else SIZE
         return struct.pack("<6Q10I", node, size, size // 512, 1, 1, 1, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def answer(self, unique, data=b"", error=0):
@@ -76,11 +84,11 @@ class StuckFs:
             self.answer(unique, error=errno.ENOENT)
         elif opcode == LOOKUP:
             found = self.node_of(name)
-            self.answer(unique, struct.pack("<4Q2I", found, 0, 0, 0, 0, 0) + self.attributes(found))
+            self.answer(unique, struct.pack("<4Q2I", found, 0, self.valid_s(found), self.valid_s(found), 0, 0) + self.attributes(found))
         elif opcode in (GETATTR, SETATTR):
-            self.answer(unique, struct.pack("<QII", 0, 0, 0) + self.attributes(node))
+            self.answer(unique, struct.pack("<QII", self.valid_s(node), 0, 0) + self.attributes(node))
         elif opcode in (OPEN, OPENDIR):
-            self.answer(unique, struct.pack("<QII", 0, DIRECT_IO if opcode == OPEN else 0, 0))
+            self.answer(unique, struct.pack("<QII", 0, DIRECT_IO if opcode == OPEN and not self.is_kept(node) else 0, 0))
         elif opcode == READ:
             _, offset, size = struct.unpack_from("<QQI", body)
             self.read(unique, name, offset, size)
@@ -92,7 +100,7 @@ class StuckFs:
             self.answer(unique, error=errno.ENOSYS)
 
     def read(self, unique, name, offset, size):
-        end = SIZE // 2 if name.startswith(("half", "short")) else SIZE
+        end = SIZE // 2 if name.startswith(("half", "short")) else KEPT_SIZE if name.startswith("kept") else SIZE
         if name.startswith("eio") or name.startswith("half") and offset >= end:
             self.answer(unique, error=errno.EIO)
         else:

@@ -1,10 +1,14 @@
 """Authentication of the upgrade: capability tokens and signed bearer tokens (HS256), each refusal in its words."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import os
+import resource
+import select
+import socket
 import tempfile
 import time
 
@@ -37,7 +41,7 @@ def capability(request):
 
 @pytest.fixture(scope="module")
 def signed():
-    """Issuer and audience configured, skew 30 s."""
+    """A server with signed tokens that requires an issuer and an audience; 30 s of clock skew are allowed."""
     with secret_file(SECRET + b"\n") as f, \
          Server(["--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", f.name,
                  "--ws-issuer", "the-issuer", "--ws-audience", "the-audience"]) as s:
@@ -46,7 +50,7 @@ def signed():
 
 @pytest.fixture(scope="module")
 def signed_plain():
-    """Neither issuer nor audience, no skew."""
+    """A server with signed tokens that requires neither issuer nor audience, and allows no clock skew."""
     with secret_file(SECRET) as f, \
          Server(["--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", f.name,
                  "--ws-max-clock-skew-seconds", "0"]) as s:
@@ -73,7 +77,7 @@ def claims(**kw):
 
 
 def refusal(server, *headers):
-    """The body of the 401."""
+    """The body of the answer 401 to an upgrade with these headers."""
     with server.raw() as raw:
         status, fields, body = raw.http(RawSocket.upgrade_request("/", headers))
         assert status == 401, (status, body)
@@ -259,3 +263,41 @@ def test_extreme_times_do_not_overflow(signed_plain, value):
         assert (status, body) in ((101, b""), (401, b"invalid websocket jwt"))
     with signed_plain.raw() as raw:
         assert raw.get("/readyz")[0] == 200
+
+
+# Connections without a valid token
+
+
+@contextlib.contextmanager
+def silent(port, count):
+    """`count` peers that connect and send nothing."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+        yield
+
+
+def test_silent_peers_do_not_use_up_the_descriptors():
+    """A peer without a token can still connect. Many of them do not keep a client with a token from commands and files."""
+    files, headers = 256, {"Authorization": f"Bearer {TOKEN}"}
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    with Server(["--ws-auth", "capability-token", "--ws-token-sha256", digest],
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))) as s, \
+         Client(s.url, headers=headers) as before, silent(s.port, files + 10):
+        with Client(s.url, headers=headers, connect_timeout=5) as late:
+            for client in (before, late):
+                client.start("p", ["/bin/true"], timeout=5)
+                assert client.wait_exit("p", 5)["exitCode"] == 0
+                assert client.call("fs/getMetadata", {"path": "file:///"}, 5)["isDirectory"]
+
+
+def test_silent_peers_do_not_use_up_max_connections():
+    with Server(config="max_connections = 4\n") as s, silent(s.port, 8), Client(s.url, connect_timeout=5) as c:
+        assert c.call("environment/status") == {"status": "ready"}
+
+
+def test_who_comes_in_has_a_moment_before_it_makes_way_for_the_next():
+    with Server(config="max_connections = 2\n") as s, RawSocket(s.port) as one, RawSocket(s.port) as two, silent(s.port, 4):
+        assert not select.select([one.sock, two.sock], [], [], 0.2)[0], "closed for another"
+        one.upgrade()
+        two.upgrade()

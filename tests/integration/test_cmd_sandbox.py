@@ -43,6 +43,35 @@ def test_everything_is_read_only_and_without_network_by_default(cmd):
     assert b"Read-only file system" in err
 
 
+@pytest.mark.parametrize("backend", ["namespaces", "bubblewrap", "landlock"])
+@pytest.mark.parametrize("redirection", ["<", "2<"])
+def test_a_directory_as_a_standard_descriptor_is_refused(cmd, backend, redirection):
+    """From a directory `..` leads on, out of every view."""
+    outside = cmd.tree.file(os.path.join(cmd.tree.o, "f"), "outside\n")
+    number = 2 if redirection == "2<" else 0
+    script = (f'exec "$1" sandbox --sandbox-backend {backend} -- python3 -c \'import os; '
+              f'print(open(os.open("../o/f", 0, dir_fd={number})).read())\' {redirection} "$2"')
+    code, out, err = cmd.run(["sh", "-c", script, "sh", BIN, cmd.tree.w], cwd="/")
+    assert code == 125 and b"outside" not in out, (code, out, err)
+    if number == 0:
+        assert b"step: stdio, errno: EISDIR" in err, err
+    assert os.path.exists(outside)
+
+
+def test_what_a_file_redirection_opened_can_be_opened_again(cmd):
+    """/dev/stdin and /dev/stdout, under a profile that neither reads nor writes these files."""
+    profile = {"type": "managed", "network": "restricted", "file_system": {"type": "restricted", "entries": [
+        {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"}]}}
+    path = cmd.tree.file(os.path.join(cmd.tree.base, "profile.json"), json.dumps(profile))
+    given = cmd.tree.file(os.path.join(cmd.tree.o, "in"), "given\n")
+    taken = cmd.tree.file(os.path.join(cmd.tree.o, "out"), "")
+    script = 'exec "$1" sandbox --profile "$2" --cwd / -- sh -c "cat /dev/stdin; echo more >> /dev/stdout; cat $3" < "$3" > "$4"'
+    _, _, err = cmd.run(["sh", "-c", script, "sh", BIN, path, given, taken], cwd="/")
+    with open(taken, encoding="utf-8") as f:
+        assert f.read() == "given\nmore\n", err
+    assert b"No such file" in err, err
+
+
 def test_network_opens_the_network(me):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -72,6 +101,16 @@ def test_nothing_is_left_in_the_workspace(me):
     assert sh(me, "ls -A", "--workspace-write")[1].split() == [b".agents", b".aws", b".codex", b".git"]
     assert sh(me, "kill -9 $$", "--workspace-write")[0] == 137
     assert not differences(before, snapshot(me.tree.base))
+
+
+def test_many_at_once_in_one_workspace_end_as_their_commands_do(cmd):
+    """While each sandbox starts and ends, placeholders of the others appear and disappear."""
+    for _ in range(5):
+        started = [cmd.popen([BIN, "sandbox", "--workspace-write", "--", "sh", "-c", "exit 7"], stderr=subprocess.PIPE)
+                   for _ in range(6)]
+        told = [one.communicate(timeout=60)[1] for one in started]
+        assert [one.returncode for one in started] == [7] * len(started), told
+    assert os.listdir(cmd.tree.w) == []
 
 
 def test_a_writable_directory_named_inside_another_keeps_what_is_narrower_in_it(me):
@@ -165,7 +204,7 @@ def test_signals_are_passed_to_the_commands_group(me, signo):
 
 
 def test_a_signal_for_our_whole_group_reaches_the_command_as_that_signal(me):
-    """As timeout(1) and shells send it: the helpers in between must not take it for the order to end everything."""
+    """timeout(1) and shells signal the whole group: the helper processes in between must ignore it and not end the command."""
     script = "trap 'sleep 0.2; echo cleaned; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
     with me.popen([BIN, "sandbox", "--", "sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as proc:
         assert proc.stdout.readline() == b"ready\n"
@@ -348,12 +387,13 @@ def test_ctrl_c_reaches_the_foreground_of_the_command(me):
 def test_job_control_works_inside(me):
     with Terminal(me, "--", "bash", "--norc", "-i", env={"PS1": "$ "}) as t:
         t.expect(b"$ ")
-        # Without a child: dash makes them by vfork, and one that is stopped before its execve keeps dash from stopping.
+        # `exec`, so that dash has no child: dash uses vfork, and a child that is stopped before its execve keeps dash from
+        # stopping.
         t.type(b"sh -c 'echo be''gun; exec cat'\r")
         t.expect(b"begun")
         t.type(b"\x1a")
         t.expect(b"Stopped")
-        # Twice: the first time it only warns when it does not know yet that the job is gone.
+        # `exit` twice: the shell only warns the first time when it does not know yet that the job is gone.
         t.type(b"kill -9 %1; echo still''here; exit 6; exit 6\r")
         t.expect(b"stillhere")
         assert t.wait() == 6
@@ -420,7 +460,7 @@ def test_all_output_arrives_before_the_end(me):
 
 
 def test_the_users_terminal_itself_is_never_handed_in(me):
-    """One that is would let the command read what is typed at the shell's prompt."""
+    """A command that has the user's terminal could read what is typed later at the shell's prompt."""
     marker = os.path.basename(me.base)
     with Terminal(me, "--", "sh", "-c", "[ -t 1 ] && echo started; read x <&1; echo over", marker,
                   redirect={0: subprocess.DEVNULL}) as t:

@@ -37,6 +37,7 @@ listen = "ws://127.0.0.1:0"
 shutdown_grace_period_ms = 500
 max_message_bytes = 134217728
 max_processes_per_session = 1024
+max_finished_processes_per_session = 4096
 retained_output_bytes_per_process = 1048576
 retained_output_bytes_total = 1073741824
 allow_server_scope = true
@@ -211,6 +212,62 @@ def test_max_sessions():
                 return "result" in message
 
             wait_until(room, timeout=5, what="room for a session")
+
+
+def detached(server):
+    """Makes a session and closes its connection. Returns the id of the session."""
+    with Client(server.url) as c:
+        pass
+    return c.session_id
+
+
+def shown(session_id):
+    """The part of a session id that session/list shows to other sessions."""
+    return session_id[:13]
+
+
+def test_at_max_sessions_the_longest_detached_one_makes_room():
+    with Server(config="max_sessions = 4\n") as s, Client(s.url) as watcher:
+        def detached_ones():
+            return [x["sessionId"] for x in watcher.call("session/list")["sessions"] if not x["attached"]]
+
+        left = []
+        for _ in range(3):
+            left.append(detached(s))
+            wait_until(lambda: sorted(detached_ones()) == sorted(map(shown, left)), what="detached sessions")
+        with Client(s.url, resume=left[0]):  # and detached again: now it is the youngest of them
+            pass
+        wait_until(lambda: sorted(detached_ones()) == sorted(map(shown, left)), what="detached sessions")
+        with Client(s.url):
+            assert sorted(detached_ones()) == sorted(map(shown, [left[2], left[0]]))
+            with Client(s.url, init=False) as c:
+                error = c.error("initialize", {"clientName": "x", "resumeSessionId": left[1]})
+                assert error.data["reason"] == "expired"
+
+
+@pytest.mark.parametrize("script", ["exec sleep 1000", "sleep 1000 </dev/null >/dev/null 2>&1 &"], ids=["runs", "left"])
+def test_at_max_sessions_no_session_with_a_running_process_makes_room(script):
+    with Server(config="max_sessions = 3\nexited_process_retention_ms = 0\n") as s, Client(s.url) as watcher:
+        with Client(s.url) as c:
+            c.start("p", ["sh", "-c", "echo; " + script])
+            c.wait_output("p", b"\n")
+        busy = c.session_id
+        idle = detached(s)
+        wait_until(lambda: sum(not x["attached"] for x in watcher.call("session/list")["sessions"]) == 2, what="detached sessions")
+        with Client(s.url), Client(s.url, init=False) as third:
+            sessions = {x["sessionId"] for x in watcher.call("session/list")["sessions"]}
+            assert shown(busy) in sessions and shown(idle) not in sessions
+            error = third.error("initialize", {"clientName": "third"})
+            assert (error.code, error.data["limit"]) == (-32021, "max_sessions")
+            with Client(s.url, resume=busy) as again:
+                assert again.session_id == busy
+
+
+def test_quick_connections_lock_nobody_out():
+    with Server(config="max_sessions = 16\n") as s:
+        for _ in range(200):
+            with Client(s.url) as c:
+                assert c.call("environment/status") == {"status": "ready"}
 
 
 def connects(server):

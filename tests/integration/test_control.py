@@ -17,7 +17,7 @@ METHODS = ["process/closeStdin", "process/resize", "process/wait", "process/snap
 
 
 def start_params(process_id, argv, **kw):
-    """For starts that are not waited for."""
+    """The params of a process/start whose answer the test does not wait for."""
     return {"processId": process_id, "argv": argv, "cwd": "file:///tmp", "env": PATH, "tty": False, **kw}
 
 
@@ -49,7 +49,7 @@ def graceful(ms):
 
 
 def snapshot(client, process_id, **params):
-    """The result with the bytes decoded."""
+    """The result of process/snapshot, with its bytes decoded from base64."""
     result = client.call("process/snapshot", {"processId": process_id, **params})
     assert set(result) == {"stdout", "stderr", "terminal", "truncated", "omittedBytes", "running", "exitCode", "closed",
                            "nextSeq"}
@@ -62,7 +62,7 @@ def snapshot(client, process_id, **params):
 
 @pytest.fixture(scope="module")
 def small():
-    """A server that keeps little, in small pieces."""
+    """A server that retains little output, in small chunks."""
     with Server(config=f"retained_output_bytes_per_process = {CAP}\noutput_chunk_bytes = 4096\n") as s:
         yield s
 
@@ -89,7 +89,7 @@ def open_gate(path):
     return fd
 
 
-# The family
+# All methods of processControlV1
 
 
 def test_the_capability_is_announced(client):
@@ -239,18 +239,34 @@ def test_the_character_is_the_one_that_the_terminal_has(client):
     assert client.output("p").split() == [b"ready", b"end"]
 
 
-def test_a_raw_terminal_gets_nothing(client):
+def test_a_raw_terminal_cannot_be_closed_and_stays_writable(client):
     # On SIGUSR1 the child tells what has arrived: dd's read gives up after 0.2 s.
     script = ("trap 'got=$(dd bs=16 count=1 2>/dev/null | od -An -c); echo \"[$got]\"; exit 0' USR1\n"
               "stty raw -echo min 0 time 2; echo ready; while :; do sleep 0.02; done")
     client.start("p", sh(script), tty=True)
     client.wait_output("p", b"ready")
-    assert close_stdin(client, "p") == "closed"
-    assert client.write("p", b"x", "1") == "stdinClosed"
-    assert close_stdin(client, "p") == "alreadyClosed"
+    for _ in range(2):
+        with pytest.raises(RpcError) as caught:
+            close_stdin(client, "p")
+        assert (caught.value.code, caught.value.data["reason"]) == (-32600, "rawTerminal")
+        assert "raw mode" in caught.value.message
+    assert client.write("p", b"x", "1") == "accepted"
     send_signal(client, "p", "user1", scope="process")
     client.wait_closed("p")
-    assert client.output("p").split() == [b"ready", b"[]"]
+    assert client.output("p").split() == [b"ready", b"[", b"x]"], "nothing but what was written"
+
+
+def test_an_interactive_shell_is_not_locked_up_by_closing(client):
+    """At its prompt bash sets the terminal to raw mode; while a command runs the terminal is not raw."""
+    client.start("p", ["bash", "--norc", "-i"], tty=True, env={"PATH": os.environ["PATH"], "PS1": "prompt> ", "TERM": "dumb"})
+    client.wait_output("p", b"prompt> ")
+    with pytest.raises(RpcError):
+        close_stdin(client, "p")
+    assert client.write("p", b"echo al''ive\n", "1") == "accepted"
+    # While bash is not at its prompt, the line discipline swallows the end-of-file character.
+    client.wait_output("p", lambda data: b"prompt> " in data.partition(b"alive\r\n")[2])
+    assert client.write("p", b"\x04", "2") == "accepted"
+    client.wait_closed("p")
 
 
 def test_a_terminals_end_follows_what_was_written(client):
@@ -400,7 +416,7 @@ def test_wait_tells_how_it_ended(client):
 
 @pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
 def test_closed_in_an_answer_means_that_the_close_is_counted(client, gate, tty):
-    """Whoever is woken by an end that comes with the end of the output sees one state, not half of each."""
+    """A waiter that is woken by an exit together with the end of output sees both in its answer, not one of them."""
     client.start("p", sh("read x <$GATE; exec >&- 2>&-; exit 0"), tty=tty, env={**PATH, "GATE": gate})
     waits = [client.request("process/wait", {"processId": "p", "until": until}) for until in ("exited", "closed")]
     read = client.request("process/read", {"processId": "p", "waitMs": 10000})
@@ -620,8 +636,8 @@ def test_graceful_lets_the_process_end_itself(client):
 
 
 def test_graceful_reaches_the_whole_group(client):
-    client.start("p", sh("bash -c 'trap \"echo kid; exit\" TERM; echo up; while :; do sleep 0.02; done' & "
-                         "trap 'wait; echo root; exit 0' TERM; wait"))
+    client.start("p", sh("trap 'wait; echo root; exit 0' TERM; "
+                         "bash -c 'trap \"echo kid; exit\" TERM; echo up; while :; do sleep 0.02; done' & wait"))
     client.wait_output("p", b"up")
     terminate(client, "p", graceful(20000))
     client.wait_closed("p")
@@ -668,7 +684,7 @@ def test_force_is_what_it_is_without_a_mode(client):
     assert terminate(client, "nobody", {"type": "force"}) == {"running": False, "mode": "force"}
 
 
-# The root takes its time to obey; a child in a session of its own never does.
+# The first process ends some time after SIGTERM; its child, in a session of its own, ignores SIGTERM.
 STUBBORN = sh("setsid bash -c \"trap '' TERM; echo \\$\\$; while :; do sleep 0.02; done\" & "
               "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.02; done")
 
@@ -752,7 +768,7 @@ def test_signals_by_name_and_number(client):
              ("user2", b"USR2"), (2, b"INT"), (15, b"TERM"), (1, b"HUP"), (3, b"QUIT"), (10, b"USR1"), (12, b"USR2")]
     for name, word in names:
         have = len(client.output("p"))
-        # To the root alone: its sleep would take the signal as well.
+        # Only to the first process: a signal to the group would also end its sleep.
         assert send_signal(client, "p", name, scope="process") == {}
         client.wait_output("p", lambda data, have=have, word=word: data[have:] == word + b"\n")
     assert send_signal(client, "p", "kill") == {}
@@ -775,7 +791,7 @@ def test_a_signal_by_number_kills(client, number):
 
 
 def test_scopes_reach_as_far_as_they_say(client):
-    # The root, a child of its group, a child with its own session. Each tells of SIGUSR1.
+    # The first process, a child in its group, and a child in a session of its own. Each prints a word on SIGUSR1.
     tell = "trap 'echo {0}' USR1; echo up; while :; do sleep 0.02; done"
     client.start("p", sh("export T1=\"{}\" T2=\"{}\"; bash -c \"$T1\" & setsid bash -c \"$T2\" & {}".format(
         tell.format("kid"), tell.format("far"), tell.format("root"))))

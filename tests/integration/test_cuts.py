@@ -1,4 +1,4 @@
-"""Clients whose connections are cut at random, a thousand times: what they have in the end is what was said.
+"""Clients whose connections are cut at random, a thousand times, have all output in the end.
 
 The client here behaves as real ones do: it connects again, resumes its session, retries while the old connection is
 still believed, reads what it has missed, goes on with notifications and ignores what it knows already. Requests whose
@@ -22,7 +22,7 @@ from farhand_client import DEFAULT_ENV, IS_SANITIZED, PATIENCE, RawSocket, Serve
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 IS_FULL = IS_SOAK or not IS_SANITIZED
-# The default run is the same every time; a soak is another one each time, and says which.
+# The default run uses a fixed seed; a soak run chooses one and prints it.
 SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 5))
 
 CLIENTS = 8
@@ -31,8 +31,8 @@ CONFIG = "retained_output_bytes_per_process = 8388608\n"
 SILENCE_SECONDS = 8
 RESUME_SECONDS = 25  # a real client gives up then
 
-# Says numbered lines until it is told to stop; on stderr it repeats what it was told, and sums up at the end. In
-# detached times the output goes to retention: so slow that it never overflows.
+# Prints numbered lines until it reads "stop"; on stderr it repeats its input, and a summary at the end. It is slow enough that
+# the retained output does not overflow while the session is detached.
 PRODUCER = r"""
 import hashlib, os, select, sys
 burst, pause = int(sys.argv[1]), float(sys.argv[2])
@@ -120,7 +120,7 @@ class Watched:
 
 
 class Resuming(threading.Thread):
-    """A client that never gives up, in a thread of its own. `failure` is what went wrong in the end."""
+    """A client that connects again after each cut, in a thread of its own. `failure`: the error that ended it."""
 
     def __init__(self, port, seed, resumes, processes):
         super().__init__(daemon=True)
@@ -155,10 +155,12 @@ class Resuming(threading.Thread):
     # One connection
 
     def _message(self):
-        """The next message. A close frame would mean that the server found fault with what a proxy only shortened."""
+        """The next message. A close frame is a failure: the proxy only cuts the stream, so that the server has nothing to
+        object to."""
         parts = []
         began = time.monotonic()
-        # A producer speaks many times a second, and a proxy that stalls lets go soon. A ping is no news.
+        # A producer prints many times a second, and the proxy's stalls are short: longer silence means a lost connection. Pings
+        # do not count.
         silent_until = began + SILENCE_SECONDS * PATIENCE
         while True:
             assert time.monotonic() < self.deadline, f"not done after {self.resumes} resumes"
@@ -173,7 +175,7 @@ class Resuming(threading.Thread):
                 return json.loads(b"".join(parts))
 
     def _call(self, method, params):
-        """The answer; notifications on the way are taken."""
+        """Sends a request and returns its answer; handles the notifications that come before it."""
         self._ident += 1
         self._raw.text({"id": self._ident, "method": method, "params": params})
         while True:
@@ -261,13 +263,13 @@ class Resuming(threading.Thread):
             "processId": process.id, "writeId": f"w{len(process.writes)}",
             "chunk": base64.b64encode(process.writes[-1].encode() + b"\n").decode()})
         status = answer["result"]["status"]
-        # A repeat may come when the program has heard it and gone.
+        # A repeated "stop" may arrive when the program has already read the first one and ended.
         assert status == "accepted" or (process.writes[-1] == "stop" and status == "stdinClosed"), status
         process.is_write_open = False
 
 
 def check(process):
-    """Byte for byte what the producer says that it said, each write heard once and in order."""
+    """Checks that the output is byte for byte what the producer printed, and that it read each write once and in order."""
     out, err = bytes(process.out["stdout"]), bytes(process.out["stderr"])
     told = b"".join(b"told " + text.encode() + b"\n" for text in process.writes)
     count = out.count(b"\n")
@@ -300,7 +302,7 @@ def run_clients(proxy, count, resumes):
 
 
 def test_1000_resumes_with_random_cuts_give_identical_output():
-    # Those that vanish cost two seconds each: they have tests of their own.
+    # Connections that vanish cost two seconds each, and have a test of their own.
     kinds = {kind: weight for kind, weight in KINDS.items() if kind != "vanish"}
     with Server(config=CONFIG) as server, CuttingProxy(server.port, seed=SEED, kinds=kinds) as proxy:
         clients = run_clients(proxy, CLIENTS, RESUMES)
@@ -316,7 +318,7 @@ def test_each_kind_of_cut_alone(kind):
 
 
 def test_connections_that_vanish_give_identical_output():
-    # What two seconds bring is more than such a connection carries: the last ones are left alone.
+    # The producer prints more in two seconds than such a connection carries before it vanishes: the last connections are not cut.
     with Server(config=CONFIG) as server:
         with CuttingProxy(server.port, seed=3, kinds={"vanish": 1}, most_bytes=30_000, most_struck=6) as proxy:
             run_clients(proxy, 2, 2)
@@ -326,7 +328,7 @@ def test_connections_that_vanish_give_identical_output():
 @pytest.mark.parametrize("script", ["sleep 600", "while :; do echo tick; sleep 0.01; done", "exec yes"],
                          ids=["silent", "ticking", "flooding"])
 def test_a_session_comes_back_from_a_connection_that_vanished(script):
-    """The old connection is open, and whoever has it acknowledges what fits, but nobody will ever read it."""
+    """The old connection stays open: the peer's kernel acknowledges what fits into its buffer, but no program reads it."""
     with Server() as server, server.raw() as old:
         session = old.initialize()["sessionId"]
         old.rpc(1, "process/start", {"processId": "p", "argv": ["/bin/sh", "-c", script], "cwd": "/tmp",

@@ -12,7 +12,7 @@ DISCOVER = "capabilityRoots/discoverV1"
 
 
 def put(top, files):
-    """Files by their path below `top`."""
+    """Makes files below `top`; `files` maps relative paths to contents."""
     for name, data in files.items():
         path = os.path.join(os.fsencode(top), os.fsencode(name))
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -27,7 +27,7 @@ def discover(client, *roots, timeout=10, **more):
 
 
 def scan(client, top, **more):
-    """One root, with paths relative to it: (plugin, skills, namespace manifests, warnings)."""
+    """Scans one root. Returns its plugin, skills, namespace manifests and warnings, with paths relative to the root."""
     root = discover(client, top, **more)[0]
     assert set(root) == {"id", "path", "plugin", "skills", "namespaceManifests", "warnings", "error"}
     assert root["error"] is None
@@ -62,7 +62,7 @@ def test_a_plugin_with_everything(client, tmp):
 
 
 def test_skills_without_a_plugin(client, tmp):
-    """Configurations belong to a manifest: alone they are nothing."""
+    """Configuration files count only beside a plugin manifest; without one they are ignored."""
     put(tmp, {".mcp.json": b"{}", ".app.json": b"{}", "SKILL.md": b"top", "b/SKILL.md": b"b", "a/x/SKILL.md": b"a",
               "c/skill.md": b"no", ".hidden/SKILL.md": b"hidden", "node_modules/x/SKILL.md": b"module"})
     plugin, skills, manifests, warnings = scan(client, tmp)
@@ -249,18 +249,10 @@ def test_a_native_root(client, tmp):
     assert (root["path"], root["skills"][0]["instructions"]["path"]) == (uri(tmp), uri(f"{tmp}/a/SKILL.md"))
 
 
-def test_the_sandbox_of_a_root(client, tmp):
+def test_a_sandbox_that_hides_nothing(client, tmp):
     put(tmp, {"a/SKILL.md": b"a"})
-    for profile in (None, sandbox(PLAIN["disabled"]), sandbox(PLAIN["full-write"])):
+    for profile in (None, sandbox(PLAIN["disabled"]), sandbox(PLAIN["full-write"]), sandbox(RESTRICTING["read-only"])):
         assert len(discover(client, tmp, sandbox=profile)[0]["skills"]) == 1
-    asked = {"roots": [{"id": "x", "path": uri(tmp), "sandbox": sandbox(RESTRICTING["read-only"])}]}
-    answer = client.response(client.request(DISCOVER, asked))
-    # Refused as a whole or as a root; never scanned as if nothing had been asked.
-    if "result" in answer:
-        root = answer["result"]["roots"][0]
-        assert root["skills"] == [] and root["error"]
-    else:
-        assert answer["error"]["code"] == -32602
 
 
 # environment/info
@@ -270,8 +262,9 @@ def test_the_capabilities_of_the_file_methods(client):
     capabilities = client.call("environment/info")["capabilities"]
     assert capabilities["fileWriteStreaming"] is True
     assert capabilities["fsControlV1"] is True
+    assert capabilities["capabilityDiscoverySandbox"] is True
     assert client.init_result["environmentInfo"]["capabilities"] == capabilities
     assert all(isinstance(value, bool) for value in capabilities.values())
-    # What is not here is not announced.
-    for name in ("environmentConfigRead", "capabilityDiscoveryV2", "windowsMxc"):
+    # Capabilities that this server does not have are not announced.
+    for name in ("capabilityDiscoveryV2", "windowsMxc"):
         assert capabilities.get(name, False) is False

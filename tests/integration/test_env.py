@@ -7,9 +7,9 @@ import urllib.parse
 
 import pytest
 
-from farhand_client import BIN, Server
+from farhand_client import BIN, RpcError, Server
 
-# What the server itself is given. Names that need no care stand beside those that the rules speak of.
+# The environment of the server: ordinary names beside those that the rules of envPolicy treat specially.
 SERVER_ENV = {
     "PATH": "/usr/bin:/bin", "HOME": "/srv/home", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "LC_CTYPE": "C",
     "LOGNAME": "me", "USER": "me",
@@ -69,7 +69,17 @@ def test_without_policy_the_child_gets_exactly_env(client):
 def test_odd_names_and_values_pass(client):
     env = {"A B": "x y", "ä": "ü\U0001f600", "N": "a\nb", "E": "=", "lower": "\x01", "LONG": "x" * 100000}
     assert env_of(client, env) == env
-    assert client.run(["/usr/bin/env"], env={"A=B": "x"})[0] == b"A=B=x\n", "a key with = is passed through literally"
+
+
+@pytest.mark.parametrize("name", ["", "=", "=A", "A=", "A=B"])
+@pytest.mark.parametrize("where", ["env", "set"])
+def test_a_name_that_no_variable_can_have_is_refused(client, name, where):
+    """Unlike here, the reference passes such a name on to the child as it is."""
+    kw = {"env": {name: "x"}} if where == "env" else {"env": {}, "envPolicy": policy("none", set={name: "x"})}
+    with pytest.raises(RpcError) as caught:
+        client.start("p", ["/usr/bin/env"], **kw)
+    what = "must not be empty" if name == "" else "must not contain `=`"
+    assert (caught.value.code, caught.value.message) == (-32602, f"{where}: the name of a variable {what}")
 
 
 def test_many_variables_pass(client):
@@ -247,6 +257,15 @@ def test_info_tells_where_the_server_stands(server, client):
     assert info.get("platformOs", "linux") == "linux"
 
 
+@pytest.mark.parametrize("spelled", ["rel/t", "./rel//t/", "rel/x/../t"])
+def test_a_relative_tmpdir_is_below_the_cwd_of_the_server(tmp, spelled):
+    os.makedirs(f"{tmp}/rel/t")
+    with Server(env={"TMPDIR": spelled}, cwd=tmp) as server, server.connect() as client:
+        info = client.call("environment/info")
+        assert info["temporaryDirectories"] == [f"file://{os.path.realpath(tmp)}/rel/t"]
+        assert info["tempDir"] == f"file://{os.path.realpath(tmp)}/rel/t"
+
+
 def test_info_without_tmpdir():
     with Server(env={"TMPDIR": None}) as server, server.connect() as client:
         info = client.call("environment/info")
@@ -257,7 +276,7 @@ def test_info_without_tmpdir():
 def test_info_lists_only_what_the_server_can(client):
     capabilities = client.call("environment/info").get("capabilities", {})
     assert all(isinstance(value, bool) for value in capabilities.values())
-    for name in ("networkProxyLaunch", "networkProxyReviewDomains", "shellSnapshotV2", "environmentConfigRead",
+    for name in ("networkProxyLaunch", "networkProxyReviewDomains",
                  "capabilityDiscoveryV2",
                  "credentialMasking", "credentialMaskingCustomProviders", "windowsMxc"):
         assert not capabilities.get(name), name

@@ -263,7 +263,7 @@ def test_the_digest_through_a_link_and_on_request_only(client, tmp):
 
 
 def test_what_has_no_digest(client, tmp):
-    """Neither a wait for a FIFO, nor a digest of what is too large: an error, or metadata without it."""
+    """A digest of a FIFO, a directory or a file that is too large: an error or metadata without a digest, and no wait."""
     os.mkfifo(f"{tmp}/fifo")
     sparse(f"{tmp}/huge", 512 * MIB + 1)
     for path in (f"{tmp}/fifo", tmp, "/dev/zero", f"{tmp}/huge"):
@@ -281,7 +281,7 @@ def test_a_digest_does_not_hold_the_reads_behind_it(client, tmp):
 
 
 def test_new_names_are_seen_at_once(client, tmp):
-    """The results of one method are there for the next."""
+    """A name that one method has made is visible to the next method."""
     fs(client, "symlink", path=f"{tmp}/link", target="f")
     make(f"{tmp}/f", b"x")
     fs(client, "rename", sourcePath=f"{tmp}/f", destinationPath=f"{tmp}/g")

@@ -26,7 +26,7 @@ METHODS = {
 
 
 def raw_read(client, path):
-    """The content of the file by a spelling that goes out as it is; or (code, message)."""
+    """Reads a file whose path is sent as it is written here. Returns its content, or (code, message)."""
     answer = outcome(client, client.request("fs/readFile", {"path": path}))
     return base64.b64decode(answer["dataBase64"]) if isinstance(answer, dict) else answer
 
@@ -57,10 +57,13 @@ def test_percent_signs_are_decoded_in_uris(client, tmp, spelled, name):
     assert raw_read(client, f"file://{tmp}/{spelled}") == name.encode()
 
 
-def test_an_escaped_slash_is_a_separator(client, tmp):
+@pytest.mark.parametrize("slash", ["%2F", "%2f"])
+def test_an_escaped_slash_is_not_a_separator(client, tmp, slash):
+    """Unlike here, the reference takes an escaped slash for a separator."""
     make(f"{tmp}/f", b"x")
-    assert raw_read(client, f"file://{tmp}%2Ff") == b"x"
-    assert raw_read(client, f"file://{tmp}%2ff") == b"x"
+    for path in (f"file://{tmp}{slash}f", f"file://{tmp}/f{slash}", f"file:{slash}{tmp}/f"):
+        assert raw_read(client, path) == (-32602, "escaped slashes are not allowed in path URIs")
+    assert raw_read(client, f"file://{tmp}/f") == b"x"
 
 
 def test_dots_do_not_leave_the_root(client, tmp):
@@ -142,13 +145,13 @@ def test_no_nul_in_a_native_path(client):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_native_paths(client, tmp, method):
-    """A missing parent is found missing, whatever the spelling."""
+    """Each method gives the same error for a missing parent, as a URI and as a native path."""
     member, more = METHODS[method]
     make(f"{tmp}/f")
     if "to" in method:
         more = {**more, "sourcePath": f"{tmp}/f"}
     if method in ("remove", "createDirectory"):
-        # These do not mind what is missing: a file in the way is what they meet.
+        # These succeed although the parent is missing; they fail when a parent is a file.
         answers = [outcome(client, client.request(f"fs/{method}", {member: spelled, **more}))
                    for spelled in (f"{tmp}/f/x/y", uri(f"{tmp}/f/x/y"))]
         assert answers == [ENOTDIR, ENOTDIR]
@@ -229,9 +232,17 @@ def test_every_method_obeys_the_sandbox(client, tmp, method):
     assert tree(tmp) == {b"f": b"old"}
 
 
+@pytest.mark.parametrize("profile", ["disabled", "read-only"])
+def test_the_level_for_windows_may_be_absent(client, tmp, profile):
+    """windowsSandboxLevel may be left out, although the reference requires it."""
+    make(f"{tmp}/f", b"x")
+    box = sandbox({**PLAIN, **RESTRICTING}[profile], windowsSandboxLevel=...)
+    assert fs(client, "readFile", path=f"{tmp}/f", sandbox=box) == {"dataBase64": b64(b"x")}
+
+
 @pytest.mark.parametrize("box", [
     5, "x", [], {}, {"permissions": {"type": "bogus"}, "windowsSandboxLevel": "disabled"},
-    {"permissions": {"type": "disabled"}}, {"windowsSandboxLevel": "disabled"},
+    {"windowsSandboxLevel": "disabled"},
     {"permissions": {"type": "disabled"}, "windowsSandboxLevel": "bogus"},
     {"permissions": None, "windowsSandboxLevel": "disabled"}], ids=str)
 def test_a_sandbox_that_does_not_decode_is_refused(client, tmp, box):

@@ -14,14 +14,14 @@ needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="needs stra
 
 
 def injecting(path, fault):
-    """A line for server_under: what `fault` says happens to calls on `path`."""
+    """A line for server_under: strace makes calls on `path` fail as `fault` says."""
     call = fault.partition(":")[0]
-    # Leaks cannot be looked for in a program that is traced.
+    # The leak checker does not work in a traced program.
     return 'export ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"; ' + (
         f'exec strace -D -f -qq -o /dev/null -P {path} -e trace={call} -e inject={fault} -- "$@"')
 
 
-# What only the close tells (NFS, FUSE)
+# Errors that only close(2) reports (NFS, FUSE)
 
 
 @needs_root

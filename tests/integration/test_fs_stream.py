@@ -37,7 +37,7 @@ def put(client, offset, data, handle="h"):
 
 
 def test_blocks_and_their_end(client, tmp):
-    """`eof`: fewer bytes than asked for were there."""
+    """`eof` is true when the file had fewer bytes than were asked for."""
     make(f"{tmp}/f", b"x" * 10 + b"y" * 5)
     assert opened(client, f"{tmp}/f") == {"handleId": "h"}
     for offset, length, expected in [
@@ -102,7 +102,7 @@ def test_lengths_that_are_refused_leave_the_handle(client, tmp, length):
 
 
 def test_an_offset_that_no_file_has_ends_the_handle(client, tmp):
-    """As every read error does."""
+    """A read error closes the handle; an offset beyond every possible file is such an error."""
     opened(client, make(f"{tmp}/f", b"x"))
     assert failure(client, "readBlock", handleId="h", offset=2 ** 63 - 1, len=4) == EINVAL
     assert failure(client, "readBlock", handleId="h", offset=0, len=1) == unknown("h")
@@ -301,7 +301,7 @@ def test_only_regular_files_are_replaced(client, tmp):
     assert failure(client, "open", handleId="h", path=f"{tmp}/a/f", mode="replace") == ENOENT
     assert failure(client, "open", handleId="h", path="/dev/null", mode="replace") == (
         -32600, "path `/dev/null` is not a file")
-    # Without a reader the system may be asked first: what counts is that nothing waits.
+    # A FIFO without a reader may fail in open(2) first: either error is fine, as long as nothing waits.
     assert failure(client, "open", handleId="h", path=f"{tmp}/fifo", mode="replace") in (
         (-32603, "No such device or address (os error 6)"), (-32600, f"path `{tmp}/fifo` is not a file"))
     fd = os.open(f"{tmp}/fifo", os.O_RDONLY | os.O_NONBLOCK)

@@ -169,7 +169,7 @@ def test_hidden_directories_are_listed_but_not_entered(client, tmp):
     (1, ["a"], True), (2, ["a"], True), (3, ["a"], True), (4, ["a", "d/"], True), (5, ["a", "d/", "d/x"], False),
     (6, ["a", "d/", "d/x"], False)])
 def test_every_name_counts_as_an_entry(client, tmp, limit, expected, truncated):
-    """Links and special files too, though they are not listed."""
+    """Links and special files also count for the limit, though they are not listed."""
     make(f"{tmp}/a")
     os.symlink("a", f"{tmp}/b")
     os.mkfifo(f"{tmp}/c")
@@ -236,7 +236,7 @@ def test_a_walk_of_a_ring_ends(client, tmp):
 
 
 def test_the_answer_of_a_walk_is_bounded(client, tmp):
-    """4 MiB, an item counted as 64 bytes and its text."""
+    """The bound is 4 MiB; an item counts as 64 bytes and its text."""
     for n in range(14000):
         os.close(os.open(f"{tmp}/{n:05}" + "n" * 245, os.O_CREAT | os.O_WRONLY))
     result = walk(client, tmp)
@@ -364,6 +364,21 @@ def test_a_file_is_copied_with_its_bits(client, tmp, size, recursive):
     assert content(f"{tmp}/from") == noise(size)
 
 
+def test_a_copied_directory_keeps_its_mode(client, tmp):
+    for name, mode in (("from", 0o2775), ("from/open", 0o1777), ("from/closed", 0o500), ("from/closed/own", 0o700)):
+        os.mkdir(f"{tmp}/{name}")
+        make(f"{tmp}/{name}/f", b"x")
+        os.chmod(f"{tmp}/{name}", mode)
+    os.mkdir(f"{tmp}/there")
+    os.mkdir(f"{tmp}/there/open")
+    os.chmod(f"{tmp}/there/open", 0o710)
+    for to in ("new", "above/new", "there"):
+        assert copy(client, f"{tmp}/from", f"{tmp}/{to}", True) == {}
+        assert content(f"{tmp}/{to}/closed/own/f") == b"x"
+        modes = [mode_of(f"{tmp}/{to}/{name}") for name in ("", "open", "closed", "closed/own")]
+        assert modes == ([0o755, 0o710] if to == "there" else [0o775, 0o1777]) + [0o500, 0o700]
+
+
 def test_a_file_over_a_link_goes_to_its_target(client, tmp):
     make(f"{tmp}/from", b"new")
     make(f"{tmp}/target", b"old")
@@ -394,7 +409,7 @@ def test_a_file_onto_itself_keeps_its_content(client, tmp):
     os.link(f"{tmp}/f", f"{tmp}/hard")
     os.symlink("f", f"{tmp}/soft")
     for name in ("f", "hard", "soft"):
-        # Whether this is an error or nothing at all: the content is what counts.
+        # A copy onto itself may fail or do nothing; the content must stay.
         client.response(client.request("fs/copy", {"sourcePath": uri(f"{tmp}/f"), "recursive": False,
                                                    "destinationPath": uri(f"{tmp}/{name}")}))
         assert content(f"{tmp}/f") == content(f"{tmp}/hard") == b"precious", name
@@ -482,7 +497,7 @@ def test_a_link_inside_that_is_already_there(client, tmp):
 
 @pytest.mark.parametrize("name, target", [("sub", "../other"), ("f", "../other/f"), ("f", "../other/new")])
 def test_no_link_below_the_destination_is_followed(client, tmp, name, target):
-    """It could have been planted: nothing outside the destination is touched."""
+    """Another user could have planted the link: nothing outside of the destination may be touched."""
     for top in ("from/sub", "other", "to"):
         os.makedirs(f"{tmp}/{top}")
     make(f"{tmp}/other/f", b"old")

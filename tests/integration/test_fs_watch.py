@@ -13,7 +13,7 @@ from watch_rig import READ_ONLY, Watch, deny, inotify_watches, native, quick_tmp
 EXTERNAL = {"windowsSandboxLevel": "disabled", "permissions": {"type": "disabled"}}
 
 
-# What is told
+# What fs/changed reports
 
 
 def test_create_modify_remove(client, tmp):
@@ -263,7 +263,7 @@ def test_a_client_that_does_not_read_gets_an_overflow(server, quick_tmp):
 
 @pytest.mark.parametrize("recursive,name", [(True, "."), (False, "."), (False, "file")])
 def test_the_end_is_told_when_the_system_has_lost_it(client, server, quick_tmp, recursive, name):
-    """The kernel's queue is full when what is watched goes: nothing would ever be told of it again."""
+    """The kernel's event queue is full when the watched path is removed, so that no event for the removal ever comes."""
     with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as f:
         most = int(f.read())
     if most > 100000:

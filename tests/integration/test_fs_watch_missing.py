@@ -1,6 +1,6 @@
-"""fs/watchMissing and fs/missingChanged: told once when a missing path appears, or the present one changes.
+"""fs/watchMissing and fs/missingChanged: one notification when a missing path appears, or an existing one changes.
 
-The facts are those of the reference server (its limits, what counts, which ids are spent)."""
+Limits, reported changes and reuse of ids are those of the reference server."""
 
 import os
 import threading
@@ -16,7 +16,7 @@ def uri(path):
 
 
 class Missing:
-    """Asks with rising ids."""
+    """Sends fs/watchMissing with rising watch ids."""
 
     def __init__(self, client, root):
         self.client, self.root, self.id = client, root, 0
@@ -37,12 +37,12 @@ class Missing:
         return [m["params"]["watchId"] for m in self.client.notifications if m["method"] == "fs/missingChanged"]
 
     def fires(self):
-        """Waits for the present watch."""
+        """Waits for the notification of the newest watch."""
         wait_until(lambda: self.id in self.fired(), 10, f"fs/missingChanged {self.id}")
         assert self.client.notifications[-1] == {"method": "fs/missingChanged", "params": {"watchId": self.id}}
 
     def is_silent(self):
-        """Nothing has been told: what a later watch is told of comes later."""
+        """Checks that no notification came, by waiting for that of a watch that is made later."""
         before = self.fired()
         with Client(self.client.url) as other:
             probe = Missing(other, self.root)
@@ -249,7 +249,7 @@ def test_native_paths_and_null(client, tmp):
 
 
 def test_no_change_is_missed_while_it_is_armed(missing):
-    """Whatever a thread does meanwhile: either the answer says that it is there, or we are told."""
+    """A thread makes the path during the request: the answer says that the path exists, or a notification follows."""
     for i in range(100):
         name = f"d{i}/e/f"
         worker = threading.Thread(target=lambda n=name: (os.makedirs(missing.path(os.path.dirname(n))), missing.touch(n)))

@@ -16,7 +16,7 @@ RENAME_EXCHANGE = 2
 
 
 def believe(w, known=()):
-    """The tree of a client that knew this much at the beginning."""
+    """The tree that a client believes in after the events of watch `w`, when it knew the paths `known` at the beginning."""
     model = Model()
     model.paths = set(known)
     for row in w.events():
@@ -25,7 +25,7 @@ def believe(w, known=()):
     return model.paths
 
 
-# Random changes of directories and files, by a process of its own: several go on at the same time.
+# Random changes of directories and files. Several processes run this script at the same time.
 CHURN = """
 import os, random, shutil, sys, time
 root, seed, steps, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
@@ -55,7 +55,7 @@ for _ in range(steps):
 
 
 def believe_a_churn(server, client, tmp, seed):
-    """Whether the events of a churn lead to the same tree; None when it was said that something is lost."""
+    """Whether the events of random changes lead to the tree on disk; None when the server reported lost events."""
     base = inotify_watches(server.pid)
     w = Watch(client, tmp, watch_id=f"w{seed}")
     churns = [subprocess.Popen([sys.executable, "-c", CHURN, tmp, str(10 * seed + i), "2500", str(5 * PATIENCE)])
@@ -105,6 +105,21 @@ def test_a_rename_into_a_new_directory_and_one_above_it(client, quick_tmp):
         assert client.call("fs/unwatch", {"watchId": f"w{i}"}) == {}
 
 
+def touch_until_told(w, tmp, name):
+    """Makes a file that is told of. An overflow that comes after it may stand for it: then another is made."""
+    made, overflows = [], 0
+
+    def is_told():
+        nonlocal overflows
+        if not made or w.overflows() > overflows:
+            overflows = w.overflows()
+            made.append(f"{name}-{len(made)}")
+            touch(tmp, made[-1])
+        return w.has("created", made[-1])
+
+    wait_until(is_told, 20, f"a file made in {tmp}")
+
+
 def test_names_that_are_exchanged(client, quick_tmp):
     tmp = quick_tmp
     for name in "ab":
@@ -117,12 +132,11 @@ def test_names_that_are_exchanged(client, quick_tmp):
         known = actual(tmp)
         if libc.renameat2(-100, f"{tmp}/{one}".encode(), -100, f"{tmp}/{other}".encode(), RENAME_EXCHANGE) < 0:
             pytest.skip(f"renameat2: {os.strerror(ctypes.get_errno())}")
-        w.settle()
+        touch_until_told(w, tmp, f"last-{one}")
         wait_until(lambda: w.overflowed() or believe(w, known) == actual(tmp), 10, "an overflow, or the truth")
         for name in ("a", "b", "h"):
             if os.path.isdir(f"{tmp}/{name}"):
-                touch(tmp, f"{name}/late-{one}")
-                w.until("created", f"{name}/late-{one}")
+                touch_until_told(w, tmp, f"{name}/late-{one}")
         assert client.call("fs/unwatch", {"watchId": one}) == {}
 
 
@@ -143,7 +157,7 @@ def test_a_directory_renamed_to_a_denied_name_is_not_told_of(client, tmp):
     assert not [row for row in w.events() if row[1].startswith("dir/secret/")]
 
 
-# There is always something that waits for the other half of its rename.
+# Moves files in and out all the time, so that the server always waits for the second event of some rename.
 MOVER = """
 import os, sys, time
 for n in range(30000):

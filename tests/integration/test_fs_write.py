@@ -31,7 +31,7 @@ def refusal(client, path, data=b"x", **more):
     return failure(client, "writeFile", path=path, dataBase64=b64(data), **more)
 
 
-# As every client knows it
+# The members that all clients use
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4095, 65536, 196609, 1048576, 5 * MIB + 1])
@@ -140,7 +140,7 @@ def test_a_running_program_is_not_overwritten(client, tmp):
     assert content(f"{tmp}/prog") == b"x"
 
 
-# Special files: never a wait
+# Special files: the request never waits
 
 
 def test_a_fifo_without_a_reader_is_refused_at_once(client, tmp):
@@ -156,7 +156,7 @@ def test_a_fifo_with_a_reader_gets_the_bytes(client, tmp):
         write(client, f"{tmp}/fifo", b"through the pipe")
         assert os.read(fd, 100) == b"through the pipe"
         assert stat.S_ISFIFO(os.stat(f"{tmp}/fifo").st_mode)
-        # More than the pipe holds, and nobody reads: an error, not a wait.
+        # More than the pipe holds, and no reader: an error, not a wait.
         code, _ = refusal(client, f"{tmp}/fifo", bytes(2 * MIB))
         assert code == -32603
     finally:
@@ -216,7 +216,7 @@ def test_mode_and_owner_are_kept(client, tmp, mode, atomic):
     now = os.stat(f"{tmp}/f")
     assert content(f"{tmp}/f") == b"new"
     assert (now.st_uid, now.st_gid) == (owner.st_uid, owner.st_gid)
-    # The kernel may take away set-user-id from a file that is written to; it never comes by itself.
+    # The kernel may clear set-user-id when a file is written; it never sets it.
     assert stat.S_IMODE(now.st_mode) in (mode, mode & 0o777)
 
 
@@ -386,7 +386,7 @@ def test_only_if_size_and_time_are_known(client, tmp, atomic):
         assert conflict(client, f"{tmp}/f", ifMatch={"size": size, "modifiedAtMs": time}, atomic=atomic)["size"] == 3
     assert content(f"{tmp}/f") == b"old"
     result = write(client, f"{tmp}/f", b"newer", ifMatch={"size": 3, "modifiedAtMs": at}, atomic=atomic)
-    # What a write answers is the condition of the next.
+    # The answer to a write can be used as the condition of the next.
     write(client, f"{tmp}/f", b"newest",
           ifMatch={"size": result["size"], "modifiedAtMs": result["modifiedAtMs"]}, atomic=atomic)
     assert content(f"{tmp}/f") == b"newest"
@@ -432,7 +432,7 @@ def test_of_many_that_create_one_wins(server, tmp):
 
 
 def test_counting_by_condition_loses_nothing(server, tmp):
-    """Four clients read, add one and write if nobody was quicker: each success counts."""
+    """Four clients read a number, add one and write it if the file is unchanged: the number is the count of successes."""
     make(f"{tmp}/f", b"0")
     failed = []
 

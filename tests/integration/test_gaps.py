@@ -1,4 +1,4 @@
-"""Gap reports: whoever reads late is told exactly what it missed. Delivered bytes and reported gaps are always all that
+"""Gap reports tell a late reader exactly what it missed. Delivered bytes and reported gaps together are always all that
 was written."""
 
 import base64
@@ -40,7 +40,7 @@ def lengths(client, process_id):
 
 
 def check_read(client, process_id, result, after):
-    """The answer against the live notifications, which never have gaps."""
+    """Checks the answer of process/read against the live notifications, which never have gaps."""
     sizes = lengths(client, process_id)
     got = chunks_of(result)
     for seq, data in got:
@@ -225,7 +225,7 @@ def test_a_resumed_reader_is_told_what_it_missed(small):
         delivered = sum(len(data) for _, data in chunks_of(result))
         assert result["gap"]["fromSeq"] == after + 1
         assert result["gap"]["toSeq"] + 1 == chunks_of(result)[0][0]
-        # A write that still waited when the connection went is nobody's: only whole lines count.
+        # The last write may have been dropped with the connection: only whole lines count.
         produced = delivered + result["gap"]["bytes"]
         assert produced % 4000 == 0 and 0 < produced <= 400000
         listed = again.call("process/list", {"processId": "p"})["processes"][0]
@@ -252,12 +252,12 @@ def test_the_cap_over_all_is_told_as_a_gap():
         first, last = c.read("p0"), c.read("p5")
         assert first["chunks"] == [] and first["gap"]["bytes"] == size  # the oldest went first
         assert last["chunks"] != []
-        # Also a long poll for what is gone is answered at once, and says so.
+        # A long poll for output that was dropped is also answered at once, with a gap.
         assert c.read("p0", waitMs=5000, timeout=4)["gap"]["bytes"] == size
 
 
 def test_a_long_poll_for_what_is_gone_does_not_wait():
-    """The output of a process that still runs was dropped for others: there is news, namely that."""
+    """Output of a running process was dropped to make room for others: the long poll is answered at once with the gap."""
     with Server(config="retained_output_bytes_total = 65536\noutput_chunk_bytes = 4096\n") as s, s.connect() as c:
         c.start("old", ["/bin/sh", "-c", "head -c 8192 /dev/zero; sleep 60"])
         c.wait_output("old", lambda data: len(data) == 8192)

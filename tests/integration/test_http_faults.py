@@ -1,6 +1,6 @@
 """http/request at its edges: redirects that would carry secrets away, a helper that hangs, the ceilings of the server.
 
-The other end is http_origin, on loopback; test_http_request has what goes right.
+The other end is http_origin, on loopback. Requests that succeed are in test_http_request.
 """
 
 import base64
@@ -80,7 +80,7 @@ def test_as_many_headers_from_variables_as_a_request_may_have(client, origin):
 
 @contextlib.contextmanager
 def stopped(pid):
-    """The process does nothing, but is there."""
+    """Stops the process with SIGSTOP until the end of the block."""
     os.kill(pid, signal.SIGSTOP)
     try:
         wait_until(lambda: is_stopped(pid), what=f"pid {pid} to stop")
@@ -96,7 +96,7 @@ def is_stopped(pid):
 
 
 def half(release):
-    """Half an answer, and the rest after `release`."""
+    """A handler that sends half an answer, and the rest after `release`."""
     def answer(_request, sock):
         sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf")
         return b"half" if release.wait(60 * PATIENCE) else False
@@ -112,7 +112,7 @@ def test_the_time_limit_holds_when_the_helper_hangs_and_another_is_started(origi
         fetch(c, origin.url)
         pid = helper_pids(s.proc.pid)[0]
         with stopped(pid):
-            # With more than the socket takes before it is read.
+            # The body is larger than what the socket to the helper takes while it is not read.
             body = base64.b64encode(bytes(2 << 20)).decode()
             for streams in (False, True):
                 e = error(c, origin.url + "/lost", timeoutMs=200, streamResponse=streams, bodyBase64=body)
@@ -157,7 +157,7 @@ def test_a_hung_helper_fails_its_requests_without_a_time_limit_and_a_quiet_one_i
             assert finished(c, "s") == (b"half", "http helper ended")
             pid_gone(pid)
         assert fetch(c, origin.url + "/x")[0] == 200
-        # The other server asked its helper as often, and nothing else was said all the while.
+        # The helper of the other server was silent as well, because it waited for the origin: it was not killed.
         release.set()
         assert q.result(waiting, timeout=20)["status"] == 200
         assert finished(q, "s") == (b"halfhalf", None)
@@ -193,7 +193,7 @@ def refusal(client, url, **more):
 
 
 def succeeds(client, url, **more):
-    """False while there is no room yet."""
+    """Whether a request succeeds; False while the server is still at its ceiling."""
     try:
         return fetch(client, url, timeout=60, **more)[0] == 200
     except RpcError as e:
@@ -203,7 +203,7 @@ def succeeds(client, url, **more):
 
 
 def test_requests_of_all_connections_are_counted(origin):
-    """The listener accepts nothing, so that nobody needs as many threads and descriptors."""
+    """The listener accepts no connection, so that the test needs neither a thread nor a descriptor for each request."""
     with contextlib.ExitStack() as stack:
         silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=REQUESTS))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
@@ -242,7 +242,7 @@ def is_under_way(port):
 
 
 def test_bodies_of_all_requests_are_counted(origin):
-    """Answers that are collected up to their last byte fill the room but for 4 MiB."""
+    """Answers that are collected up to their last byte use all of the room for bodies but 4 MiB."""
     if memory_mib() < 4 * BODIES_MIB:
         pytest.skip("too little memory")
     release, sent = threading.Event(), threading.Semaphore(0)
@@ -264,7 +264,7 @@ def test_bodies_of_all_requests_are_counted(origin):
         last = other.request("http/request", params(f"{origin.url}/hold?{sizes[-1]}", request_id="last"))
         for _ in sizes:
             assert sent.acquire(timeout=60 * PATIENCE)
-        # Then only the windows of the requests are between there and here, 256 KiB each.
+        # Then only the window of each request, 256 KiB, is still between the helper and the server.
         wait_until(lambda: not is_under_way(origin.port), timeout=60, what="the helper to read")
 
         origin.on("/taken", lambda r, s: response(body=b"%d" % len(r.body)))

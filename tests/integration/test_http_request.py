@@ -1,6 +1,6 @@
-"""http/request: what goes out, what comes back, streams, redirects, limits, and the life of the helper.
+"""http/request (docs/PROTOCOL.md): requests, answers, streams, redirects, limits, and the start and end of the helper.
 
-PROTOCOL.md section 11. The other end is http_origin, on loopback.
+The other end is http_origin, on loopback.
 """
 
 import base64
@@ -52,7 +52,7 @@ def fetch(client, url, timeout=20, **more):
 
 
 def said(client, url, **more):
-    """What the origin heard."""
+    """The request as the origin received it."""
     return json.loads(fetch(client, url, **more)[2])
 
 
@@ -637,19 +637,21 @@ def test_the_helper_is_not_a_command():
 
 
 def test_a_program_that_is_no_helper_is_survived(tmp, monkeypatch, origin):
-    program = installed(tmp, False)
-    monkeypatch.setattr("farhand_client.BIN", program)
+    """A wrong program in the place of farhand-net; it is there before the server starts, because the server opens its helper
+    then."""
+    monkeypatch.setattr("farhand_client.BIN", installed(tmp, False))
+    path = f"{tmp}/bin/farhand-net"
+    for script in ("exit 0", "printf nonsense-nonsense-nonsense >&3; exec sleep 1000", "exec cat <&3 >&3"):
+        with open(path, "w", encoding="ascii") as f:
+            f.write(f"#!/bin/sh\n{script}\n")
+        os.chmod(path, 0o755)
+        with Server(env=VARIABLES) as s, s.connect() as c:
+            for _ in range(2):
+                e = error(c, origin.url)
+                assert e.code == -32603 and e.message == "http/request failed: http helper ended"
+            assert c.call("environment/status") == {"status": "ready"}
+    shutil.copy(HELPER, path)
     with Server(env=VARIABLES) as s, s.connect() as c:
-        for script in ("exit 0", "printf nonsense-nonsense-nonsense >&3; exec sleep 1000", "exec cat <&3 >&3"):
-            path = f"{tmp}/bin/farhand-net"
-            with open(path + ".new", "w", encoding="ascii") as f:
-                f.write(f"#!/bin/sh\n{script}\n")
-            os.chmod(path + ".new", 0o755)
-            os.rename(path + ".new", path)
-            e = error(c, origin.url)
-            assert e.code == -32603
-        os.remove(path)
-        shutil.copy(HELPER, path)
         assert fetch(c, origin.url)[0] == 200
 
 
@@ -680,7 +682,7 @@ def test_a_proxy_of_the_environment_is_used(origin):
 
 
 def test_a_name_server_that_is_silent_delays_only_who_asked(tmp, monkeypatch, origin):
-    """In a mount namespace of its own the names are asked of a socket that never answers."""
+    """The server runs in a mount namespace whose resolv.conf names a socket that never answers."""
     with open(f"{tmp}/resolv.conf", "w", encoding="ascii") as f:
         f.write("nameserver 127.0.0.3\noptions timeout:10 attempts:2\n")
     wrapper = f"{tmp}/farhand"

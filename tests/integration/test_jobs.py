@@ -11,15 +11,15 @@ import pytest
 from farhand_client import RpcError, Server, Stdio
 from fs_helpers import IS_SANITIZED, MIB, b64, make, noise, outcome, send, status_kib, uri
 from http_origin import Origin
-from test_fs_order import start, stuck_server  # pylint: disable=unused-import
+from test_fs_order import start, stuck_fixture  # pylint: disable=unused-import
 from test_http_request import HELPER, NO_PROXY, error, fetch, helper_pids, params
 
-# Memory that nobody accounts for
+# Memory beyond what is counted
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="the sanitizer keeps freed memory")
 def test_small_answers_that_nobody_reads_hold_no_large_buffers(tmp):
-    """A buffer that a large answer has left is the next answer's; one of a few bytes must not keep it."""
+    """The buffer of a large answer is used again for the next answer; an answer of a few bytes must not keep it."""
     make(f"{tmp}/large", noise(MIB))
     make(f"{tmp}/larger", noise(16 * MIB))
     with Server() as server, server.connect() as reader, server.connect() as idler:
@@ -46,7 +46,7 @@ def cpu_ticks(pid):
 
 
 def test_many_requests_on_handles_cost_no_more_than_others(tmp):
-    """Whether one may begin was asked of each that waits, by comparing it with all before it, each time one was done."""
+    """Once, each finished request made the server compare every waiting request with all requests before it."""
     make(f"{tmp}/f", b"x")
     handles = [f"{n:032}" for n in range(100)]
     with Server() as server, server.connect() as client:
@@ -69,7 +69,7 @@ def test_many_requests_on_handles_cost_no_more_than_others(tmp):
 
 
 def test_terminate_cancels_every_start_that_is_held_back(stuck, tmp):
-    """The second one is a mistake that is refused when the first one runs; it must not run because the first did not."""
+    """A second start with the same id is refused while the first runs; it must not run because the first was cancelled."""
     server, mount, let_go, is_held = stuck
     with server.connect() as client:
         change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
@@ -148,7 +148,7 @@ def test_headers_without_end_are_refused(net, begin, line):
 
 @pytest.mark.slow
 def test_bodies_for_a_helper_that_does_not_read_count_until_it_has_them(net):
-    """Also those of connections that have gone: their requests are cancelled, but what was said stays said."""
+    """Also the bodies of closed connections: their requests are cancelled, but bytes that are queued for the helper stay queued."""
     client, origin, _ = net
     server_pid = client.server.proc.pid
     helper = helper_pids(server_pid)[0]
@@ -199,7 +199,7 @@ HALF_DEAD_SECONDS = 2  # that a connection has to answer when somebody else want
 
 
 def test_a_connection_that_is_not_read_is_not_taken_for_dead(stuck):
-    """With so many requests waiting its answer to a ping cannot be heard."""
+    """With many waiting requests the server stops reading from the connection, and cannot get the pong."""
     server, mount, let_go, is_held = stuck
     with server.connect() as client:
         change = send(client, "remove", path=f"{mount}/stuck", recursive=False)
@@ -237,9 +237,9 @@ def test_a_small_file_of_unknown_size_fits_into_a_small_answer(server, tmp):
 def test_a_long_id_counts_when_a_file_comes_in_pieces(server, tmp):
     size = 3 * MIB
     make(f"{tmp}/f", bytes(size))
-    with server.connect(init_params={"maxMessageBytes": size // 3 * 4 + 2000}) as client:
+    with server.connect(init_params={"maxMessageBytes": size // 3 * 4 + 1900}) as client:
         assert len(client.result(send(client, "readFile", path=f"{tmp}/f"))["dataBase64"]) > size
-        client.send_json({"id": "x" * 2000, "method": "fs/readFile", "params": {"path": uri(f"{tmp}/f")}})
+        client.send_json({"id": "x" * 1000, "method": "fs/readFile", "params": {"path": uri(f"{tmp}/f")}})
         with pytest.raises(RpcError) as caught:
-            client.result("x" * 2000)
+            client.result("x" * 1000)
         assert caught.value.code == -32603 and "bytes that this client reads" in caught.value.message

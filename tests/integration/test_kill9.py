@@ -1,6 +1,6 @@
 """kill -9 of server, spawner and keepers at any moment; SIGTERM; job control: no process of any tree survives.
 
-Survivors are found by a variable in their environment, whoever their parent is by now. The helpers of the server are
+Survivors are found by a variable in their environment, whatever their parent is by then. The helpers of the server are
 found the same way, by a variable that only the server was given.
 """
 
@@ -17,7 +17,7 @@ from farhand_client import IS_SANITIZED, PATIENCE, Closed, RawSocket, Server, pi
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 IS_FULL = IS_SOAK or not IS_SANITIZED
-# The default run is the same every time; a soak is another one each time, and says which.
+# The default run uses a fixed seed; a soak run chooses one and prints it.
 SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 5))
 
 BOTH = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
@@ -40,7 +40,7 @@ TREES = {
 
 
 class Mark:
-    """A variable that nobody else has."""
+    """An environment variable with a unique value, by which processes are found."""
 
     def __init__(self, name="FARHAND_TEST_MARK"):
         self.name, self.value = name, str(uuid.uuid4())
@@ -99,26 +99,27 @@ def parent(pid):
 
 
 def spawner_of(server, but=None):
-    """Its only child. Until they have ended, the keepers of a spawner that was killed are the server's children, too."""
+    """The only child of the server, but not process `but`. Keepers of a killed spawner are also children of the server until
+    they end."""
     return wait_until(lambda: now[0] if len(now := children(server.pid)) == 1 and now != [but] else None, 20,
                       "one spawner alone")
 
 
 def run_by(spawner, roots):
-    """The process ids of those whose root has a keeper of this spawner's."""
+    """The ids of the processes whose pid in `roots` is a child of a keeper of this spawner."""
     pids = {pid for keeper in children(spawner) for pid in children(keeper)}
     return [process_id for process_id, pid in roots.items() if pid in pids]
 
 
 def kill9(*pids):
-    """All of them at once, as nearly as can be."""
+    """Sends SIGKILL to all pids, one right after the other."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def linger(seconds):
-    """Spins: the moments that are looked for are shorter than what a sleep can promise."""
+    """Waits in a busy loop, because a sleep is too coarse for the moments that the test has to hit."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pass
@@ -140,27 +141,27 @@ class Grove:
         client.flush()
 
     def wait_grown(self):
-        """Every start is answered and every tree has more than its root."""
+        """Waits until every start is answered and every tree has a second process."""
         roots = self.roots()
         wait_until(lambda: len(self.mark.pids()) >= 2 * len(roots), 20, "trees")
         return roots
 
     def roots(self):
-        """Process id -> pid, of those that were started."""
+        """The pid of the first process of each tree that was started, by process id."""
         answers = {process_id: self.client.response(ident, 20) for process_id, ident in self.requests.items()}
         self.requests = {}
         return {process_id: answer["result"]["pid"] for process_id, answer in answers.items() if "result" in answer}
 
     def wait_ended(self, process_id):
-        """Exit and close are told, in order."""
+        """Waits for process/exited and process/closed, in this order."""
         self.client.wait_closed(process_id, 20)
         self.client.check_seq(process_id)
         code = self.client.wait_exit(process_id)["exitCode"]
-        # -1: nobody lived to see how it ended. Only the one that leaves something behind ends by itself.
+        # -1: no keeper was left to report the exit. Only the tree "left behind" exits by itself.
         assert code in (-1, 137) or (code == 0 and process_id.endswith("left behind")), (process_id, code)
 
 
-# Victims: (server, spawner, keepers, rng) -> who is killed, in this order
+# Victims: each function takes (server, spawner, keepers, rng) and returns the pids to kill, in this order
 
 
 def some(keepers, rng):
@@ -177,7 +178,7 @@ SERVER_VICTIMS = [
 
 
 def server_rounds(count, seed, marks):
-    """The server dies, alone or with others, but somebody above the trees is left."""
+    """Kills the server, alone or with others, but leaves a spawner or keepers alive, which have to end the trees."""
     rng = random.Random(seed)
     mark, helpers = marks
     for n in range(count):
@@ -192,13 +193,13 @@ def server_rounds(count, seed, marks):
             kill9(*victims(server.pid, spawner, children(spawner), rng))
             server.wait()
             client.abort()
-        # A helper that lives may still start something.
+        # A spawner or keeper that still lives may start something.
         helpers.wait_gone()
         mark.wait_gone()
 
 
 def spawner_rounds(count, seed, marks):
-    """The spawner dies; the server tells of every exit and works on with a new one."""
+    """Kills the spawner; the server reports the exit of every command and goes on with a new spawner."""
     rng = random.Random(seed)
     mark, helpers = marks
     with Server(env={helpers.name: helpers.value}) as server:
@@ -213,7 +214,7 @@ def spawner_rounds(count, seed, marks):
                 was_grown = roots is not None
                 roots = roots or grove.roots()
                 successor = spawner_of(server, but=spawner)
-                # Starts that the server sent after it had seen the death are the successor's: they live on.
+                # The successor runs the starts that the server sent after it had noticed the death: these commands live on.
                 heirs = run_by(successor, roots)
                 assert not (was_grown and heirs)
                 for process_id in heirs:
@@ -233,7 +234,7 @@ def spawner_rounds(count, seed, marks):
 
 
 def keeper_rounds(count, seed, marks):
-    """Some keepers die: their trees end and are told of, the others do not notice."""
+    """Kills some keepers: their trees end and their exits are reported; the other trees go on."""
     rng = random.Random(seed)
     mark, helpers = marks
     with Server(env={helpers.name: helpers.value}) as server:
@@ -270,13 +271,13 @@ def keeper_rounds(count, seed, marks):
 @pytest.mark.parametrize("rounds, count", [(server_rounds, 150), (spawner_rounds, 150), (keeper_rounds, 100)],
                          ids=["server", "spawner", "keepers"])
 def test_300_times_kill_9_leave_no_survivor(marks, rounds, count):
-    """Three hundred of server or spawner together; keepers come on top."""
+    """Servers and spawners are killed 300 times in all; kills of keepers come on top."""
     print(f"seed {SEED}")
     rounds(count * 3 if IS_SOAK else count if IS_FULL else count // 5, SEED, marks)
 
 
 def test_a_start_right_after_the_death_of_the_spawner_works(marks):
-    """Keepers may still be busy ending their trees: nobody has to wait for them."""
+    """The start does not wait for keepers of the old spawner that are still ending their trees."""
     mark, helpers = marks
     with Server(env={helpers.name: helpers.value}) as server:
         for n in range(20 if IS_FULL else 5):
@@ -299,7 +300,8 @@ def test_a_start_right_after_the_death_of_the_spawner_works(marks):
 
 
 def test_a_start_that_the_killed_spawner_did_not_take_is_answered(marks):
-    """While a keeper of it is busy, and does not let the server know that all is over."""
+    """The start fails at once, although a stopped keeper of the killed spawner keeps the server from learning that all commands
+    ended."""
     mark, helpers = marks
     with Server(env={helpers.name: helpers.value}) as server:
         with server.connect() as client:
@@ -427,7 +429,7 @@ def test_a_draining_server_takes_nobody_new(marks):
             assert error.code == -32022
         params = {"processId": "more", "argv": ["/bin/true"], "cwd": "/tmp", "env": {}, "tty": False}
         assert client.error("process/start", params).code == -32022
-        # Who has a session can still see to the end of it.
+        # A client with a session can still read from its processes and end them.
         assert client.read("deaf")["exited"] is False
         assert client.call("process/terminate", {"processId": "deaf"}) == {"running": True}
         client.wait_closed("deaf")

@@ -129,7 +129,7 @@ def test_the_handshake_lists_capabilities(client):
     assert {"name", "path"} <= set(info["shell"])
     assert all(isinstance(v, bool) for v in info["capabilities"].values())
     # Not offered, so no client may be led to use them.
-    for name in ("networkProxyLaunch", "shellSnapshotV2", "environmentConfigRead", "capabilityDiscoveryV2"):
+    for name in ("networkProxyLaunch", "capabilityDiscoveryV2"):
         assert info["capabilities"].get(name, False) is False
 
 
@@ -147,7 +147,7 @@ def test_the_server_id_is_of_one_life():
     assert len(ids) == 2
 
 
-# Three generations of clients (PROTOCOL 13.1, 14.1), at once on one server
+# Three generations of clients (docs/PROTOCOL.md, "Client generations"), at once on one server
 
 
 def test_three_client_generations_at_once(server):

@@ -41,7 +41,7 @@ def quick_client(quick):
         assert not c.bad
 
 
-# What is said
+# Values that are accepted and refused
 
 
 def test_the_answer_says_how_each_is_enforced(client):
@@ -69,7 +69,7 @@ def test_limits_that_are_refused(client, limits):
     client.start("p", ["true"])  # the id is free
 
 
-# The wall
+# wallMs
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
@@ -102,7 +102,7 @@ def test_a_process_may_end_itself_in_the_grace_period(client):
 
 
 def test_the_wall_ends_the_whole_tree(quick_client):
-    """Also who made a session of its own, whoever ignores SIGTERM, and who is stopped."""
+    """The end of wallMs also ends processes in sessions of their own, processes that ignore SIGTERM and stopped processes."""
     c = quick_client
     start(c, "p", f"setsid sleep 61 & echo $!; setsid bash -c \"trap '' TERM; echo \\$\\$; {LOOP}\" & "
                   f"setsid bash -c 'echo $$; kill -STOP $$' & {LOOP}", wallMs=400)
@@ -141,7 +141,7 @@ def test_the_wall_goes_on_while_nobody_is_attached(server):
         assert again.call("process/wait", {"processId": "p"})["reason"] == "wallLimit"
 
 
-# Silence
+# silenceMs
 
 
 def test_silence_ends_a_process(client):
@@ -190,7 +190,7 @@ def test_whichever_comes_first(client):
 
 
 def test_a_process_is_not_silent_because_its_reader_is_slow(server):
-    """What waits in a pipe because the client does not read is output that was made."""
+    """Output that waits in a pipe because the client does not read counts as output, so that the process is not silent."""
     with Client(server.url) as c:
         pid = c.start("p", sh("head -c 100000000 /dev/zero; echo; echo done; sleep 60"), limits={"silenceMs": 700})["pid"]
         c.wait_output("p", lambda data: len(data) > 0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import signal
 import socket
@@ -10,7 +11,7 @@ import tempfile
 
 import pytest
 
-from farhand_client import BIN, Client, RawSocket, Server, merged_env, pid_gone, run_serve
+from farhand_client import BIN, PATIENCE, Client, RawSocket, Server, merged_env, pid_gone, run_serve
 
 
 def refused(args=(), listen="ws://127.0.0.1:0", code=1, **kw):
@@ -26,6 +27,12 @@ def refused(args=(), listen="ws://127.0.0.1:0", code=1, **kw):
 
 def test_the_url_line_names_the_bound_address_and_port(server):
     assert re.fullmatch(r"ws://127\.0\.0\.1:[1-9][0-9]*", server.url)
+
+
+def test_the_log_names_the_bound_address_and_port():
+    with Server(args=["--log-level", "info"]) as s:
+        Client(s.url).abort()
+        assert f"listening listen={s.url} " in s.stderr()
 
 
 def test_the_default_listener_is_loopback_with_a_free_port():
@@ -86,6 +93,17 @@ def test_ipv6_loopback():
 @pytest.mark.parametrize("url", ["http://x", "wss//127.0.0.1:0", "127.0.0.1:0", "", "tcp://127.0.0.1:1"])
 def test_an_unsupported_listen_url_is_refused(url):
     assert f"unsupported --listen URL `{url}`; expected `ws://IP:PORT` or `stdio`" in refused(listen=url)
+
+
+def test_a_host_name_is_told_to_be_an_address():
+    for url in ("ws://localhost:8765", "ws://example.invalid:80"):
+        assert "names are not looked up: for this machine alone `ws://127.0.0.1:PORT`" in refused(listen=url)
+    assert "names" not in refused(listen="ws://127.0.0.1:x")
+
+
+def test_the_place_of_tls_is_told():
+    err = refused(listen="wss://127.0.0.1:8765")
+    assert "the server has no TLS of its own; listen on `ws://127.0.0.1:PORT` behind a proxy" in err
 
 
 @pytest.mark.parametrize("url", ["ws://localhost:0", "ws://example.invalid:80", "ws://127.0.0.1", "ws://127.0.0.1:x",
@@ -163,6 +181,42 @@ def test_json_log_lines_are_json():
     assert lines
     for line in lines:
         assert isinstance(json.loads(line), dict)
+
+
+def records(server, event):
+    return [json.loads(line) for line in server.stderr().splitlines() if json.loads(line)["event"] == event]
+
+
+def test_starts_and_exits_are_logged_with_program_user_exit_and_duration():
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    with Server(["--log-level", "info", "--log-format", "json"]) as s:
+        with Client(s.url) as c:
+            c.run(["sh", "-c", "sleep 0.5; exit 3", "secretmark"], process_id="a b")
+            c.start("killed", ["sleep", "100"])
+            c.call("process/terminate", {"processId": "killed"})
+            c.wait_closed("killed")
+            c.error("process/start", {"processId": "p", "argv": ["/nonexistent"], "cwd": "/", "env": {}, "tty": False})
+        s.stop()
+        started, exited = records(s, "process started"), records(s, "process exited")
+        missing = records(s, "process not started")
+        assert "secretmark" not in s.stderr()
+    assert [(r["program"], r["user"], r["proc"]) for r in started] == [("sh", user, "a b"), ("sleep", user, "killed")]
+    assert all(isinstance(r["pid"], int) and r["level"] == "info" for r in started)
+    first, second = exited
+    assert (first["program"], first["user"], first["code"], first["reason"]) == ("sh", user, 3, "exited")
+    assert 100 <= first["duration_ms"] < 10000 * PATIENCE  # since it was known to run
+    assert (second["code"], second["signal"], second["reason"]) == (137, "SIGKILL", "terminated")
+    assert [(r["program"], r["error"]) for r in missing] == [("/nonexistent", "ENOENT")]
+
+
+def test_text_logs_quote_what_has_blanks_and_nothing_else():
+    with Server(["--log-level", "info"]) as s:
+        with Client(s.url, name='two words" user=root\n') as c:
+            c.run(["true"], process_id="p1")
+        s.stop()
+        log = s.stderr()
+    assert 'client="two words\\" user=root\\x0a"\n' in log, log
+    assert "proc=p1 " in log and "\\x20" not in log
 
 
 def test_logs_never_hold_environment_or_output():

@@ -16,13 +16,13 @@ import time
 
 import pytest
 
-from farhand_client import IS_SANITIZED, PATIENCE, Client, RawSocket, Server, wait_until
+from farhand_client import IS_SANITIZED, PATIENCE, Client, RawSocket, RpcError, Server, wait_until
 from load_rig import (IS_FULL, IS_SOAK, KIB, Flow, children, frame, holdings, run_short_commands, spawner_of, status_kib,
-                      wait_settled)
+                      true_command, wait_settled)
 
 
 def many(count):
-    """`count`, or a part of it where the build is slow and nobody asked for patience."""
+    """`count`, or a quarter of it in a sanitized build without FARHAND_SLOW=1."""
     return count if IS_FULL else count // 4
 
 
@@ -49,6 +49,18 @@ def test_10000_short_commands_lose_no_byte_and_leave_nothing():
                 assert end - warm < 256, sizes
 
 
+def test_starts_one_after_the_other_are_not_limited_by_those_that_have_finished():
+    count, kept = many(20000), 4096 if IS_FULL else 1024
+    config = f"max_finished_processes_per_session = {kept}\nexited_process_retention_ms = 3600000\n"
+    with Server(config=config) as server, Flow(server) as flow:
+        assert count > kept + 64 and kept >= flow.limits["maxProcessesPerSession"]
+        run_short_commands(flow, range(count), 16, true_command)
+        # The newest finished commands are kept, and can still be read.
+        assert flow.call("process/read", {"processId": f"p{count - kept + 64}"})["exitCode"] == 0
+        with pytest.raises(RpcError, match="unknown process id"):
+            flow.call("process/read", {"processId": f"p{count - kept - 64}"})
+
+
 # Floods
 
 
@@ -58,14 +70,14 @@ LINE_STEP = 997  # so that no two processes say the same
 
 
 def flood_expected(numbers):
-    """One text; each process says a part of it."""
+    """The text of which each process prints a part."""
     end = FIRST_LINE + max(numbers) * LINE_STEP + LINES
     text = subprocess.run(["seq", str(FIRST_LINE), str(end)], stdout=subprocess.PIPE, check=True).stdout
     return {n: memoryview(text)[9 * n * LINE_STEP:9 * (n * LINE_STEP + LINES)] for n in numbers}
 
 
 def flood_argv(gate, n):
-    """Waits until somebody opens the gate for writing; then says LINES lines."""
+    """A command that waits until the test opens the FIFO `gate` for writing, and then prints LINES lines."""
     first = FIRST_LINE + n * LINE_STEP
     return ["/bin/sh", "-c", f": < {gate}; exec seq {first} {first + LINES - 1}"]
 
@@ -186,7 +198,7 @@ def test_a_client_that_never_reads_slows_nobody(tmp):
 
 
 class Idle:
-    """A connection that has said hello and waits, at a descriptor beyond those that select() can watch."""
+    """An idle connection after the handshake, at a descriptor beyond those that select() can watch."""
 
     def __init__(self, server):
         with RawSocket(server.port) as raw:
@@ -194,7 +206,7 @@ class Idle:
             self.fd = fcntl.fcntl(raw.sock, fcntl.F_DUPFD_CLOEXEC, 2000)
 
     def ask(self):
-        """A request and its answer."""
+        """Sends a request and waits for its answer."""
         with socket.socket(fileno=os.dup(self.fd)) as sock:
             sock.settimeout(30 * PATIENCE)
             sock.sendall(frame({"id": "idle", "method": "environment/status"}))

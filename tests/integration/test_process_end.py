@@ -17,7 +17,7 @@ PATH = {"PATH": "/usr/bin:/bin"}
 
 
 class Marked:
-    """Finds the processes of one test by a variable in their environment, whoever their parent is by now."""
+    """Finds the processes of one test by a variable in their environment, whatever their parent is by then."""
 
     def __init__(self):
         self.text = f"FARHAND_TEST_MARK={uuid.uuid4()}"
@@ -33,7 +33,7 @@ class Marked:
         return found
 
     def wait_count(self, count, timeout=10):
-        """The pids, once there are exactly so many (and at least one)."""
+        """Waits until there are exactly `count` processes (at least one), and returns their pids."""
         return wait_until(lambda: found if len(found := self.pids()) == count else None, timeout,
                           f"{count} marked processes")
 

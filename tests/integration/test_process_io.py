@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from farhand_client import Client, Server, wait_until
+from farhand_client import Client, Server, is_idle, wait_until
 
 ALL_BYTES = bytes(range(256))
 CHUNK_MAX = 65536
@@ -277,7 +277,7 @@ def fill_stdin(client, process_id, block):
     """Writes until one write is not answered; returns (accepted blocks, the parked request)."""
     for count in range(1000):
         request = send_write(client, process_id, block(count), f"fill{count}")
-        # A second answer to a later request shows that the first is held back, not merely slow.
+        # When later requests are answered, the write is held back and not merely slow.
         for _ in range(3):
             client.call("environment/status")
             if is_answered(client, request):
@@ -487,6 +487,16 @@ def test_a_lone_keystroke_is_not_delayed(client):
         before = len(client.output("t"))
         assert client.write("t", b"k", f"w{n}") == "accepted"
         client.wait_output("t", lambda data, before=before: len(data) == before + 1, 2)
+
+
+def test_input_for_a_terminal_that_nobody_holds_does_not_keep_the_server_busy(server, client):
+    client.start("p", ["/bin/sh", "-c", "stty raw -echo; echo ready; exec <&- >&- 2>&-; exec sleep 1000"], tty=True)
+    client.wait_output("p", b"ready")
+    for _ in range(4):
+        assert client.write("p", bytes(65536)) == "accepted"
+    wait_until(lambda: is_idle(server.pid), what="an idle server")
+    client.call("process/terminate", {"processId": "p"})
+    client.wait_closed("p")
 
 
 def test_the_last_line_of_a_terminal_is_never_lost(client):

@@ -1,4 +1,4 @@
-"""Order, pipelining and isolation: what may overtake what, and that one client's trouble is never another's."""
+"""Order, pipelining and isolation: which requests may overtake others, and that a slow or failing client affects no other."""
 
 import base64
 import contextlib
@@ -72,7 +72,7 @@ def start_params(process_id, argv, **kw):
 
 
 def resume(url, session, timeout=10):
-    """As real clients do: -32010 means that the server has not noticed the loss yet."""
+    """Resumes a session as real clients do: repeats after -32010, which means that the server has not noticed the loss yet."""
     found = []
 
     def attempt():
@@ -252,7 +252,7 @@ def test_many_clients_that_do_not_read_cost_bounded_memory(tmp):
             one.flush()
         for n in range(len(slow)):
             wait_stalled(f"{tmp}/progress{n}", 30)
-        # Each may hold its outgoing queue and two retained mebibytes; the whole stays within the bound for eight.
+        # Each connection may hold its outgoing queue and 2 MiB of retained output; all stay within the bound for eight.
         assert_memory_is_bounded(server.pid)
         began = time.monotonic()
         assert client.run(["/bin/echo", "quick"])[0] == b"quick\n"
@@ -325,7 +325,7 @@ def test_a_child_that_was_held_back_goes_on_when_its_client_is_lost(server, tmp)
 
 
 def test_output_is_complete_over_cuts(server, tmp):
-    """What is notified before a cut, read after it and notified then makes the whole."""
+    """Notifications before a cut, process/read after it and notifications from then on together are the whole output."""
     data = random.Random(9).randbytes(400_000)
     with open(f"{tmp}/data", "wb") as f:
         f.write(data)

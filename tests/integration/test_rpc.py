@@ -28,11 +28,17 @@ def malformed(client, text):
 
 
 @pytest.mark.parametrize("ident", [0, 1, -1, -5, 2**63 - 1, -2**63, "", "abc", "1", "\N{SNOWMAN}", "a\"b\\c\n\0",
-                                   "x" * 100000, "\N{GRINNING FACE}"],
+                                   "x" * 1024, "\N{GRINNING FACE}"],
                          ids=lambda v: repr(v)[:20])
 def test_the_id_is_echoed_with_its_type(client, ident):
     client.send_json({"id": ident, "method": "environment/status"})
     assert client.response(ident) == {"id": ident, "result": {"status": "ready"}}
+
+
+def test_an_id_that_is_too_long_is_refused(client):
+    client.send_json({"id": "x" * 1025, "method": "environment/status"})
+    error = client.response(-1)["error"]
+    assert error["code"] == -32600 and error["message"].endswith("id is longer than 1024 bytes")
 
 
 def test_repeated_ids_are_answered_each(client):
@@ -117,24 +123,24 @@ def test_positional_params_are_not_supported(client):
 
 
 @pytest.mark.parametrize("method", ["nope/nope", "", "process", "process/Start", "initialized", "x" * 4000,
-                                    "environmentConfig/read", "capabilities/discoverV2", "\N{SNOWMAN}`\"\\"])
+                                    "environmentConfig/write", "capabilities/discoverV2", "\N{SNOWMAN}`\"\\"])
 def test_an_unknown_method_is_named(client, method):
     error = client.error(method, {})
     assert error.code == -32601
-    assert error.message == f"exec-server stub does not implement `{method}` yet"
+    assert error.message == f"unknown method `{method}`"
 
 
 def test_an_endless_method_name_is_cut_in_the_answer(client):
     error = client.error("x" * 100_000, {})
     assert error.code == -32601
-    assert error.message.startswith("exec-server stub does not implement `xxx")
+    assert error.message.startswith("unknown method `xxx")
     assert len(error.message) < 5000
 
 
 def test_an_unknown_method_before_initialize(server):
     with Client(server.url, init=False) as c:
         error = c.error("nope/nope", {})
-        assert (error.code, error.message) == (-32601, "exec-server stub does not implement `nope/nope` yet")
+        assert (error.code, error.message) == (-32601, "unknown method `nope/nope`")
 
 
 # Malformed messages

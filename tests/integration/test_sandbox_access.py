@@ -15,7 +15,7 @@ from sandbox_rig import ENV, USERS, Outcome, differences, rig_of, snapshot
 with open(os.path.join(REPO, "tests", "vectors", "access.json"), encoding="utf-8") as vectors:
     CASES = {case["name"]: case for case in json.load(vectors)["cases"]}
 
-# What is done with "$1". The words come out only when all of it worked.
+# What the command does with "$1". It prints its words only when all of it worked.
 SCRIPTS = {
     "read": 'cat -- "$1" && echo DONE',
     "write": 'printf "new\\n" > "$1" && echo DONE',
@@ -27,7 +27,23 @@ SCRIPTS = {
     "rename": 'mv -T -- "$1" "$1-moved" && echo DONE',
 }
 CHANGES = ("write", "create", "mkdir", "delete", "rename")
-# Created in a directory that is the command's own: the host sees nothing of it.
+# Follows `..` from every place where a command can begin, to the file `$1` outside. Prints each path by which it could be read.
+WAY_UP = """
+root=$(stat -Lc %d:%i /) || exit 77
+for from in / . /proc/self/cwd /proc/self/root /proc/1/root /dev/fd/*; do
+    cat "$from/../../../../../../../../../../../..$1" 2>/dev/null && echo "by .. from $from"
+    cd -P "$from" 2>/dev/null || continue
+    for step in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        cd -P .. 2>/dev/null || break
+    done
+    here=$(stat -Lc %d:%i .)
+    [ "$here" = "$root" ] || [ $step != 12 ] || echo "$from leads elsewhere"
+    [ "$here" = "$root" ] || cat ".$1" 2>/dev/null && [ "$here" != "$root" ] && echo "above $from"
+    cd /
+done
+echo end
+"""
+# Created in a directory of the sandbox alone: it does not appear on the host.
 PRIVATE = {("dev_nodes", "/dev/shm/vec-vec")}
 # Stricter than a process's sandbox can be, on purpose: a mask lies on what exists, so for a process the matches of a
 # pattern are those of its start (as on the reference). File requests look at every path anew and can refuse it.
@@ -41,7 +57,7 @@ def rig(request):
 
 
 def put(value, tree, name):
-    """Placeholders replaced, in every text of a JSON value."""
+    """The JSON value with the variables of the vectors replaced in every string."""
     if isinstance(value, str):
         value = value.replace("vec-vec", name)
         for mark, path in (("@W", tree.w), ("@O", tree.o), ("@T", tree.t)):
@@ -99,7 +115,7 @@ def look(tree, path):
 
 
 def after_change(op, path, tree, before):
-    """What the tree is when the operation was done."""
+    """The snapshot that is expected after the operation was done."""
     path = os.path.realpath(path) if op in ("write", "create") else path
     after = dict(before)
     if op == "write" and not path.startswith("/dev/"):
@@ -158,6 +174,32 @@ def strip(now, expected):
 def test_access(rig, name):
     wrong = [text for check in CASES[name]["checks"] if (text := judge(rig, name, check))]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_way_up_under_each_profile(rig, name):
+    """No command can reach a file beside its tree that the profile denies; skipped where everything can be read."""
+    tree = rig.tree()
+    case = put({k: v for k, v in CASES[name].items() if k != "checks"}, tree, f"up-{os.getpid()}-{rig.uid}")
+    plant(tree, case["files"])
+    secret = tree.file(os.path.join(tree.base, "beside", "secret"), "WAY-UP-SECRET")
+
+    def run(script, path):
+        params = {"processId": f"p{next(rig._names)}", "argv": ["/bin/sh", "-c", script, "sh", path], "cwd": "file:///",
+                  "env": {**ENV, **case["env"]}, "tty": False, "pipeStdin": False, "arg0": None,
+                  "sandbox": {"permissions": case["profile"], "cwd": case["cwd"], "workspaceRoots": case["workspaceRoots"],
+                              "windowsSandboxLevel": "disabled"}}
+        rig.client.call("process/start", params, 30)
+        return rig.finish(params["processId"])
+
+    try:
+        is_open = run('cat "$1"', secret).out == b"WAY-UP-SECRET"
+    except RpcError as refused:
+        assert refused.code in (-32602, -32603), refused
+        return
+    for _ in range(2):
+        done = run(WAY_UP, "/nowhere" if is_open else secret)
+        assert done.code == 77 or done.out == b"end\n", done
 
 
 def test_differences_from_the_reference_are_few_and_explained():

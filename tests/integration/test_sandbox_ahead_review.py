@@ -1,4 +1,4 @@
-"""What a hostile reader of sandboxes made ahead found."""
+"""Weaknesses of prebuilt sandboxes that a review found."""
 
 import os
 

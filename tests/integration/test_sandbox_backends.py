@@ -8,6 +8,7 @@ import base64
 import ctypes
 import json
 import os
+import resource
 import socket
 import struct
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from cmd_rig import BIN, INSIDE, cmd_of
 from farhand_client import Client, RpcError, Server, pid_alive, pid_gone, wait_until
-from sandbox_rig import (REFUSAL, USERS, Rig, at, become, narrow, read_only, restricted, rig_of, sandbox, snapshot,
+from sandbox_rig import (REFUSAL, USERS, Rig, at, become, landlock_abi, narrow, read_only, restricted, rig_of, sandbox, snapshot,
                          unrestricted, uri, why_not, workspace_write)
 from test_sandbox_access import CASES, judge, look, run_check
 
@@ -38,7 +39,7 @@ CLAIMED = {
     "deny_through_writable_symlink_fails_closed", "read_through_writable_symlink_fails_closed",
     "glob_symlink_match_in_writable_fails_closed", "glob_root_prefix_fails_closed",
 }
-# There is no /dev/shm of the command's own, and that of the machine is not opened to it.
+# Landlock alone gives a command no /dev/shm of its own, and denies that of the machine.
 STRICTER = {("dev_nodes", "/dev/shm/vec-vec")}
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -58,7 +59,7 @@ def without_landlock():
 
 
 def without_namespaces():
-    """For preexec_fn: a user namespace in which no further one may be made. Its limit is nobody else's."""
+    """For preexec_fn: enters a user namespace in which no further one may be made. The limit holds only there."""
     before, uid, gid = os.readlink("/proc/self/ns/user"), os.geteuid(), os.getegid()
     check(libc.prctl(4, 1, 0, 0, 0), "dumpable")
     check(libc.unshare(0x10000000), "unshare")
@@ -100,7 +101,7 @@ class Poor(Rig):
         return self.client.call("environment/info", {})["sandboxBackend"]
 
     def refusal(self, profile):
-        """The error of a start; nothing has run, and nothing was made."""
+        """The error of a start. Checks that no command ran and no file was made."""
         tree = self.tree()
         tree.dir(tree.w)
         before = snapshot(tree.base)
@@ -119,9 +120,8 @@ def need(user):
 
 
 def need_landlock():
-    abi = libc.syscall(444, None, 0, 1)
-    if abi < 6:
-        pytest.skip(f"Landlock: ABI {abi}")
+    if landlock_abi() < 6:
+        pytest.skip(f"Landlock: ABI {landlock_abi()}")
 
 
 @pytest.fixture(params=USERS)
@@ -235,7 +235,7 @@ def test_a_forced_bubblewrap_that_is_not_there_is_told(user):
 
 
 def test_doctor_says_what_is_chosen_inside_of_a_sandbox_and_why_not_the_rest():
-    """In a sandbox of ours there are no namespaces to be made."""
+    """In a sandbox of Farhand no namespaces can be made."""
     need_landlock()
     with cmd_of(USERS[0] if os.geteuid() == 0 else USERS[1]) as cmd:
         code, out, _ = cmd.run([*INSIDE, "doctor", "--json"], env={"PATH": "/usr/bin:/bin"})
@@ -371,7 +371,7 @@ def test_where_only_the_network_is_taken_files_are_free_and_others_are_not_looke
     assert {said[f"socket {family}"] for family in range(1, 46)} == {EPERM}
     assert said["chmod"] == said["utime"] == said["write"] == said["pair"] == 0
     assert said["mem"] != 0
-    # Root keeps its privileges, and with them a look; it cannot change anything there.
+    # Root keeps its privileges and can read the environment of other processes, but cannot change anything there.
     assert alone.uid == 0 or said["environ"] != 0
 
 
@@ -394,7 +394,7 @@ def test_a_writable_file_is_written_and_not_replaced(alone):
 
 
 def test_a_path_that_was_replaced_meanwhile_is_not_opened(alone):
-    """What is granted is what was planned: links are not followed to it."""
+    """Rights are granted only to the file that was planned: a link in its place is not followed."""
     tree = alone.tree()
     tree.file(os.path.join(tree.o, "real", "f"))
     tree.link(os.path.join(tree.w, "link"), os.path.join(tree.o, "real"))
@@ -426,7 +426,7 @@ def test_a_program_that_is_missing_is_told(alone):
 
 
 def test_sockets_of_the_host_are_out_of_reach(alone):
-    """A unix socket is a file that may be read; there is no socket to connect to it with."""
+    """The file of a unix socket may be read, but the command cannot make a socket to connect to it."""
     tree = alone.tree()
     path = os.path.join(tree.base, "s")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -438,7 +438,7 @@ def test_sockets_of_the_host_are_out_of_reach(alone):
         assert done.code != 0 and b"PermissionError" in done.err
 
 
-# Files, with Landlock alone: the process that does the request asks the rules itself, so that nothing is too narrow.
+# File requests with Landlock alone: the fs helper itself checks the rules, so that every profile can be enforced.
 
 
 class Files:
@@ -525,3 +525,33 @@ def test_files_are_refused_where_nothing_works(user):
         assert refused.value.message.startswith(REFUSAL) and refused.value.data["remedy"]
         with open(path, encoding="ascii") as f:
             assert f.read() == "data\n"
+
+
+# A machine that cannot start processes for a while
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user that runs nothing else")
+def test_a_machine_that_is_full_at_the_start_is_tried_again():
+    """Commands can use up the processes of their user while another server of that user starts. A self-test that
+    fails for that reason is repeated, and no weaker back end is chosen."""
+    uid = 58_000 + os.getpid() % 1000  # whose processes nobody else counts
+    reason = why_not("unprivileged")
+    if reason is not None:
+        pytest.skip(reason)
+
+    def few_processes():
+        resource.setrlimit(resource.RLIMIT_NPROC, (3, 1000))  # the server, a thread for files, the spawner
+        become(uid)()
+
+    with Rig("unprivileged", uid=uid, preexec_fn=few_processes) as rig:
+        tree = rig.tree()
+        assert "sandboxBackend" not in rig.client.call("environment/info")
+        refused = rig.sh("echo ran", read_only(), tree.base).refused
+        assert refused.data["errnoName"] == "EAGAIN" and "landlock" not in refused.message
+        with open(f"/proc/{rig.server.pid}/task/{rig.server.pid}/children", encoding="ascii") as children:
+            for pid in [str(rig.server.pid), *children.read().split()]:
+                subprocess.run(["prlimit", "--pid", pid, "--nproc=1000:1000"], preexec_fn=become(uid), check=True)
+        wait_until(lambda: rig.client.call("environment/info").get("sandboxBackend") not in (None, "none"),
+                   what="another attempt")
+        done = rig.sh("echo ran", read_only(), tree.base)
+        assert done.ok and done.out == b"ran\n", done

@@ -1,4 +1,4 @@
-"""Sandboxes that bwrap builds: as strict as those that we build ourselves, and a bwrap that does less is none.
+"""Sandboxes that bwrap builds: as strict as those that Farhand builds itself; a bwrap that does less than it was told is refused.
 
 The vectors, the honest programs and the essential attempts of the other modules run here on this back end. A fake bwrap on
 the server's PATH records what it is told, changes something, and becomes the real one.
@@ -10,13 +10,14 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 
 import pytest
 
 from farhand_client import BIN, pid_gone, wait_until
 from sandbox_arena import arena_of, program
-from sandbox_rig import (REFUSAL, USERS, at, differences, glob, narrow, read_only, rig_of, snapshot, unrestricted,
+from sandbox_rig import (LAYERED, REFUSAL, USERS, at, differences, glob, narrow, read_only, rig_of, snapshot, unrestricted,
                          workspace_write)
 from test_sandbox_access import CASES, judge
 from test_sandbox_escape import (test_descriptors_of_init, test_environment_of_the_server_is_invisible,
@@ -69,21 +70,25 @@ def as_before(tree, before):
 # What bwrap is told
 
 
+# The server executes only the bwrap that it found at its start. So the fake stays unchanged, and reads from a file what to change.
 FAKE = """#!/usr/bin/python3 -IS
 import json, os, sys
 REAL, FOLDER = {real!r}, {folder!r}
 tail = sys.argv[1:]
 is_test = tail[-1:] == ["--test"]
+def edit(name):
+    with open(FOLDER + "/" + name) as f:
+        return f.read()
 if tail == ["--help"]:
     words = os.popen(REAL + " --help").read()
-    {help}
+    exec(edit("help"))
     print(words)
     sys.exit()
 args = [a.decode() for a in os.read(5, 1 << 24).split(b"\\0")][:-1]
 if not is_test:
-    seen = {{"args": args, "tail": tail, "env": [n for n in os.environ if n != "LC_CTYPE"],
+    seen = {{"args": args, "pid": os.getpid(), "tail": tail, "env": [n for n in os.environ if n != "LC_CTYPE"],
             "fds": {{n: os.readlink("/proc/self/fd/" + n) for n in os.listdir("/proc/self/fd")
-                    if os.path.exists("/proc/self/fd/" + n) or n == "3"}}}}
+                    if os.path.lexists("/proc/self/fd/" + n)}}}}
     with open(FOLDER + "/seen.new", "w") as f:
         json.dump(seen, f)
     os.rename(FOLDER + "/seen.new", FOLDER + "/seen")
@@ -96,7 +101,7 @@ def without(*words):
 def instead(old, new):
     at = [i for i in range(len(args)) if args[i:i + len(old)] == old][0]
     args[at:at + len(old)] = new
-{edit}
+exec(edit("test" if is_test else "start"))
 fd = os.memfd_create("edited")
 os.write(fd, "".join(a + "\\0" for a in args).encode())
 os.lseek(fd, 0, 0)
@@ -106,22 +111,34 @@ os.execv(REAL, ["bwrap", *tail])
 
 
 class Fake:
-    """A directory with a bwrap in it. `edit` is Python: it may change `args` and `tail`, of starts only."""
+    """A directory with a bwrap in it. Edits are Python: of what --help says, and of `args` and `tail`."""
 
-    def __init__(self, edit="", help_edit="pass"):
-        self.folder = tempfile.mkdtemp(prefix="fh-bwrap-", dir="/var/tmp")
+    def __init__(self, help_edit="", test_edit=""):
+        self.top = tempfile.mkdtemp(prefix="fh-bwrap-", dir="/var/tmp")
+        os.chmod(self.top, 0o755)
+        self.folder = os.path.join(self.top, "said")  # where the fake writes, whoever runs it
+        os.mkdir(self.folder)
         os.chmod(self.folder, 0o777)
-        self.path = os.path.join(self.folder, "bwrap")
-        self.say(edit, help_edit)
-        self.env = {"PATH": self.folder + ":" + PATH}
+        self.write("help", help_edit)
+        self.write("test", test_edit)
+        self.say("")
+        self.where = os.path.join(self.top, "bin")
+        os.mkdir(self.where)
+        self.path = os.path.join(self.where, "bwrap")
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.write(FAKE.format(real=REAL, folder=self.folder))
+        os.chmod(self.path, 0o755)
+        self.env = {"PATH": self.where + ":" + PATH}
 
-    def say(self, edit, help_edit="pass"):
-        body = "\n".join("    " + line for line in edit.splitlines()) or "    pass"
-        text = FAKE.format(real=REAL, folder=self.folder, help=help_edit, edit="if not is_test:\n" + body)
-        with open(self.path + ".new", "w", encoding="utf-8") as f:
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path + ".new", "w", encoding="utf-8") as f:
             f.write(text)
-        os.chmod(self.path + ".new", 0o755)
-        os.rename(self.path + ".new", self.path)
+        os.rename(path + ".new", path)
+
+    def say(self, edit):
+        """Sets what the fake changes in starts from now on."""
+        self.write("start", edit)
 
     def seen(self):
         with open(os.path.join(self.folder, "seen"), encoding="utf-8") as f:
@@ -131,18 +148,18 @@ class Fake:
         return self
 
     def __exit__(self, *exc):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.top, ignore_errors=True)
 
 
 @pytest.fixture(scope="module", params=USERS)
 def faked(request):
-    """(rig, fake): a server that has the fake."""
+    """(rig, fake): a server with a fake bwrap on its PATH."""
     with Fake() as fake, rig_of(request.param, args=FORCED, env=fake.env) as r:
         yield r, fake
 
 
 def options(args):
-    """Each option with what belongs to it."""
+    """The arguments of bwrap as a list of options, each with its values."""
     lists = []
     for word in args:
         if word.startswith("--"):
@@ -165,12 +182,12 @@ def bound(kind, path):
 
 
 def lid(mode, path):
-    """An empty directory of memory, sealed."""
+    """The options for an empty read-only tmpfs at `path`."""
     return [f"--perms {mode}", f"--tmpfs {path}", f"--remount-ro {path}"]
 
 
 def lid_file(mode, fd, path):
-    """An empty file of bwrap's own, made of what it reads from the descriptor: nothing."""
+    """The options for an empty read-only file, whose content bwrap reads from an empty descriptor."""
     return [f"--perms {mode}", f"--ro-bind-data {fd} {path}"]
 
 
@@ -190,8 +207,14 @@ def test_arguments_of_a_workspace(faked):
     done = rig.sh("echo ran", profile, tree.w)
     assert done.out == b"ran\n", done
     seen, w = fake.seen(), tree.w
-    # /tmp is no root of this profile.
-    assert options(seen["args"]) == [
+    shown = options(seen["args"])
+    # The server's own directory is in no view; where it comes in the list depends on its name.
+    state = "/var/lib/farhand" if rig.user == "root" else rig.env["XDG_STATE_HOME"] + "/farhand"
+    at_state = shown.index(f"--tmpfs {state}") - 1
+    assert shown[at_state:at_state + 3] == lid("0000", state)
+    del shown[at_state:at_state + 3]
+    # /tmp is no writable root of this profile.
+    assert shown == [
         *BEGIN, "--unshare-net", *SPACES, "--ro-bind / /", *DEV, *PROC,
         *bound("bind", w), *lid("0555", w + "/.agents"), *lid("0555", w + "/.aws"), *lid("0555", w + "/.codex"),
         *bound("ro-bind", w + "/.git"), *bound("bind", w + "/p"), *lid_file("0000", 9, w + "/p/hidden.txt"),
@@ -200,8 +223,12 @@ def test_arguments_of_a_workspace(faked):
     assert seen["env"] == []
     fds = seen["fds"]
     assert fds["0"] == fds["1"] == fds["6"] == fds["9"] == "/dev/null"
-    assert fds["3"].startswith("socket:") and fds["4"] == INIT and fds["5"].startswith("/memfd:farhand-bwrap")
-    assert sorted(fds, key=int)[:10] == [str(n) for n in range(10)]
+    assert fds["3"].startswith("socket:") and fds["4"].startswith("/memfd:farhand-helper")
+    assert fds["5"].startswith("/memfd:farhand-bwrap")
+    numbers = sorted(fds, key=int)
+    assert numbers[:10] == [str(n) for n in range(10)]
+    # The script, which its interpreter opens again, and the descriptor of the listing itself.
+    assert [fds[n] for n in numbers[10:] if fds[n] != f"/proc/{seen['pid']}/fd"] == [fake.path]
 
 
 def test_arguments_of_a_narrow_view_with_an_open_network(faked):
@@ -213,13 +240,13 @@ def test_arguments_of_a_narrow_view_with_an_open_network(faked):
     shown = options(fake.seen()["args"])
     begin = BEGIN + SPACES + DEV + PROC
     assert shown[:len(begin)] == begin
-    # The empty root has places that everybody may see, and is sealed when all is in it.
+    # The directories in the empty root have mode 0755, and the root becomes read-only when all is in it.
     assert shown[-4:] == ["--perms 0755", f"--dir {tree.w}", f"--ro-bind {tree.w} {tree.w}", "--remount-ro /"]
     assert "--ro-bind /usr /usr" in shown and "--ro-bind / /" not in shown
 
 
 def test_arguments_of_a_terminal(faked):
-    """bwrap itself has none: the command makes it its own, inside."""
+    """bwrap has no controlling terminal: the command takes the terminal inside of the sandbox."""
     rig, fake = faked
     tree = rig.tree()
     tree.dir(tree.w)
@@ -236,10 +263,11 @@ def test_only_the_network_is_taken_away(faked):
     tree.dir(tree.w)
     done = rig.sh("tail -n +3 /proc/net/dev | wc -l; echo x > f; ls -d /proc/$1; exit 3", unrestricted(), tree.w,
                   str(os.getpid()))
-    assert done.code == 3 and done.out == b"1\n/proc/%d\n" % os.getpid(), done
+    assert done.code == 3 and done.out == b"1\n" and b"/proc/%d" % os.getpid() in done.err, done
     assert os.path.exists(tree.w + "/f")
     if rig.user == "unprivileged":
-        assert options(fake.seen()["args"]) == BEGIN + ["--unshare-net", "--dev-bind / /"]
+        assert options(fake.seen()["args"]) == BEGIN + ["--unshare-net"] + SPACES + ["--dev-bind / /"] + PROC + [
+            "--ro-bind-try /sys /sys"]
 
 
 # A bwrap that does less
@@ -283,6 +311,123 @@ def test_who_does_less_is_no_sandbox(faked, how):
     assert rig.sh("echo ran", profile, tree.w).out == b"ran\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: for others bwrap makes a user namespace unasked")
+def test_a_view_without_a_user_namespace_of_its_own_is_none():
+    """The user namespace above all sandboxes (spawner/fence.h) does not count as one of the command's own."""
+    with Fake() as fake, rig_of("root", args=FORCED, env=fake.env) as rig:
+        tree = rig.tree()
+        tree.dir(tree.w)
+        fake.say('without("--unshare-user")')
+        done = rig.sh("echo ran", workspace_write(), tree.w)
+        assert done.refused is not None and done.refused.data["step"] == "bubblewrap", done
+        assert done.refused.data["errno"] == 71 and "bwrap" in done.refused.data["remedy"], done
+        fake.say("")
+        assert rig.sh("echo ran", workspace_write(), tree.w).out == b"ran\n"
+
+
+# A bwrap that does more
+
+
+# A mount over the root: absolute paths begin below it, and `..` leads into it.
+OVER_THE_ROOT = """
+args[:0] = ["--uid", "0", "--gid", "0"]
+instead(["--cap-drop", "ALL"], ["--cap-add", "ALL"])
+mount = "ctypes.CDLL(None).mount(b'/var/tmp', b'/', None, 4096, None)"
+tail[tail.index("--") + 1:] = ["/usr/bin/python3", "-c", "import ctypes, os\\nassert " + mount +
+                               " == 0\\nos.execv('/proc/self/fd/4', ['init'])"]
+"""
+
+MORE = {
+    "the machine behind the root": (plant, OVER_THE_ROOT),
+    "the machine behind an empty root": (lambda tree: narrow(at(tree.file(tree.w + "/a"), "read")), OVER_THE_ROOT),
+    "a directory that can be written": (plant, 'i = args.index("--ro-bind"); args[i + 3:i + 3] = ["--bind", O, O]'),
+    "a part of what is read-only": (plant, 'args += ["--bind", W + "/.git", W + "/.git/hooks"]'),
+    "a directory of the machine": (lambda tree: narrow(at(tree.file(tree.w + "/a"), "read")),
+                                   'args[-2:-2] = ["--ro-bind", O, "/leak"]'),
+    "a directory of the machine in /dev": (lambda tree: narrow(at(tree.file(tree.w + "/a"), "read")),
+                                           'args[-2:-2] = ["--ro-bind", O, "/dev/leak"]'),
+    "a directory of the machine beside what is readable": (lambda tree: narrow(at(tree.file(tree.w + "/a"), "read")),
+                                                           'args[-2:-2] = ["--ro-bind", O, W + "/b"]'),
+    "a directory of the machine on the way": (lambda tree: narrow(at(tree.file(tree.w + "/a"), "read")),
+                                              'i = args.index(W + "/a"); args[i - 1:i - 1] = ["--ro-bind", W, W]'),
+}
+
+
+@pytest.fixture(scope="module", params=USERS)
+def faked_unfinished(request):
+    """(rig, fake): as `faked`, but the server uses the views as the fake has built them, without adding its own mounts."""
+    if not os.access(LAYERED, os.X_OK):
+        pytest.skip("farhand-layers was not built")
+    with Fake() as fake, rig_of(request.param, args=FORCED, executable=LAYERED,
+                                env={**fake.env, "FARHAND_LAYERS_OFF": "finish"}) as r:
+        yield r, fake
+
+
+@pytest.mark.parametrize("how", MORE)
+def test_who_does_more_is_no_sandbox(faked_unfinished, how):
+    """Whatever is mounted beside what the plan has refuses the start, unless it can neither be written nor hold more than the
+    profile lets a command read."""
+    done = start_with_more(faked_unfinished, how)
+    assert done.refused is not None and done.refused.data["step"] == "check", done
+    assert done.refused.data["reason"] == "sandboxUnavailable" and done.refused.data["remedy"], done
+
+
+@pytest.mark.parametrize("how", MORE)
+def test_what_has_more_is_not_finished(faked, how):
+    """A process that joins a view is in the uppermost of its roots, and would seal another root than the command's."""
+    done = start_with_more(faked, how)
+    assert done.refused is not None, done
+    assert done.refused.data["step"] == ("dev" if MORE[how][1] == OVER_THE_ROOT else "check"), done
+
+
+def start_with_more(faked, how):
+    rig, fake = faked
+    make, edit = MORE[how]
+    tree = rig.tree()
+    tree.file(tree.o + "/f")
+    tree.dir(tree.w + "/.git/hooks")
+    profile = make(tree)
+    fake.say(f"W, O = {tree.w!r}, {tree.o!r}\n{edit}")
+    try:
+        done = rig.sh("echo ran", profile, "/", box_cwd=tree.w)
+    finally:
+        fake.say("")
+    assert rig.sh("echo ran", profile, "/", box_cwd=tree.w).out == b"ran\n"
+    return done
+
+
+@pytest.fixture(scope="module", params=USERS)
+def mounting(request):
+    """(rig, mount): a server in a mount namespace of its own, and what mounts a file system of memory there."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for mounts")
+    with rig_of(request.param, args=FORCED, mount_namespace=True) as r:
+        def mount(path, mode=0o755):
+            os.makedirs(path, exist_ok=True)
+            subprocess.run(["nsenter", "-t", str(r.server.pid), "-m", "mount", "-t", "tmpfs", "-o", f"mode={mode:o}", "tmpfs",
+                            path], check=True)
+        yield r, mount
+
+
+def test_mounts_that_the_machine_has_refuse_no_start(mounting):
+    """Mounts with any name, on top of each other, below denied paths, and where the user of the server may not go."""
+    rig, mount = mounting
+    tree = rig.tree()
+    tree.dir(tree.w)
+    tree.file(tree.w + "/secret/key")
+    odd = tree.w + "/a b\tc\nd\\040#"
+    for path in (odd, odd, tree.w + "/secret/m", tree.o):
+        mount(path, 0o777)
+    closed = os.path.join(tree.base, "closed")
+    os.mkdir(closed, 0o700)
+    mount(closed + "/m")
+    for profile, writes in ((read_only(), False), (workspace_write(at(tree.w + "/secret", "deny")), True),
+                            (narrow(at(tree.w, "read")), False), (narrow(at(tree.w, "write"), at(tree.w + "/secret", "deny")), True)):
+        done = rig.sh('echo new > "$1/f" && echo WROTE; echo new > "$2/f" && echo OUTSIDE; cat secret/m/f; echo ran', profile, tree.w,
+                      odd, tree.o)
+        assert done.out == (b"WROTE\n" if writes else b"") + b"ran\n", done
+
+
 # A bwrap that fails
 
 
@@ -310,7 +455,7 @@ def test_a_failure_is_the_answer_of_the_start(faked, edit, errno, words):
 
 
 def ask(user, env, cwd=None, where=None, **kw):
-    """What a server with this environment says to a read-only command."""
+    """The Outcome of a read-only command on a server with this environment."""
     with rig_of(user, args=FORCED, env=env, **kw) as r:
         tree = r.tree()
         tree.dir(tree.w)
@@ -324,36 +469,31 @@ def test_no_bwrap():
     assert (data["step"], data["errno"]) == ("bubblewrap", 2) and "install bubblewrap" in data["remedy"], done
 
 
-@pytest.mark.parametrize("help_edit, edit, errno, remedy", [
-    ('words = words.replace("--size", "")', "", 95, "0.8 or later"),
-    ("sys.exit(1)", "", 95, "0.8 or later"),
+@pytest.mark.parametrize("help_edit, errno, remedy", [
+    ('words = words.replace("--size", "")', 95, "0.8 or later"),
+    ("sys.exit(1)", 95, "0.8 or later"),
 ], ids=["too old", "no help"])
-def test_a_bwrap_that_is_no_use(help_edit, edit, errno, remedy):
-    with Fake(edit, help_edit) as fake:
-        done = ask("root" if os.geteuid() == 0 else "unprivileged", {"PATH": fake.folder})
+def test_a_bwrap_that_is_no_use(help_edit, errno, remedy):
+    with Fake(help_edit) as fake:
+        done = ask("root" if os.geteuid() == 0 else "unprivileged", {"PATH": fake.where})
     data = done.refused.data
     assert (data["step"], data["errno"]) == ("bubblewrap", errno) and remedy in data["remedy"], done
 
 
 def test_a_bwrap_that_cannot_build_here():
-    with Fake() as fake:
-        fake.say("")
-        with open(fake.path, encoding="utf-8") as f:
-            text = f.read().replace("if not is_test:\n    pass", 'sys.exit("bwrap: setting up uid map: Permission denied")')
-        with open(fake.path, "w", encoding="utf-8") as f:
-            f.write(text)
-        done = ask("root" if os.geteuid() == 0 else "unprivileged", {"PATH": fake.folder})
+    with Fake(test_edit='sys.exit("bwrap: setting up uid map: Permission denied")') as fake:
+        done = ask("root" if os.geteuid() == 0 else "unprivileged", {"PATH": fake.where})
     assert done.refused.data["step"] == "bubblewrap" and done.refused.data["errno"] == 13, done
 
 
 @pytest.mark.parametrize("user", USERS)
 def test_none_is_taken_from_where_commands_work(user):
-    """What is on PATH may be anybody's; what commands can write is theirs."""
+    """The server takes no bwrap from a directory of PATH that commands can write."""
     with Fake() as fake, rig_of(user, args=FORCED, env=fake.env) as rig:
         tree = rig.tree()
         tree.dir(tree.w)
-        for profile, cwd in ((workspace_write(), fake.folder), (workspace_write(at(fake.folder, "write")), tree.w),
-                             (read_only(), fake.folder)):
+        for profile, cwd in ((workspace_write(), fake.where), (workspace_write(at(fake.where, "write")), tree.w),
+                             (read_only(), fake.where)):
             done = rig.sh("echo ran", profile, cwd)
             assert done.refused is not None and done.refused.data["step"] == "bubblewrap", done
             assert done.refused.data["errno"] == 1 and fake.path in done.refused.message, done
@@ -364,7 +504,7 @@ def test_none_is_taken_from_where_commands_work(user):
 
 
 def tree_of(pid):
-    """(pid, name) of all below."""
+    """(pid, name) of all descendants."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as f:
         below = [int(p) for p in f.read().split()]
     for child in below:
@@ -372,6 +512,12 @@ def tree_of(pid):
             with open(f"/proc/{child}/comm", encoding="utf-8") as f:
                 yield child, f.read().strip()
             yield from tree_of(child)
+
+
+def first_word(pid):
+    """The first argument of a process: for a program that was executed by descriptor, only this has its name."""
+    with open(f"/proc/{pid}/cmdline", "rb") as f:
+        return f.read().partition(b"\0")[0].decode()
 
 
 @pytest.mark.parametrize("who", ["bwrap", "fh-init"])
@@ -385,7 +531,7 @@ def test_who_is_killed_takes_the_command_along(rig, who):
     found = list(tree_of(rig.server.pid))
     commands = [pid for pid, name in found if name == "python3"]
     assert len(commands) == 2, found
-    os.kill(next(pid for pid, name in found if name == who), signal.SIGKILL)
+    os.kill(next(pid for pid, _ in found if first_word(pid) == who), signal.SIGKILL)
     assert rig.finish(process_id).code == 137
     for pid in commands:
         pid_gone(pid)
@@ -393,7 +539,7 @@ def test_who_is_killed_takes_the_command_along(rig, who):
 
 
 def test_as_many_masks_as_it_takes(rig):
-    """Each denied file is a descriptor; beyond what bwrap takes as arguments there is no start."""
+    """Each denied file needs a descriptor and arguments; a start with more than bwrap takes is refused."""
     tree = rig.tree()
     tree.file(tree.w + "/open", "kept\n")
     for i in range(1500):

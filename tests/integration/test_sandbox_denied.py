@@ -10,7 +10,7 @@ from farhand_client import REPO, RpcError
 with open(os.path.join(REPO, "tests", "vectors", "denial.json"), encoding="utf-8") as f:
     VECTORS = json.load(f)["cases"]
 
-# Restricts nothing, so that it runs everywhere; the verdict hangs on the output alone.
+# A profile that restricts nothing, so that the tests run everywhere; the verdict depends on the output alone.
 DISABLED = {"permissions": {"type": "disabled"}, "windowsSandboxLevel": "disabled"}
 
 
@@ -26,24 +26,30 @@ def octal(data):
     return "".join(f"\\{b:03o}" for b in data)
 
 
+def has_both(case):
+    return bool(case.get("stdout")) and bool(case.get("stderr") or case.get("stderr_base64"))
+
+
 def script_of(case):
-    """A shell that prints the texts, stdout first, and exits with the code."""
+    """A shell that prints the texts and exits with the code. Between stdout and stderr it reads a line: the server may read two
+    pipes in any order."""
     if "script_before_exit" in case:
         return f"{case['script_before_exit']}\nexit {case['exit_code']}"
     err = base64.b64decode(case["stderr_base64"]) if "stderr_base64" in case else case.get("stderr", "").encode()
-    return (f"printf '{octal(case.get('stdout', '').encode())}'; printf '{octal(err)}' >&2; "
+    between = "read line; " if has_both(case) else ""
+    return (f"printf '{octal(case.get('stdout', '').encode())}'; {between}printf '{octal(err)}' >&2; "
             f"exit {case['exit_code']}")
 
 
-def start(client, script, box=None, tty=False, process_id="p"):
+def start(client, script, box=None, tty=False, process_id="p", stdin=False):
     box = DISABLED if box is None else box
     return client.call("process/start", {
         "processId": process_id, "argv": ["/bin/sh", "-c", script], "cwd": "file:///",
-        "env": {"PATH": "/usr/bin:/bin"}, "tty": tty, "pipeStdin": False, "arg0": None, "sandbox": box or None})
+        "env": {"PATH": "/usr/bin:/bin"}, "tty": tty, "pipeStdin": stdin, "arg0": None, "sandbox": box or None})
 
 
 def verdicts(client, process_id="p"):
-    """Everywhere that it is told, after the exit."""
+    """The values of sandboxDenied after the exit, from every method and notification that has it."""
     listed, = client.call("process/list", {"processId": process_id})["processes"]
     return {
         client.wait_exit(process_id)["sandboxDenied"],
@@ -55,8 +61,11 @@ def verdicts(client, process_id="p"):
 
 @pytest.mark.parametrize("case", VECTORS, ids=[case["name"] for case in VECTORS])
 def test_vectors(client, case):
-    result = start(client, script_of(case), box=DISABLED if case["sandboxed"] else {})
+    result = start(client, script_of(case), box=DISABLED if case["sandboxed"] else {}, stdin=has_both(case))
     assert result["sandboxType"] == ("linuxSeccomp" if case["sandboxed"] else "none")
+    if has_both(case):
+        client.wait_output("p", case["stdout"].encode())
+        client.call("process/write", {"processId": "p", "writeId": "1", "chunk": "Cg=="})
     assert client.wait_exit("p")["exitCode"] == case["exit_code"]
     assert verdicts(client) == {case["sandboxDenied"]}
     client.wait_closed("p")
@@ -96,7 +105,7 @@ def test_denials_are_told_of_sandboxed_processes_only(client):
 
 
 def test_a_background_child_does_not_keep_the_exit_back(client, tmp):
-    """The wait for late output is over long before the holder of the output goes."""
+    """The server does not wait for the background child, which holds the output open, before it reports the exit."""
     os.mkfifo(f"{tmp}/go")
     start(client, f"(read x <{tmp}/go; echo permission denied) & exit 1")
     assert client.wait_exit("p")["sandboxDenied"] is False

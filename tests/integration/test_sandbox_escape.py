@@ -1,13 +1,14 @@
 """A hostile command in a sandbox, as root and as a user without rights: none of the attempts gets out.
 
 sandbox_attack.c and its parts make the attempts; each says how it went, and after each the test looks at the world
-around the sandbox: the trees (names, modes, contents, inodes, times), those who listen on the host, the victim, the
-host's shared memory.
+around the sandbox: the trees (names, modes, contents, inodes, times), listening sockets of the host, the victim process,
+the host's shared memory.
 """
 
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import time
 
@@ -72,7 +73,7 @@ def test_the_filter_stays(arena):
 @pytest.mark.parametrize("profile", [unrestricted, external, lambda net: restricted(ROOT_WRITE, network=net)],
                          ids=["unrestricted", "external", "full-write"])
 def test_full_disk_profiles_filter_only_when_the_network_is_restricted(arena, profile, network):
-    """Nothing is promised there when the network is open; otherwise the filter is there."""
+    """A profile that writes everything has a seccomp filter when its network is restricted, and none when it is open."""
     if network == "enabled":
         done = arena.rig.run([arena.program, "call", "kcmp"], profile(network), arena.shared.w,
                              env=arena.env(arena.shared))
@@ -149,7 +150,7 @@ def test_rights(arena, network):
 
 
 def test_rights_of_init(arena):
-    """It has no filter of its own, but nothing that would be worth one: test_memory_of_init, test_descriptors_of_init."""
+    """The init has no seccomp filter, but also no rights (see also test_memory_of_init, test_descriptors_of_init)."""
     arena.attack("rights", "/proc/1/status", "unfiltered")
 
 
@@ -183,6 +184,16 @@ def test_terminal(arena, number):
     bits of the number."""
     done = arena.attack("tty", number, tty=True)
     assert done.out.count(b"\n") == 1
+
+
+def terminals():
+    return {name: stat.S_IMODE(os.stat("/dev/pts/" + name).st_mode) for name in os.listdir("/dev/pts") if name.isdigit()}
+
+
+def test_the_mode_of_its_terminal_is_the_machines(arena):
+    before = terminals()
+    arena.attack("tty-mode", tty=True)
+    assert not [name for name, mode in terminals().items() if mode != before.get(name, mode)]
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["pipes", "tty"])
@@ -242,7 +253,7 @@ def test_families_that_lead_past_an_open_network(arena, family):
 
 
 def test_an_open_network_is_open(arena):
-    """So that the others prove something."""
+    """Shows that the attempts of the other tests would succeed in an open network."""
     done = arena.rig.run([arena.program, "inet", "tcp", "4", "BOX_PORT"], arena.shared.profile("enabled"),
                          arena.shared.w, env=arena.env(arena.shared))
     assert done.out.startswith(b"BROKE"), done
@@ -291,7 +302,7 @@ def test_masks_and_what_is_above_them_stay(arena, path, how):
     world = arena.world()
     target = world.w if path == "." else path
     arena.attack("move", how, target, world=world)
-    # For the next one under the same profile, too.
+    # The next command under the same profile cannot read it either.
     arena.attack("read", *HIDDEN, world=world)
     arena.attack("change", "open", *READ_ONLY, world=world)
 
@@ -311,7 +322,7 @@ def test_race_of_two_processes_with_a_link(arena):
 
 
 def bare(arena):
-    """A workspace with nothing in it that is protected."""
+    """A workspace without protected files."""
     tree = arena.rig.tree()
     tree.file(tree.w + "/a.txt")
     tree.file(tree.o + "/o.txt")
@@ -327,7 +338,7 @@ def test_protected_name_does_not_appear(arena, name):
 
 @pytest.mark.parametrize("name", [".git", ".codex", ".agents", ".aws"])
 def test_protected_file_stays(arena, name):
-    """Not a directory, but a file."""
+    """The protected name is a file instead of a directory."""
     tree = bare(arena)
     tree.file(f"{tree.w}/{name}", "x\n")
     arena.attack("change", "open", name, world=tree)
@@ -336,7 +347,8 @@ def test_protected_file_stays(arena, name):
 
 
 def pointer(arena, kind):
-    """A workspace whose .git is a file that points elsewhere: (tree, profile, directory, what is above it)."""
+    """A workspace whose .git is a file that points elsewhere. Returns the tree, the profile, the target and the directory above
+    it."""
     tree = bare(arena)
     above, extra = tree.w + "/meta/deep", []
     if kind == "other root":
@@ -351,7 +363,7 @@ def pointer(arena, kind):
     else:
         tree.dir(above)
     tree.file(tree.w + "/.git", f"gitdir: {target if kind != 'relative' else os.path.relpath(target, tree.w)}\n")
-    # Where a stub was needed the time of the directory changes.
+    # Times are not compared: a placeholder changes the time of its directory.
     tree.look = lambda: snapshot(tree.w, tree.o, inodes=True, skip=(tree.w + "/scratch",))
     return tree, workspace_write(*extra), target, [os.path.dirname(above), above]
 
@@ -398,14 +410,14 @@ def nested(arena, kind):
     tree.dir(tree.w + "/sub/deep/out")
     tree.dir(tree.w + "/out")
     tree.file(tree.o + "/deep/out/o.txt")
-    # A stub in the nested one changes its time.
+    # Times are not compared: a placeholder changes the time of the nested root.
     tree.look = lambda: snapshot(tree.w, tree.o, inodes=True, skip=(tree.w + "/scratch",))
     return tree, *ELSEWHERE[kind](tree)
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
 def test_root_below_a_root_stays(arena, kind):
-    """Otherwise the next command of this profile would be given whatever stands there then."""
+    """A command cannot replace a writable root below another one; the next command would get the replacement as its root."""
     tree, profile, env, _, pinned = nested(arena, kind)
     for path in pinned:
         for how in ("rename", "exchange", "replace", "remove"):
@@ -425,8 +437,8 @@ def test_root_that_became_a_link_gives_nothing(arena, kind):
 
 
 def test_race_of_a_command_with_the_start_of_others(arena):
-    """One turns a directory of the workspace into a link and back; others start, for whom it is a writable root or
-    above a mask. None of them writes outside or reads what nobody may."""
+    """One command turns a directory of the workspace into a link and back, while others start for which it is a writable root or
+    lies above a mask. None of them writes outside or reads what is denied."""
     world = arena.world()
     world.dir(world.o + "/ro")
     world.file(world.o + "/ro/f", "kept\n")
@@ -460,12 +472,12 @@ def test_race_of_a_command_with_the_start_of_others(arena):
 
 
 def ask(arena, world, profile, script, act, **kw):
-    """Starts `script`, which waits for a line after `up`; acts; the Outcome."""
+    """Starts a command that prints `up` and waits for a line; calls act(); lets it run `script`. Returns the Outcome."""
     process_id = arena.rig.start(["/bin/sh", "-c", f"echo up; read line; {script}", "sh"], profile, world.w,
                                  pipeStdin=True, env=arena.env(world), **kw)
     arena.rig.client.wait_output(process_id, b"up\n")
     act()
-    # Where a mask cannot be kept the command is ended: that may take a moment.
+    # The server ends a command whose mask was taken away; that may take a moment.
     with contextlib.suppress(TimeoutError):
         arena.rig.client.wait_exit(process_id, 1)
     with contextlib.suppress(RpcError):
@@ -475,7 +487,7 @@ def ask(arena, world, profile, script, act, **kw):
 
 @pytest.mark.parametrize("path", ["p/secret", "p", "p/ro", ".git"])
 def test_mask_that_the_host_replaces(arena, path):
-    """The new one is as closed as the old, or the command is ended."""
+    """The replacement cannot be read either, or the command is ended."""
     world = arena.world()
     new = "new-" + SECRET
 
@@ -496,7 +508,7 @@ def test_mask_that_the_host_replaces(arena, path):
 @pytest.mark.parametrize("how", ["rename over it", "unlink and create"])
 @pytest.mark.parametrize("path", ["p/hidden.txt", "q/x/k.env"])
 def test_masked_file_that_the_host_replaces(arena, path, how):
-    """As every editor saves."""
+    """The host replaces the file as an editor saves it."""
     world = arena.world()
     new = "new-" + SECRET
     target = os.path.join(world.w, path)
@@ -524,12 +536,12 @@ def test_protected_directory_that_the_host_makes_meanwhile(arena):
     done = ask(arena, tree, workspace_write(), "echo x >> .git/config; echo x > .git/n; rm -rf .git", act)
     with open(tree.w + "/.git/config", encoding="utf-8") as f:
         assert f.read() == "kept\n", done
-    # What the host made stays when the command has gone.
+    # What the host made is still there after the end of the command.
     assert sorted(os.listdir(tree.w + "/.git")) == ["config"]
 
 
 def test_mounts_of_the_host_do_not_appear(program, request):
-    """Made in a namespace of the server's own, in which mounts spread to whoever takes part."""
+    """The mounts are made in a mount namespace of the server with shared propagation."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     for user in USERS:

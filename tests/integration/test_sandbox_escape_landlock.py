@@ -1,5 +1,5 @@
-"""The hostile command of test_sandbox_escape.py, where Landlock and the filter are all there is: it may read everything,
-write nothing and reach nobody.
+"""The hostile command of test_sandbox_escape.py, confined only by Landlock and the seccomp filter: it may read everything,
+write nothing and reach no process or socket.
 
 Left out is what needs a view of the command's own: hidden files, masks, devices, process numbers. What differs on purpose
 is told in docs/SECURITY.md. The server has mounts of its own, so that nothing of the machine is at stake.
@@ -68,7 +68,7 @@ def test_terminal(arena, number):
 
 
 def test_rights(arena):
-    """Without a user namespace only root can empty the bounding set; nobody gets anything out of it."""
+    """Without a user namespace only root can empty the bounding set; other users gain no capability from theirs."""
     if arena.rig.uid != 0:
         pytest.skip("needs root")
     arena.attack("rights")

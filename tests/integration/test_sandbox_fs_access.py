@@ -30,7 +30,7 @@ REQUESTS = {
 }
 PLAIN_ERROR = re.compile(r"\(os error \d+\)$")
 CODES = (-32004, -32600, -32602, -32603)
-# Denied as in the vectors, but with another word: what a `.git` file points at is protected though it is missing.
+# Denied as in the vectors, but with another error: the missing target of a `.git` file is protected.
 OTHER_ERROR = {"git_pointer_missing_target"}
 
 
@@ -61,7 +61,7 @@ class Check:
 
     @contextlib.contextmanager
     def box(self):
-        """TMPDIR is the server's, so such a check has a server of its own."""
+        """The Box of the check. A check with a TMPDIR has a server of its own, because TMPDIR belongs to the server."""
         if not self.env:
             yield Box(self.rig.client, self.context)
             return
@@ -69,15 +69,15 @@ class Check:
             yield Box(client, self.context)
 
     def clean_up(self):
-        """What an allowed request created outside of the tree."""
+        """Removes what an allowed request created outside of the tree."""
         if self.op == "create" and not self.is_inside and self.expected == "allow":
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
 
 
 def what_is_wrong_with_the_error(answer, name, check):
-    """Compared with the reference's where that is the system's own; otherwise any error will do. Where we differ on
-    purpose the reference's sandbox is another, and so are its errors."""
+    """Compares the error with that of the reference where it is an error of the system; elsewhere any error is right. Where Farhand
+    differs from the reference on purpose, errors are not compared."""
     known = check["reference"].get("fs_error")
     is_same = check.get("observed") and "difference" not in CASES[name] and name not in OTHER_ERROR
     if is_same and known is not None and PLAIN_ERROR.search(known["message"]):
@@ -86,7 +86,8 @@ def what_is_wrong_with_the_error(answer, name, check):
 
 
 def settled(check, expected):
-    """What there is. A command of another test may need a stub in /tmp for a moment."""
+    """The snapshot, when it is as expected or after a while: a command of another test may have a placeholder in /tmp for a
+    moment."""
     with contextlib.suppress(TimeoutError):
         wait_until(lambda: strip(check.look(), expected) == expected, 5)
     return strip(check.look(), expected)
@@ -127,7 +128,7 @@ def test_access(rig, name):
     assert not wrong, "\n".join(wrong)
 
 
-# The other methods: what the vectors say of one operation says it of these, too
+# The other methods: the verdict of a vector on an operation holds for similar methods too
 
 
 def read_in_blocks(box, path):
@@ -149,7 +150,7 @@ def write_in_blocks(mode):
 
 
 def walk(box, path):
-    """A walk that shows nothing but an error is a denial."""
+    """fs/walk; a walk that returns nothing but an error counts as denied."""
     answer = box.ask("walk", path=path, options={"maxDepth": 3, "maxDirectories": 100, "maxEntries": 100,
                                                  "followDirectorySymlinks": True})
     if not is_error(answer) and answer["errors"] and not answer["entries"]:
@@ -166,13 +167,13 @@ def ask(method, **params):
 
 
 def pair(method, source, destination, **params):
-    """`@` is the path of the check."""
+    """A request with two paths, in which `@` stands for the path of the check."""
     return lambda box, path: box.ask(method, sourcePath=source.replace("@", path),
                                      destinationPath=destination.replace("@", path), **params)
 
 
 def copy(box, path):
-    """A link is copied as a link, which shows nothing."""
+    """fs/copy from the path; nothing for a link, because a copied link shows nothing of its target."""
     if os.path.islink(path):
         return (-32600, "a link")
     return box.ask("copy", sourcePath=path, destinationPath=path + "-copy", recursive=True)
@@ -197,7 +198,7 @@ SAME = {
     "list": {"walk": walk},
     "delete": {"by rename": pair("rename", "@", "@-moved")},
 }
-# The same, where only a denial can be foretold: none of these works where the operation itself is denied.
+# Requests that are denied where the operation is denied, but may fail where it is allowed.
 NOT_MORE = {
     "read": {"copy": copy, "watch": ask("watch", watchId="w"),
              "walk": walk, "list": ask("readDirectory")},
@@ -217,7 +218,7 @@ NOT_MORE = {
     "rename": {"without replacing": pair("rename", "@", "@-moved", replace=False),
                "remove": ask("remove", recursive=True, force=True)},
 }
-# A mask lies on the name itself: that one is there may be told. Where nothing is to be seen force has nothing to do.
+# Requests whose answer is not checked: a masked name may be shown to exist, and a forced removal of a hidden file succeeds.
 UNTOLD = {("read", "real path"), ("delete", "single"), ("delete", "by force"), ("rename", "remove")}
 
 
@@ -235,7 +236,7 @@ def expected_tree(check, label):
     op = "rename" if label == "by rename" else check.op
     after = after_change(op, check.path, check.tree, check.before) if op in CHANGES else check.before
     if label == "resume" and op == "write":
-        # The end of what was there stays.
+        # The write in mode "resume" is shorter than the old content, whose end stays.
         after = {path: what if what == check.before[path] else what[:-1] + (what[-1] + check.before[path][-1][4:],)
                  for path, what in after.items()}
     return after
@@ -264,7 +265,7 @@ def judge_variant(rig, name, vector, label, act, is_allowed):
 
 
 def is_for_variants(vector):
-    """Devices and directories of the machine have ways of their own."""
+    """Only paths in the tree: devices and directories of the machine differ between methods."""
     return vector["path"].startswith("@")
 
 
@@ -276,7 +277,7 @@ def test_other_methods(rig, name):
     assert not wrong, "\n".join(wrong)
 
 
-# What no vector has
+# Cases that no vector has
 
 
 @pytest.fixture
@@ -347,7 +348,7 @@ def test_what_is_missing_is_watched_only_where_one_may_look(place):
 
 
 def changed_soon(box, tree):
-    """Whether the notification comes before that of another watch, which is made for it."""
+    """Whether fs/missingChanged has come. Waits for a later change, of a watch that is made for this purpose."""
     assert box.ask("watch", watchId="fence", path=tree.w + "/sub", recursive=False) == {}
     tree.file(tree.w + "/sub/fence", "x")
     box.client.wait_for(lambda m: m.get("method") == "fs/changed" and "sub/fence" in str(m), 10)

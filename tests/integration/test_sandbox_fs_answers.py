@@ -42,7 +42,7 @@ def plant(tree):
 
 
 def requests(w, is_root):
-    """Reading and writing, and failing in every way: each on what the one before it left."""
+    """Requests that read, write and fail in every way; each works on the result of those before it."""
     def one(method, path=None, **params):
         return method, {"path": f"{w}/{path}".rstrip("/"), **params} if path is not None else params
 
@@ -51,7 +51,7 @@ def requests(w, is_root):
 
     names = ["", "a.txt", "sub", "link", "dir-link", "dir-link/b.txt", "up/deep/c.txt", "loop", "dangling", "none", "none/x",
              "a.txt/x", "fifo", "bytes", LONG, "sub/../a.txt", "sub/./b.txt", "ä ö%20", b"\xff-name"]
-    # A helper is not above modes, not even that of root.
+    # File modes hold for an fs helper, also for that of root.
     for name in names + ([] if is_root else ["unreadable"]):
         path = os.fsencode(w) + b"/" + name if isinstance(name, bytes) else f"{w}/{name}".rstrip("/")
         for method in ("readFile", "readDirectory", "canonicalize", "readLink"):
@@ -98,7 +98,7 @@ def requests(w, is_root):
 
 
 def normal(message, tree):
-    """An answer without what differs between any two trees."""
+    """An answer without the times and names that differ between any two trees."""
     text = json.dumps({name: message[name] for name in ("result", "error") if name in message}, sort_keys=True)
     return re.sub(r'"(\w+AtMs)": \d{6,}', r'"\1": 0', text.replace(tree.base, "@"))
 
@@ -142,7 +142,7 @@ def test_each_read_sees_the_write_before_it(place):
 
 
 def test_a_chain_of_requests_with_and_without_a_sandbox(place):
-    """As if one after another, whoever does them."""
+    """Requests take effect one after another, whether a thread or an fs helper does them."""
     tree, box = place
     plain = Box(box.client, None)
     sent = []

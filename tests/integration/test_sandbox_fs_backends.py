@@ -1,11 +1,13 @@
-"""The access vectors through file requests where there are no namespaces of our own: with Landlock, and beside bubblewrap.
+"""The access vectors through file requests where there are no namespaces of our own: in views that bwrap builds, with the Landlock
+of this kernel and with older ones, and with Landlock alone.
 
-What such a back end does not claim it refuses, whole; everything else has the answers of the vectors.
+Landlock alone refuses all requests of a profile that it cannot enforce; all other answers are those of the vectors.
 """
 
 import pytest
 
-from sandbox_rig import USERS, rig_of
+from farhand_client import RpcError
+from sandbox_rig import LAYERED, USERS, landlock_abi, read_only, rig_of, sandbox, uri
 from test_sandbox_access import CASES
 from test_sandbox_backends import need_landlock
 from test_sandbox_bwrap import REAL
@@ -14,20 +16,65 @@ from test_sandbox_fs_access import judge
 REFUSAL = "sandbox intent cannot be enforced on this executor: "
 
 
-@pytest.fixture(scope="module", params=[(backend, user) for backend in ("landlock", "bubblewrap") for user in USERS],
-                ids="-".join)
-def rig(request):
-    backend, user = request.param
-    need_landlock()
-    if backend == "bubblewrap" and REAL is None:
+# The Landlock ABI of the kernel; none; that of Debian 12; that of Ubuntu 24.04.
+ABIS = [None, "0", "2", "4"]
+
+
+def bwrap_rig(user, abi=None, off=None, **kw):
+    """A server that has its views built by bwrap; `off`: with these defences switched off (tests/layers/layers.c)."""
+    if REAL is None:
         pytest.skip("no bwrap")
-    with rig_of(user, args=["--sandbox-backend", backend]) as r:
+    env = dict(kw.pop("env", {}))
+    if abi is not None:
+        if int(abi) > landlock_abi():
+            pytest.skip(f"Landlock: ABI {landlock_abi()}")
+        env["FARHAND_LANDLOCK_ABI"] = abi
+    if off is not None:
+        env["FARHAND_LAYERS_OFF"] = off
+    if abi is not None or off is not None:
+        kw["executable"] = LAYERED
+    return rig_of(user, args=("--sandbox-backend", "bubblewrap"), env=env, **kw)
+
+
+@pytest.fixture(scope="module", params=[(abi, user) for abi in ABIS for user in USERS],
+                ids=lambda param: f"abi-{param[0] or 'as-it-is'}-{param[1]}")
+def bwrap(request):
+    abi, user = request.param
+    with bwrap_rig(user, abi) as r:
         yield r
 
 
+@pytest.fixture(scope="module", params=[(how, user) for how in ("landlock", "unjoined") for user in USERS], ids="-".join)
+def alone(request):
+    """A server with Landlock alone: as the chosen back end, or because no process can join the view that bwrap builds."""
+    how, user = request.param
+    need_landlock()
+    with rig_of(user, args=("--sandbox-backend", "landlock")) if how == "landlock" else bwrap_rig(user, off="finish") as r:
+        yield r
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_access_in_a_view_of_bwrap(bwrap, name):
+    wrong = [text for check in CASES[name]["checks"] if (text := judge(bwrap, name, check))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_where_neither_a_view_can_be_joined_nor_landlock_is_enough_requests_are_refused(user):
+    with bwrap_rig(user, abi="4", off="finish") as rig:
+        tree = rig.tree()
+        tree.file(tree.w + "/a")
+        with pytest.raises(RpcError) as refused:
+            rig.client.call("fs/readFile", {"path": uri(tree.w + "/a"), "sandbox": sandbox(read_only(), tree.w)})
+        data = refused.value.data
+        assert (data["step"], data["errno"], data["reason"]) == ("finish", 1, "sandboxUnavailable"), refused.value
+        assert "setns" in data["remedy"] and "Landlock has ABI 4" in refused.value.message, refused.value
+        assert rig.sh("cat a", read_only(), tree.w).out == b"data\n"
+
+
 def is_claimed(case):
-    """Not: the whole machine writable but for something, whose settings would be too; and files in the machine's /dev,
-    which is not a private one here."""
+    """Whether Landlock alone enforces the case. Not where all of the machine but some paths is writable, because kernel settings
+    would be writable too; and not for files in /dev, because the sandbox has no /dev of its own."""
     files = case["profile"].get("file_system", {})
     entries = files.get("entries", [])
     places = [(entry["path"], entry["access"]) for entry in entries]
@@ -38,10 +85,10 @@ def is_claimed(case):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_access(rig, name):
+def test_access_with_landlock_alone(alone, name):
     case = CASES[name]
     wrong = [(check, text) for check in case["checks"]
-             if not check["path"].startswith("/dev/") and (text := judge(rig, name, check))]
+             if not check["path"].startswith("/dev/") and (text := judge(alone, name, check))]
     if is_claimed(case):
         assert not wrong, "\n".join(text for _, text in wrong)
     for check, text in wrong:

@@ -1,4 +1,5 @@
-"""Hostile file requests in a sandbox, as root and as a user without rights: none of them gets out.
+"""Hostile file requests in a sandbox, as root and as a user without rights, in views of our own and in those that bwrap builds:
+none of them gets out.
 
 The world is that of the hostile commands (sandbox_arena.py). After each attempt the test looks at the trees
 around the sandbox (names, modes, contents, inodes, times) and at everything that the server has told.
@@ -11,6 +12,7 @@ import pytest
 from fs_helpers import PATH_MEMBERS
 from sandbox_arena import ABOVE, MASKS, READ_ONLY, SECRET, World
 from sandbox_rig import USERS, Box, at, differences, is_error, rig_of, snapshot, workspace_write
+from test_sandbox_fs_backends import bwrap_rig
 
 MARK = "MARK-of-the-server"
 NEW = "bmV3Cg=="
@@ -18,9 +20,12 @@ PROTECTED = [".git", ".codex", ".agents", ".aws"]
 WALK = {"maxDepth": 8, "maxDirectories": 1000, "maxEntries": 1000, "followDirectorySymlinks": True}
 
 
-@pytest.fixture(scope="module", params=USERS)
+@pytest.fixture(scope="module", params=[(how, user) for how in ("chosen", "bubblewrap") for user in USERS], ids="-".join)
 def rig(request):
-    with rig_of(request.param, env={"BOX_MARK": MARK}) as r:
+    """A server for each back end and user. Views of bwrap are tested without Landlock behind them."""
+    how, user = request.param
+    env = {"BOX_MARK": MARK}
+    with rig_of(user, env=env) if how == "chosen" else bwrap_rig(user, abi="0", env=env) as r:
         yield r
 
 
@@ -41,13 +46,13 @@ class Attempt:
         return path if path.startswith("/") else f"{self.w}/{path}"
 
     def denied(self, method, **params):
-        """An error; nothing has changed."""
+        """Sends a request; checks that it is answered with an error and has changed nothing."""
         answer = self.harmless(method, **params)
         assert is_error(answer), f"{method} {params} was done: {str(answer)[:500]}"
         return answer
 
     def harmless(self, method, **params):
-        """Whatever the answer is, nothing has changed."""
+        """Sends a request; checks that it has changed nothing, whatever the answer is."""
         answer = self.box.ask(method, **{name: self.path(value) if name in PATH_MEMBERS else value
                                          for name, value in params.items()})
         self.unchanged(f"{method} {params}: {answer}")
@@ -63,11 +68,11 @@ class Attempt:
         assert SECRET.encode() not in told and MARK.encode() not in told, told[-2000:]
 
     def settle(self):
-        """What has changed since is part of the world."""
+        """Takes the present state of the world as the reference for later comparisons."""
         self.before = self.look()
 
     def no_reading(self, path):
-        """By none of the methods that show what is in a file."""
+        """Checks that no method reads the content of `path`."""
         self.denied("readFile", path=path)
         self.denied("open", handleId="h", path=path, mode="read")
         self.denied("getMetadata", path=path, digest=True)
@@ -75,7 +80,7 @@ class Attempt:
             self.denied("copy", sourcePath=path, destinationPath="copied", recursive=True)
 
     def no_writing(self, path):
-        """By none of the methods that change what is there."""
+        """Checks that no method changes `path`."""
         self.denied("writeFile", path=path, dataBase64=NEW)
         self.denied("writeFile", path=path, dataBase64=NEW, atomic=False)
         self.denied("open", handleId="h", path=path, mode="replace")
@@ -85,12 +90,12 @@ class Attempt:
         self.denied("copy", sourcePath="a.txt", destinationPath=path, recursive=False)
 
     def no_way_through(self, path):
-        """A link: to what is hidden."""
+        """Checks that nothing can be read or written through `path`, a link to something hidden."""
         self.no_reading(path)
         self.no_writing(path)
 
     def no_making(self, folder):
-        """Of a new thing in `folder`."""
+        """Checks that no method makes anything in `folder`."""
         new = folder.rstrip("/") + "/new"
         self.denied("writeFile", path=new, dataBase64=NEW)
         self.denied("writeFile", path=new + "/x/y", dataBase64=NEW, createParents=True)
@@ -126,7 +131,7 @@ def test_the_attempts_get_through_without_a_sandbox(rig):
             getattr(Attempt(rig, profile={"type": "disabled"}), method)(args)
 
 
-# Files that may only be read, and those that may not
+# Files that may only be read, and files that may not
 
 
 @pytest.mark.parametrize("path", [path for path in READ_ONLY if path not in ("p/ro", ".git", ".git/hooks", "to-o")])
@@ -158,7 +163,7 @@ def test_hidden_folders(attempt, path):
 
 
 def test_what_is_below_a_hidden_folder_is_not_told(attempt):
-    """What exists and what does not look alike, whatever it is and however it is asked for."""
+    """Below a hidden folder, existing and missing paths get the same answer from every method."""
     attempt.world.dir(attempt.w + "/p/secret/dir")
     attempt.world.link(attempt.w + "/p/secret/link", "key")
     attempt.settle()
@@ -241,7 +246,7 @@ def test_magic_links_in_the_path(attempt, prefix):
 
 
 def test_links_to_descriptors_of_the_helper(attempt):
-    """A descriptor is a place of its own: through one that is open on a folder everything beside it would be near."""
+    """A descriptor of the helper on a directory would lead, through /proc/self/fd, to everything beside that directory."""
     for number in range(0, 40):
         for path in (f"/proc/self/fd/{number}", f"/dev/fd/{number}"):
             for below in ("", "/../s/key", f"/{attempt.s}/key"):
@@ -288,7 +293,7 @@ def test_masks_and_what_is_above_them_stay(attempt, path):
 
 @pytest.mark.parametrize("path", ABOVE + ["."])
 def test_removal_of_what_is_above_masks(attempt, path):
-    """What may go may be gone; the masks, and all that is below them, stay as they are."""
+    """The request may remove files that it may write; masks and everything below them stay."""
     target = attempt.w if path == "." else attempt.path(path)
     kept = {name: what for name, what in attempt.before.items()
             if any(name == attempt.path(mask) or name.startswith(attempt.path(mask) + "/") for mask in MASKS)
@@ -303,7 +308,7 @@ def test_removal_of_what_is_above_masks(attempt, path):
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_copying_what_contains_a_mask(attempt, mask):
-    """The copy has nothing of it that may not be read."""
+    """The copy contains nothing that may not be read."""
     top = mask.split("/")[0]
     attempt.box.ask("copy", sourcePath=attempt.path(top), destinationPath=attempt.path("copied"), recursive=True)
     if os.path.isdir(attempt.w + "/copied"):
@@ -312,7 +317,7 @@ def test_copying_what_contains_a_mask(attempt, mask):
                 with open(os.path.join(parent, name), "rb") as f:
                     assert SECRET.encode() not in f.read()
     attempt.secret_kept()
-    # The copied one is no way back in, either.
+    # The copy does not give access to the masked files either.
     attempt.settle()
     attempt.denied("copy", sourcePath="sub", destinationPath=mask, recursive=True)
     attempt.denied("copy", sourcePath="a.txt", destinationPath=mask, recursive=False)
@@ -321,7 +326,7 @@ def test_copying_what_contains_a_mask(attempt, mask):
 @pytest.mark.parametrize("way", ["rename", "copy"])
 @pytest.mark.parametrize("mask", ["p/secret", "p/hidden.txt", "q/x/k.env", ".git"])
 def test_out_and_back_in(attempt, mask, way):
-    """Something that looks like what is above a mask, put in its place."""
+    """A request moves away a directory above a mask and puts a similar one in its place."""
     attempt.box.ask("createDirectory", path=attempt.path("fake/x/secret"), recursive=True)
     attempt.box.write(attempt.path("fake/secret/key"), createParents=True)
     attempt.box.write(attempt.path("fake/x/k.txt"))
@@ -396,7 +401,7 @@ def test_protected_name_that_is_there_stays(rig, name):
 
 @pytest.mark.parametrize("name", PROTECTED)
 def test_protected_name_inside_of_what_is_moved_or_copied(rig, name):
-    """Nested ones are nobody's; one that would come to stand at the top of a root is."""
+    """A protected name deeper in a root is not protected; it is when a move or copy would bring it to the top of the root."""
     tree = bare(rig, (f"sub/{name}/config", "x\n"))
     a = Attempt(rig, tree, workspace_write(at(tree.o, "write")))
     a.denied("rename", sourcePath=f"sub/{name}", destinationPath=name)
@@ -425,7 +430,7 @@ def test_git_pointer(rig, kind):
     if kind != "missing":
         a.no_writing(target + "/config")
         a.no_removing(target)
-    # Looked up at each request: where it points now counts.
+    # Each request reads the .git file again: its present target is protected.
     tree.file(tree.w + "/.git", f"gitdir: {tree.w}/sub\n")
     a.settle()
     a.denied("writeFile", path="sub/new", dataBase64=NEW)
@@ -434,7 +439,7 @@ def test_git_pointer(rig, kind):
 
 @pytest.mark.parametrize("target", ["o", "s", "w", "w/sub", "none", "/"])
 def test_git_that_is_a_link(rig, target):
-    """Whatever it points at, and whether the profile has a word on that: the link is not replaced."""
+    """The link is not replaced, whatever it points at, and whether or not the profile names its target."""
     tree = bare(rig)
     tree.file(tree.base + "/s/key", SECRET)
     tree.link(tree.w + "/.git", target if target == "/" else f"{tree.base}/{target}")
@@ -444,7 +449,7 @@ def test_git_that_is_a_link(rig, target):
     a.denied("remove", path=".git", recursive=False, force=False)
     a.denied("writeFile", path=".git/new", dataBase64=NEW)
     a.denied("createDirectory", path=".git/new", recursive=True)
-    # A command cannot, either.
+    # A command cannot replace the link either.
     done = rig.sh("mv .git out; rm -f .git; mkdir .git; echo x > .git/new", workspace_write(
         at(tree.base + "/s", "deny"), at(tree.o, "read")), tree.w)
     assert not os.path.lexists(tree.w + "/out") and os.path.islink(tree.w + "/.git"), done

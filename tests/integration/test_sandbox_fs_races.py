@@ -1,4 +1,4 @@
-"""File requests in a sandbox while somebody outside of it swaps what they work on, in a tight loop.
+"""File requests in a sandbox while a process outside of it swaps the files that they work on, in a tight loop.
 
 A directory of the workspace is exchanged with a link that leads out of it, thousands of times a second; so are a file
 and `.git`. Whatever a request finds, what lies outside is neither touched nor shown.
@@ -19,9 +19,9 @@ from sandbox_rig import USERS, Box, at, differences, is_error, rig_of, snapshot,
 
 ROUNDS = 2000 if PATIENCE <= 1 else 200
 ROUNDS_SURE = 1000
-# Of one method, on a machine that is slow: so many rounds as it can.
+# The most time for one method: a slow machine does fewer rounds.
 SECONDS = 3 * PATIENCE
-# Requests on their way at once.
+# How many requests are sent before the first answer is awaited.
 AHEAD = 32
 CANARY = "CANARY-content"
 NAME = "canary-name"
@@ -79,7 +79,7 @@ class Arena:
 
     @contextlib.contextmanager
     def swapping(self, *pairs):
-        """Each pair is exchanged all the time."""
+        """Exchanges the two names of each pair all the time, until the end of the block."""
         argv = [sys.executable, "-c", SWAPPER, *(f"{self.w}/{a}={self.w}/{b}" for a, b in pairs)]
         with background(argv):
             yield
@@ -90,7 +90,7 @@ class Arena:
         return sorted(what for one in found for what in one.values())
 
     def check(self, box, what):
-        """Nothing outside was touched, nothing of it was shown."""
+        """Checks that nothing outside was changed and that no answer shows anything of it."""
         now = self.outside()
         assert now == self.before, f"{what} changed {differences(self.before, now)}"
         text, box.told = box.all_told(), []
@@ -100,12 +100,12 @@ class Arena:
 
 
 def rounds_of(rig):
-    """The other user has the same code, and what the kernel does is the same: some are enough."""
+    """How many rounds: fewer for the second user, for which server and kernel run the same code."""
     return ROUNDS if rig.uid == os.geteuid() else ROUNDS // 10
 
 
 def race(box, rounds, requests):
-    """Sends what `requests` gives for each round; returns how often each outcome came."""
+    """Sends the requests that requests(n) returns for each round n. Returns how often each outcome came."""
     counts = collections.Counter()
     waiting = collections.deque()
     deadline = time.monotonic() + SECONDS
@@ -167,13 +167,13 @@ METHODS = {
     "setMetadata": lambda d, n: [("setMetadata", {"path": d + "/f", "mode": 0o600 + n % 64, "modifiedAtMs": n}),
                                  ("setMetadata", {"path": d + "/sub", "mode": 0o700 + n % 64})],
 }
-# What shows something: the link leads to what is denied. The others: to what may only be read, and to what is denied.
+# Methods that show something: for these the link leads to a denied directory. For the others also to a read-only one.
 SHOWS = ("readFile", "getMetadata", "canonicalize", "readDirectory", "walk", "copy from", "readLink")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_directory_becomes_a_link(rig, method):
-    """To what is denied, and for those that show nothing also to what may only be read: by turns."""
+    """The link leads to a denied directory, and for methods that show nothing in turn to a read-only one."""
     arena = Arena(rig)
     tops = [arena.w + "/d"] if method in SHOWS else [arena.w + "/d", arena.w + "/m/d"]
     with Client(rig.server.url) as client:
@@ -183,12 +183,12 @@ def test_a_directory_becomes_a_link(rig, method):
         arena.check(box, f"{method}: {counts}")
         assert not client.bad
     copied(arena)
-    # Few rounds may all find the same.
+    # In few rounds every request may find the same state.
     assert len(counts) > 1 or method == "readLink" or rounds_of(rig) < ROUNDS_SURE, f"nothing was swapped: {counts}"
 
 
 def copied(arena):
-    """What came into the workspace is not from outside."""
+    """Checks that no file in the workspace has content from outside."""
     for parent, folders, names in os.walk(arena.w):
         for name in names + folders:
             assert NAME not in name, f"{parent}/{name}"
@@ -226,7 +226,7 @@ def test_a_file_in_blocks(rig, mode):
 
 
 def open_and_use(box, path, mode):
-    """The answer of fs/open, or of the block when it was opened."""
+    """Opens a file and reads or writes a block. Returns the answer of fs/open when that failed, otherwise that of the block."""
     opened = box.open(path, mode)
     if is_error(opened):
         return opened
@@ -278,7 +278,7 @@ GIT = {
 
 @pytest.mark.parametrize("method", GIT)
 def test_git_is_replaced(rig, method):
-    """By another directory, or by a link, that stand where nothing may be written either: nothing ever is."""
+    """`.git` is exchanged with a directory or a link in a read-only directory: nothing is ever written to any of them."""
     arena = Arena(rig)
     with Client(rig.server.url) as client:
         box = Box(client, arena.profile, arena.w)

@@ -15,7 +15,7 @@ from sandbox_rig import Box, at, glob, is_error, narrow, read_only, restricted, 
 from test_sandbox_fs_escape import NEW, PROTECTED, Attempt, attempt, bare, rig  # noqa: F401: two are fixtures
 
 
-# What is looked at anew with each request
+# Files and links that change between two requests
 
 
 def test_patterns_match_what_came_later(rig):
@@ -63,7 +63,7 @@ def test_what_a_pattern_hides_is_not_moved_to_where_it_does_not(rig, pattern):
 
 
 def test_a_narrow_view_shows_nothing_beside_what_is_named(rig):
-    """What exists and what does not look alike; the directories above show only the way."""
+    """Outside of the view, existing and missing paths get the same answer; the directories above show only the way to the view."""
     tree = bare(rig)
     tree.file(tree.w + "/sub/deep/f")
     a = Attempt(rig, tree, narrow(at(tree.w + "/sub/deep", "write")))
@@ -84,7 +84,7 @@ def test_a_narrow_view_shows_nothing_beside_what_is_named(rig):
 
 
 def test_a_denied_file_by_its_later_name(attempt):
-    """What is renamed or replaced by the machine is judged by where it is then."""
+    """A file that another process renamed or replaced is judged by its path at the time of the request."""
     assert not is_error(attempt.box.read(attempt.w + "/a.txt"))
     os.rename(attempt.w + "/p/secret", attempt.w + "/p/away")
     attempt.world.file(attempt.w + "/p/secret/key", SECRET)
@@ -152,7 +152,7 @@ def test_nothing_of_the_server_or_the_helper_is_shown(rig, name, profile):
 
 
 def test_knobs_of_the_machine_are_not_written(rig):
-    """Opened only, never written: a knob that opens is a finding, and stays as it is."""
+    """The test only opens the files and writes nothing: an open that succeeds is the failure, and no setting changes."""
     a = Attempt(rig, bare(rig), workspace_write())
     for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/sysrq-trigger",
                  "/proc/self/oom_score_adj", "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/sys/kernel/hostname"):
@@ -161,7 +161,7 @@ def test_knobs_of_the_machine_are_not_written(rig):
 
 @pytest.mark.parametrize("profile", ["workspace", "full read"])
 def test_special_files(rig, profile):
-    """None of them is waited for, none is opened."""
+    """A request neither opens a FIFO, a device or a socket nor waits for one."""
     tree = bare(rig)
     os.mkfifo(tree.w + "/fifo", 0o666)
     tree.own(tree.w + "/fifo")
@@ -180,7 +180,7 @@ def test_special_files(rig, profile):
 
 
 def test_disks_of_the_machine(rig):
-    """Not to be had even where all of the machine may be read and a part of it written."""
+    """A block device cannot be opened, even where the profile reads all paths and writes some."""
     disks = [path for path in (f"/dev/{name}" for name in os.listdir("/dev")) if stat.S_ISBLK(os.stat(path).st_mode)]
     a = Attempt(rig, bare(rig), workspace_write(at("/dev", "write")))
     for path in disks[:4]:
@@ -193,7 +193,7 @@ def test_disks_of_the_machine(rig):
 
 
 def test_handles_stay_as_they_were_opened(attempt):
-    """What was opened to be read is not written; what was opened stays open when the profile would deny it now."""
+    """A handle for reading cannot be written; a handle stays open although the profile would deny its path now."""
     path = attempt.w + "/a.txt"
     assert attempt.box.open(path, handle="r") == {"handleId": "r"}
     assert is_error(attempt.box.blocks("writeBlock", "r", offset=0, chunk=NEW))
@@ -221,7 +221,7 @@ def test_handle_for_writing_reaches_its_file_only(attempt):
 
 
 def test_profiles_side_by_side(rig):
-    """On one connection, all at once: nobody gets the rights of another."""
+    """Requests with different profiles run at once on one connection: none gets the rights of another profile."""
     tree = bare(rig)
     for name in "abc":
         tree.file(f"{tree.base}/{name}/f", f"of {name}\n")
@@ -274,7 +274,7 @@ def test_the_network_of_the_profile_does_not_matter(rig, network):
 
 
 def test_errors_name_nothing_that_was_not_asked_for(attempt):
-    """Where a link leads may be secret, too."""
+    """The target of a link may be secret, so that no error text may contain it."""
     for method in ("readFile", "canonicalize", "readDirectory", "getMetadata"):
         for path in ("to-key", "to-s", "to-s/key"):
             _, message = attempt.denied(method, path=path)

@@ -11,15 +11,10 @@ import threading
 import pytest
 
 from farhand_client import Client, RpcError
-from sandbox_rig import (USERS, WORKSPACE, at, narrow, read_only, rig_of, sandbox, uri, workspace_write)
+from sandbox_rig import USERS, WORKSPACE, at, landlock_abi, narrow, read_only, rig_of, sandbox, uri, workspace_write
 
 NOT_FOUND, INVALID, INTERNAL = -32004, -32600, -32603
 LANDLOCK_ABI = 6
-
-
-def landlock_abi():
-    import ctypes
-    return ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1)
 
 
 @pytest.fixture(scope="module", params=[(user, backend) for user in USERS for backend in ("namespaces", "landlock")],
@@ -113,8 +108,7 @@ def test_a_link_that_may_not_be_seen_is_not_followed(rig, tree):
 def test_discovery_does_not_ignore_a_sandbox(rig, tree):
     tree.file(tree.o + "/SKILL.md", "---\nname: secret\n---\n")
     root = {"id": "a", "path": uri(tree.o), "sandbox": sandbox(narrow(WORKSPACE), tree.w)}
-    error = rig.client.error("capabilityRoots/discoverV1", {"roots": [root]})
-    assert error.code == -32602 and error.data["reason"] == "sandboxUnavailable", error
+    assert "secret" not in str(rig.client.call("capabilityRoots/discoverV1", {"roots": [root]}))
     root["sandbox"] = None
     assert "secret" in str(rig.client.call("capabilityRoots/discoverV1", {"roots": [root]}))
 
@@ -180,7 +174,7 @@ def test_a_recursive_removal_does_not_empty_what_is_mounted(mounting):
 
 
 def test_conditional_writes_in_sandboxes_and_without_exclude_each_other(rig, tree):
-    """Each adds one to what it has read. What succeeds counts."""
+    """Each write adds one to the number that it has read; the number is the count of successful writes."""
     path = tree.file(tree.w + "/n", "0")
     wins, failures = [], []
 
@@ -238,7 +232,7 @@ echo secret > /dev/shm/file; chmod 600 /dev/shm/file; touch -d @1000000000 /dev/
 
 @pytest.fixture(params=["namespaces", "landlock"])
 def with_devices(request):
-    """A server of root in a namespace of mounts with devices of its own: those of the machine are not to be tried."""
+    """A server of root in a mount namespace with device files of its own, so that the test does not risk those of the machine."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     if request.param == "landlock" and landlock_abi() < LANDLOCK_ABI:
@@ -249,7 +243,7 @@ def with_devices(request):
 
 
 def devices_of(rig):
-    """Access and change of status do not count."""
+    """Mode, owner and modification time of each device file, without access and status times."""
     script = "stat -c '%n %A %u %g %Y' /dev/* /dev/shm/*"
     return subprocess.run(["nsenter", "-t", str(rig.server.pid), "-m", "sh", "-c", script], check=True,
                           capture_output=True).stdout

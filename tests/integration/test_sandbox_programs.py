@@ -1,4 +1,4 @@
-"""Honest programs in a sandbox whose workspace is writable and whose network is restricted: they notice little."""
+"""Ordinary programs work in a sandbox whose workspace is writable and whose network is restricted."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from farhand_client import RpcError, wait_until
-from sandbox_rig import USERS, read_only, rig_of, special, uri, workspace_write
+from sandbox_rig import USERS, at, narrow, read_only, rig_of, special, uri, workspace_write
 
 PYTHON = "/usr/bin/python3"
 GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b.c",
@@ -34,7 +34,7 @@ class Bench:
         return self.tree.file(os.path.join(self.w, name), content)
 
     def run(self, argv, code=0, env=None, **kw):
-        """The Outcome of what has to end with `code`."""
+        """Runs a command that has to exit with `code`. Returns its Outcome."""
         done = self.rig.run(argv, self.profile, self.w, env={**self.env, **(env or {})}, timeout=60, **kw)
         assert done.refused is None and done.code == code, done
         return done
@@ -129,7 +129,7 @@ def test_futures_and_threads(bench):
 
 
 def test_asyncio(bench):
-    """A loop wakes itself through a socket pair; children, servers and clients of one."""
+    """The event loop, which uses a socket pair, with child processes, servers and clients."""
     done = bench.python(
         "import asyncio, threading\n"
         "async def main():\n"
@@ -292,6 +292,27 @@ def test_temporary_files(bench):
     done = bench.sh("f=$(mktemp) && echo x > $f && cat $f && echo $f && rm $f")
     assert done.out.decode().split()[1].startswith(bench.env["TMPDIR"])
     wait_until(lambda: os.listdir(bench.env["TMPDIR"]) == [], what="the directory as it was")
+
+
+def test_a_relative_tmpdir_is_below_the_cwd_of_the_command(bench):
+    bench.profile = read_only(special("tmpdir", "write"))
+    bench.tree.dir(os.path.join(bench.w, "rel/t"))
+    done = bench.sh("f=$(mktemp) && rm $f && echo $f; touch beside || echo not beside", env={"TMPDIR": "rel/t"})
+    assert re.fullmatch(rb"rel/t/\S+\nnot beside\n", done.out), done
+    done = bench.sh("mktemp || echo not there", env={"TMPDIR": "rel/none"})
+    assert done.out == b"not there\n", done
+
+
+@pytest.mark.parametrize("place", ["elsewhere", "denied"])
+def test_a_cwd_that_the_profile_hides_is_told_as_such(bench, place):
+    hidden = bench.tree.dir(os.path.join(bench.tree.base, "hidden"))
+    profile = narrow() if place == "elsewhere" else read_only(at(hidden, "deny"))
+    for cwd in (hidden, bench.tree.dir(os.path.join(hidden, "below"))):
+        refused = bench.rig.run(["/bin/true"], profile, cwd).refused
+        assert (refused.code, refused.message) == (-32602, f"the permission profile hides the cwd {cwd}")
+        assert (refused.data["step"], refused.data["reason"]) == ("cwd", "cwdHidden")
+    missing = bench.rig.run(["/bin/true"], profile, os.path.join(hidden, "none")).refused
+    assert (missing.code, missing.data["step"]) == (-32603, "cwd"), "nobody hides what is not there"
 
 
 def test_temporary_files_in_tmp(bench):
@@ -462,7 +483,7 @@ def test_interrupt_reaches_the_foreground_only(terminal):
 
 
 def foreground(terminal):
-    """What of this terminal runs in the foreground: seen from outside, by name."""
+    """The names of the processes in the foreground group of this terminal, as seen from outside of the sandbox."""
     pid = int(terminal.client.call("process/list", {"processId": terminal.id})["processes"][0]["pid"])
     todo, found = [pid], None
     while todo:

@@ -1,4 +1,4 @@
-"""What a hostile reader of the sandbox found: rules that another rule, another command or the host could undo."""
+"""Weaknesses that a review found: rules that another rule, another command or the host could undo."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ def rig(request):
         yield r
 
 
-# What a .git that is a file names
+# Targets of .git files
 
 
 @pytest.mark.parametrize("way", ["", "/proc/self/root", "/proc/thread-self/root"])
@@ -41,12 +41,12 @@ def test_a_gitdir_pointer_through_a_protected_link_opens_nothing(rig):
     assert b"secret" not in done.out, done
 
 
-# Modes that stubs have
+# Modes of placeholders
 
 
 @pytest.mark.parametrize("name", ["secret", "sub/secret", "sub/dir/secret"])
 def test_a_command_cannot_make_a_directory_look_like_a_stub(rig, name):
-    """Then what is denied in it would be taken for missing by who starts the next."""
+    """Otherwise the next start would take the directory for a placeholder, and the denied files in it for missing."""
     tree = rig.tree()
     secret = tree.file(os.path.join(tree.w, "a", name), "secret\n")
     denied = at(secret, "deny")
@@ -71,7 +71,7 @@ def test_a_directory_of_the_user_with_the_mode_of_a_stub_is_hidden(rig):
 
 @pytest.mark.parametrize("profile", [lambda e: read_only(e), lambda e: narrow(e)], ids=["read-only", "narrow"])
 def test_a_device_that_may_be_read_cannot_be_written(rig, profile):
-    """Opened, and never written."""
+    """The test opens the device and writes nothing."""
     tree = rig.tree()
     script = "import os, sys\nos.open(sys.argv[1], os.O_WRONLY)\nprint('opened')"
     for device in ("/dev/kmsg", "/dev/loop-control", "/dev/loop0"):
@@ -92,7 +92,7 @@ def test_a_workspace_below_a_protected_name_has_protected_names_of_its_own(rig, 
     assert not os.path.exists(w + "/.git/hooks/pre-commit"), done
 
 
-# Stubs, when the tree moves
+# Placeholders, when the tree is moved
 
 
 def test_stubs_go_when_the_workspace_was_renamed_meanwhile(rig):
@@ -116,7 +116,7 @@ def test_stubs_go_when_the_workspace_cannot_be_listed(rig):
     assert os.listdir(tree.w) == []
 
 
-# The init, beside a command that is faster
+# A command that runs before its init has dropped its rights
 
 
 def test_no_command_meets_an_init_that_has_more_than_itself(rig):
@@ -163,7 +163,7 @@ def test_a_command_that_renames_without_end_does_not_stop_the_server(rig):
 
 
 def test_events_of_one_command_do_not_end_another(rig):
-    """More of them than the kernel keeps, while the server is busy: then nobody knows what was lost, and has to look."""
+    """One command causes more events than the kernel keeps: the guard then has to check every mask, and finds the others intact."""
     quiet, busy = rig.tree(), rig.tree()
     quiet.dir(quiet.w), busy.dir(busy.w)
     script = ("import os\n"
@@ -189,7 +189,7 @@ def test_events_of_one_command_do_not_end_another(rig):
         rig.finish(process_id)
 
 
-# Everybody who removes stubs is killed at once
+# All processes that remove placeholders are killed at once
 
 
 def test_stubs_go_when_the_spawner_is_killed_with_its_keepers(rig):

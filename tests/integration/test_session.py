@@ -19,7 +19,7 @@ def resume_error(server, session, **params):
 
 
 def resume_when_free(server, session, timeout=10):
-    """What real clients do: -32010 is retried (they wait 100 ms; here the server's answer sets the pace)."""
+    """Resumes a session as real clients do: repeats after -32010 (at once; real clients wait 100 ms)."""
     def attempt():
         try:
             return Client(server.url, resume=session)
@@ -80,7 +80,7 @@ def test_strange_session_ids_are_unknown(server, session):
 
 
 def test_a_session_id_with_a_nul_is_unknown(server):
-    # The text is cut there; code and reason are what programs look at.
+    # The text of the error ends at the NUL; programs use code and reason.
     error = resume_error(server, "a\0b")
     assert (error.code, error.message, error.data["reason"]) == (-32600, "unknown session id a", "unknown")
 

@@ -1,4 +1,4 @@
-"""The stdio transport: one message per line, one connection, gone with its input."""
+"""The stdio transport: one message per line, and one connection, whose end ends the server."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ def stdio():
 
 
 def feed(data, listen="stdio"):
-    """Everything at once, then EOF: (messages, exit code)."""
+    """Sends everything at once, then EOF. Returns the messages and the exit code."""
     done = subprocess.run(serve_argv(listen=listen), input=data, capture_output=True, timeout=15 * PATIENCE,
                           check=False)
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
@@ -109,11 +109,14 @@ def test_stdout_may_be_a_regular_file():
         assert done.returncode == 0
 
 
-def test_a_large_answer_is_complete_before_the_exit():
-    ident = "x" * 300000
-    messages, code = feed(INIT + b"\n" + json.dumps({"id": ident, "method": "nope"}).encode())
+def test_a_large_answer_is_complete_before_the_exit(tmp):
+    path = os.path.join(tmp, "large")
+    with open(path, "wb") as f:
+        f.write(bytes(300000))
+    read = {"id": 1, "method": "fs/readFile", "params": {"path": f"file://{path}"}}
+    messages, code = feed(INIT + b'\n{"method":"initialized"}\n' + json.dumps(read).encode())
     assert code == 0
-    assert messages[1]["id"] == ident
+    assert len(messages[1]["result"]["dataBase64"]) == 400000
 
 
 @pytest.mark.parametrize("line", [b"{bad", b"[]", b"null", b'{"id":1.5,"method":"x"}', b'{"a":1,"a":2}'])

@@ -45,7 +45,7 @@ def wrapped(monkeypatch, tmp):
 
 
 def wait_idle(server, flow):
-    """Runs something; the holdings of the server when nothing is left of it, nor of what it tries at its start."""
+    """Runs a command and the server's self-test. Returns the holdings of the server when nothing of them is left."""
     flow.call("environment/info", {})
     run_short_commands(flow, range(-5, 0), in_flight=2)
     wait_until(lambda: children(spawner_of(server)) == [], what="end of all keepers")
@@ -76,7 +76,7 @@ def terminate_all(flow, started):
 
 def assert_error(error, number, name, steps):
     code, message, data = error
-    assert code == -32603 and message.endswith(f" (os error {number})"), error
+    assert code == -32603 and f" (os error {number})" in message, error
     assert (data["errno"], data["errnoName"]) == (number, name)
     assert data["step"] in steps
 
@@ -96,23 +96,49 @@ def test_a_server_without_descriptors_says_so_and_recovers(wrapped, tty):
             run_short_commands(flow, range(turn * 10, turn * 10 + 10), in_flight=2)
 
 
-def test_connections_beyond_the_descriptors_wait_and_are_served(wrapped):
-    server = wrapped("prlimit --nofile=48:48")
+@pytest.mark.parametrize("limit", [48, 64, 128])
+def test_connections_leave_descriptors_to_those_who_are_in(wrapped, limit):
+    """With as many clients as the server accepts, and silent peers besides, commands start and files are read."""
+    server = wrapped(f"prlimit --nofile={limit}:{limit}")
     with Flow(server) as flow, contextlib.ExitStack() as stack:
         before = wait_idle(server, flow)
-        waiting = [stack.enter_context(RawSocket(server.port)) for _ in range(80)]
-        for raw in waiting:
-            raw.send(raw.upgrade_request())
-        wait_until(lambda: open_files(server.pid) == 48, what="a full table")
-        for _ in range(20):
-            assert flow.call("environment/status") == {"status": "ready"}
-        _, error = start_until_refused(flow, "p", ["/bin/sleep", "600"], 2)
-        assert_error(error, errno.EMFILE, "EMFILE", ("stdio",))
-        for raw in waiting:
-            assert raw.http_response()[0] == 101
+        inside = []
+        while len(inside) < limit:
+            raw = stack.enter_context(RawSocket(server.port))
+            status, _, body = raw.http(raw.upgrade_request())
+            if status != 101:
+                assert status == 503 and b"RLIMIT_NOFILE" in body
+                assert raw.eof() == b""
+                raw.close()
+                break
+            inside.append(raw)
+        assert limit // 16 < len(inside) < limit // 2
+        silent = [stack.enter_context(RawSocket(server.port)) for _ in range(limit)]
+        wait_until(lambda: open_files(server.pid) >= before[0] + len(inside) + 4, what="some of the silent ones")
+        started = []
+        for n, kw in enumerate([{}, {"tty": True}, {"pipeStdin": True}][:1 if limit == 48 else 3]):
+            started.append(f"s{n}")
+            flow.start(f"s{n}", ["/bin/sleep", "600"], **kw)
+        flow.pump_until(lambda: all(one in flow.answers for one in started), 30, "answers to starts")
+        assert not flow.refused, flow.refused
+        run_short_commands(flow, range(20), in_flight=1)
+        assert flow.call("fs/readFile", {"path": "file:///etc/hostname"})["dataBase64"]
+        terminate_all(flow, started)
+        # A connection that closes makes room for the next.
+        inside.pop().close()
+        for raw in silent:
+            raw.close()
+
+        def comes_in():
+            raw = RawSocket(server.port)
+            inside.append(stack.enter_context(raw))
+            return raw.http(raw.upgrade_request())[0] == 101
+
+        wait_until(comes_in, what="room")
+        for raw in inside:
             raw.close()
         wait_until(lambda: holdings(server) == before, what="the descriptors of before")
-        run_short_commands(flow, range(20), in_flight=2)
+        run_short_commands(flow, range(100, 120), in_flight=2)
 
 
 def test_a_spawner_without_descriptors_says_so_and_recovers():
@@ -120,7 +146,7 @@ def test_a_spawner_without_descriptors_says_so_and_recovers():
         before = wait_idle(server, flow)
         spawner = spawner_of(server)
         limits = resource.prlimit(spawner, resource.RLIMIT_NOFILE)
-        # The limit is one of numbers, so it leaves one that is free: a start brings three.
+        # The limit is on descriptor numbers: it leaves one number free, and a start needs three.
         held = {int(fd) for fd in os.listdir(f"/proc/{spawner}/fd")}
         lowest = next(fd for fd in range(len(held) + 1) if fd not in held)
         resource.prlimit(spawner, resource.RLIMIT_NOFILE, (lowest + 1, limits[1]))
@@ -142,7 +168,7 @@ def test_a_spawner_without_memory_says_so_and_recovers():
         spawner = spawner_of(server)
         limits = resource.prlimit(spawner, resource.RLIMIT_AS)
         resource.prlimit(spawner, resource.RLIMIT_AS, (status_kib(spawner, "VmSize") * KIB, limits[1]))
-        # What a start needs may be there from earlier ones; many at once need more.
+        # One start may use memory that earlier ones have freed; many at once need more.
         for n in range(200):
             flow.start(f"p{n}", ["/bin/sleep", "600"])
         flow.pump_until(lambda: len([a for a in flow.answers if str(a).startswith("p")]) == 200, 60, "answers")
@@ -161,7 +187,7 @@ def test_a_spawner_without_memory_says_so_and_recovers():
 
 
 def unused_uid():
-    """Nobody's: RLIMIT_NPROC counts all processes of a user."""
+    """A user id without processes, because RLIMIT_NPROC counts all processes of a user."""
     taken = {os.stat(f"/proc/{pid}").st_uid for pid in filter(str.isdigit, os.listdir("/proc"))
              if os.path.exists(f"/proc/{pid}")}
     return next(uid for uid in range(61000, 62000) if uid not in taken)
@@ -196,6 +222,7 @@ def test_a_command_that_is_too_long_is_told(server, which, tty):
     if not IS_FULL and which != "one long word":
         pytest.skip("slow in this build: set FARHAND_SLOW=1")
     with Flow(server) as flow:
+        start_until_refused(flow, "first-", HUGE[which], 1, tty=tty)  # the first large message: threads for these are made
         before = wait_idle(server, flow)
         for n in range(2):
             _, error = start_until_refused(flow, f"p{n}-", HUGE[which], 1, tty=tty)

@@ -1,5 +1,7 @@
 """The unix listener: its file, its mode, its peers."""
 
+import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -9,7 +11,9 @@ import sys
 
 import pytest
 
-from farhand_client import Client, HttpRefused, RawSocket, Server, run_serve
+from farhand_client import PATIENCE, Client, HttpRefused, RawSocket, Server, run_serve, serve_argv
+from fs_helpers import as_nobody
+from sandbox_rig import become
 
 
 @pytest.fixture
@@ -98,12 +102,78 @@ def test_the_socket_of_a_living_server_is_refused(unix):
         assert c.call("environment/status") == {"status": "ready"}
 
 
-def test_the_socket_of_another_living_program_is_refused(tmp):
-    with socket.socket(socket.AF_UNIX) as other:
+@pytest.mark.parametrize("kind", ["STREAM", "DGRAM", "SEQPACKET"])
+def test_the_socket_of_another_living_program_is_refused(tmp, kind):
+    """For each type of socket: a program may be alive although connect(2) fails, as with the datagram socket of a syslog daemon."""
+    with socket.socket(socket.AF_UNIX, getattr(socket, f"SOCK_{kind}")) as other:
         other.bind(f"{tmp}/sock")
-        other.listen(1)
-        assert run_serve(listen=f"unix:{tmp}/sock").returncode == 1
-        assert os.path.exists(f"{tmp}/sock")
+        if kind != "DGRAM":
+            other.listen(1)
+        before = os.lstat(f"{tmp}/sock")
+        done = run_serve(listen=f"unix:{tmp}/sock")
+        assert done.returncode == 1
+        assert "another program is listening" in done.stderr
+        assert os.path.samestat(os.lstat(f"{tmp}/sock"), before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+@pytest.mark.parametrize("is_living", [True, False], ids=["living", "dead"])
+def test_another_user_does_not_replace_a_socket_that_it_may_not_ask(tmp, is_living):
+    """In a directory where every user may remove files. The socket has mode 0600, so that connecting to it gives EACCES."""
+    os.chmod(tmp, 0o777)
+    home = as_nobody(f"{tmp}/home") and f"{tmp}/home"
+    with Server(listen=f"unix:{tmp}/sock") as s:
+        if not is_living:
+            s.stop(signal.SIGKILL)
+        before = os.lstat(f"{tmp}/sock")
+        argv = [f"{home}/farhand", "serve", "--listen", f"unix:{tmp}/sock"]
+        done = subprocess.run(argv, env={**os.environ, "HOME": home, "XDG_STATE_HOME": f"{home}/state"}, timeout=20 * PATIENCE,
+                              preexec_fn=become(65534), capture_output=True, check=False)
+        assert done.returncode == 1 and done.stdout == b""
+        assert b"Permission denied" in done.stderr and f"{tmp}/sock".encode() in done.stderr
+        assert os.path.samestat(os.lstat(f"{tmp}/sock"), before)
+        if is_living:
+            with Client(s.url) as c:
+                assert c.call("environment/status") == {"status": "ready"}
+
+
+def test_of_many_that_find_a_dead_socket_one_takes_its_place(tmp):
+    """None of the servers takes the new socket of another for the dead one."""
+    argv = serve_argv(listen=f"unix:{tmp}/sock")
+    for _ in range(5):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{tmp}/sock")
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(f"{tmp}/sock")
+        servers = [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                   for _ in range(8)]
+        try:
+            urls = [server.stdout.readline() for server in servers]
+            assert sorted(urls) == [b""] * 7 + [f"unix:{tmp}/sock\n".encode()]
+            with Client(f"unix:{tmp}/sock") as c:
+                assert c.call("environment/status") == {"status": "ready"}
+        finally:
+            for server in servers:
+                server.kill()
+                server.wait()
+                server.stdout.close()
+
+
+def test_a_dead_socket_is_not_replaced_while_somebody_else_may_be_about_to(tmp):
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(f"{tmp}/sock")
+    directory = os.open(tmp, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        before = os.lstat(f"{tmp}/sock")
+        done = run_serve(listen=f"unix:{tmp}/sock")
+        assert done.returncode == 1 and "cannot be locked" in done.stderr
+        assert os.path.samestat(os.lstat(f"{tmp}/sock"), before)
+        os.unlink(f"{tmp}/sock")
+        with Server(listen=f"unix:{tmp}/sock") as s:  # with nothing to replace nobody is asked
+            Client(s.url).abort()
+    finally:
+        os.close(directory)
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])

@@ -2,12 +2,13 @@
 
 import base64
 import json
+import select
 import struct
 import time
 
 import pytest
 
-from farhand_client import Client, Closed, RawSocket, Server
+from farhand_client import Client, Closed, RawSocket, Server, is_idle, wait_until
 
 TEXT, BINARY, CONT, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 STATUS = b'{"id":7,"method":"environment/status"}'
@@ -30,7 +31,7 @@ def still_serves(server):
 
 
 def padded(size, ident=7):
-    """A good request of exactly `size` bytes; the padding is a member that nobody reads."""
+    """A valid request of exactly `size` bytes; the padding is an unknown member, which the server ignores."""
     head = f'{{"id":{ident},"method":"environment/status","pad":"'.encode()
     return head + b"x" * (size - len(head) - 2) + b'"}'
 
@@ -114,7 +115,7 @@ def test_an_unexpected_pong_is_ignored(raw):
 
 
 def test_a_flood_of_pings_is_survived(server, raw):
-    # 20,000 pings whose pongs nobody reads: the server may hold back or drop pongs, but not grow or die.
+    # 20,000 pings whose pongs the test does not read: the server may hold back or drop pongs, but not grow or die.
     raw.sock.settimeout(5)
     try:
         raw.send(raw.make_frame(PING, b"x" * 125) * 20000)
@@ -430,6 +431,28 @@ def test_any_sign_of_life_or_a_pong_keeps_a_busy_peer():
         c.wait_closed("p", timeout=30)
         assert len(c.output("p")) == 50000000
         assert not c.closed
+
+
+def wakings(pid, seconds):
+    """How often the loop of a server sleeps within `seconds`."""
+    def count():
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return int(f.read().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+    before = count()
+    select.select([], [], [], seconds)
+    return count() - before
+
+
+def test_a_peer_that_does_not_read_is_looked_at_now_and_then():
+    """A peer that does not read cannot send pongs and is not taken for dead; the server checks it at intervals, not every
+    millisecond."""
+    with Server(config="ping_interval_ms = 200\npong_timeout_ms = 200\n") as s, Client(s.url) as c:
+        c.start("p", ["/usr/bin/yes"])
+        c.pause_reading()
+        wait_until(lambda: is_idle(s.pid, 0.2), 20, "back-pressure")
+        select.select([], [], [], 0.3)  # until the peer has been silent for too long
+        assert wakings(s.pid, 1) < 100
 
 
 @pytest.mark.slow

@@ -71,8 +71,11 @@ class Watch:
         self.events()
         return row in self.known
 
+    def overflows(self):
+        return sum(params["overflow"] for params in self.notifications())
+
     def overflowed(self):
-        return any(params["overflow"] for params in self.notifications())
+        return self.overflows() > 0
 
     def until(self, *row, timeout=20):
         """Waits for an event; returns all up to now."""
@@ -80,7 +83,7 @@ class Watch:
         return list(self.events())
 
     def settle(self, name="zz-last"):
-        """All that happened before now has been told: a file made now is."""
+        """Makes a file and waits for its event: all earlier changes have been reported by then."""
         path = os.path.join(self.root, name)
         with open(path, "w", encoding="utf-8"):
             pass
@@ -91,7 +94,7 @@ class Watch:
 
 @pytest.fixture
 def quick_tmp():
-    """In memory where possible: for tens of thousands of files."""
+    """A temporary directory, in memory where possible, for tens of thousands of files."""
     path = tempfile.mkdtemp(prefix="fh-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -115,7 +118,7 @@ def inotify_watches(pid):
 
 
 class Model:
-    """The tree as a client sees it who believes the events."""
+    """The tree as a client knows it from the events alone."""
 
     def __init__(self):
         self.paths = set()

@@ -16,6 +16,17 @@
 
 void unit_register(const char *name, void (*fn)(void **state));
 
+/* Does this process run in valgrind, which does not know every system call? */
+NODISCARD bool unit_is_valgrind(void);
+
+#define skip_in_valgrind(why)                                         \
+        do {                                                          \
+                if (unit_is_valgrind()) {                             \
+                        print_message("skipped: valgrind " why "\n"); \
+                        skip();                                       \
+                }                                                     \
+        } while (0)
+
 #define TEST(name)                                                     \
         static void name(void **state);                                \
         __attribute__((constructor)) static void name##_register(void) \

@@ -14,6 +14,12 @@ void unit_register(const char *name, void (*fn)(void **state))
         tests[test_count++] = (struct CMUnitTest){ .name = name, .test_func = fn };
 }
 
+bool unit_is_valgrind(void)
+{
+        const char *preload = getenv("LD_PRELOAD");
+        return preload && strstr(preload, "vgpreload");
+}
+
 int main(void)
 {
         return _cmocka_run_group_tests(UNIT_GROUP, tests, test_count, NULL, NULL);

@@ -1,0 +1,29 @@
+/* confined: the sandbox of the one command that `farhand sandbox` or `farhand doctor` runs. */
+#pragma once
+
+#include "confine/confine.h"
+#include "policy/rules.h"
+#include "sandbox/backend.h"
+
+struct confined {
+        struct confine confine;
+        bool has_confine; /* false: the profile needs no sandbox */
+        struct guarded sandbox;
+        struct plan plan; /* the plan of the sandbox; its memory is in the arena */
+        bool is_broken;   /* a mask was taken away: the command must be ended */
+};
+
+#define CONFINED_INIT ((struct confined){ .sandbox = GUARDED_NONE })
+
+/* Makes the sandbox; returns 0, or -errno with err filled. The caller must release *c in any case, and must not move it in
+ * memory before that. */
+NODISCARD int confined_make(struct confined *c, struct arena *a, const struct profile *profile,
+                            const struct place *place, enum backend wish, struct err *err);
+/* Returns the descriptor to poll, or -1 when nothing is guarded. */
+int confined_fd(const struct confined *c);
+/* Handles the events of the guard. Call it when that descriptor is readable, then look at is_broken. */
+void confined_look(struct confined *c);
+/* Call it when the command has started. */
+void confined_started(struct confined *c);
+/* Call it only when no process is left in the sandbox. */
+void confined_release(struct confined *c);

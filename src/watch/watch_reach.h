@@ -1,0 +1,17 @@
+/* watch_reach: the reach (reach/reach.h) of a watch with a permission profile; the watch and its passes share it. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "reach/reach.h"
+
+struct watch_reach {
+        unsigned refs; /* only the loop changes it */
+        struct arena arena;
+        struct reach reach;
+};
+
+/* Makes an empty reach. The caller fills it; everything that it points to must be in `arena`. */
+NODISCARD struct watch_reach *watch_reach_new(void);
+struct watch_reach *watch_reach_ref(struct watch_reach *l);   /* NULL is fine */
+struct watch_reach *watch_reach_unref(struct watch_reach *l); /* NULL is fine; returns NULL */
