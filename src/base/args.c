@@ -1,8 +1,4 @@
-/* args: option tables for the command lines.
- *
- * Parsing stops at the first operand, so that what follows it (a command with options of its own) is not
- * looked at.
- */
+/* args: option tables for the command lines. */
 #include "base/args.h"
 
 #include "base/mem.h"
@@ -13,6 +9,15 @@
 #include <stdarg.h>
 
 #define OPTIONS_MAX 64 /* bits of `seen` */
+
+/* Where the parser is. */
+struct parser {
+        const struct args *spec;
+        int argc;
+        char **argv;
+        int at;        /* the next argument */
+        uint64_t seen; /* options of the table that were given */
+};
 
 PRINTF_LIKE(2, 3) static enum args_result complain(const struct args *spec, const char *fmt, ...)
 {
@@ -26,6 +31,8 @@ PRINTF_LIKE(2, 3) static enum args_result complain(const struct args *spec, cons
         return ARGS_BAD;
 }
 
+/* ---- help ---- */
+
 /* Writes "--name <VALUE>" into `out` as snprintf does; returns its length. */
 static int option_spelling(const struct arg *arg, char *out, size_t size)
 {
@@ -34,13 +41,22 @@ static int option_spelling(const struct arg *arg, char *out, size_t size)
         return snprintf(out, size, "--%s <%s>", arg->name, arg->value ? arg->value : "VALUE");
 }
 
+static bool has_letters(const struct args *spec)
+{
+        for (const struct arg *arg = spec->table; arg->name; arg++)
+                if (arg->letter)
+                        return true;
+        return false;
+}
+
 static void print_help(const struct args *spec)
 {
         char left[128];
+        bool is_indented = has_letters(spec); /* by the width of "-t, " */
         int width = (int)strlen("-h, --help");
 
         for (const struct arg *arg = spec->table; arg->name; arg++) {
-                int n = option_spelling(arg, NULL, 0);
+                int n = option_spelling(arg, NULL, 0) + (is_indented ? 4 : 0);
                 width = MAX(width, n);
         }
 
@@ -48,20 +64,17 @@ static void print_help(const struct args *spec)
                 printf("%s\n\n", spec->about);
         printf("Usage: %s\n\nOptions:\n", spec->usage);
         for (const struct arg *arg = spec->table; arg->name; arg++) {
+                char letter[] = { '-', arg->letter, ',', ' ', '\0' };
+                const char *indent = arg->letter ? letter : is_indented ? "    " : "";
                 (void)option_spelling(arg, left, sizeof(left));
-                printf("  %-*s  %s\n", width, left, arg->help ? arg->help : "");
+                printf("  %s%-*s  %s\n", indent, width - (int)strlen(indent), left,
+                       arg->help ? arg->help : "");
         }
         printf("  %-*s  %s\n", width, "-h, --help", "Print this help");
         fflush(stdout);
 }
 
-static const struct arg *find_option(const struct args *spec, struct slice name)
-{
-        for (const struct arg *arg = spec->table; arg->name; arg++)
-                if (slice_eq(slice_from_str(arg->name), name))
-                        return arg;
-        return NULL;
-}
+/* ---- values ---- */
 
 static enum args_result store_u64(const struct args *spec, const struct arg *arg, const char *value)
 {
@@ -82,6 +95,14 @@ static enum args_result store_u64(const struct args *spec, const struct arg *arg
         return ARGS_OK;
 }
 
+static void add_to_list(struct arg_list *list, const char *value)
+{
+        /* Room for a power of two: it is full when the count is one. */
+        if ((list->count & (list->count - 1)) == 0)
+                list->items = mem_realloc(list->items, MAX(2 * list->count, 1u) * sizeof(*list->items));
+        list->items[list->count++] = value;
+}
+
 /* Stores the value of an option in its target. `value` is NULL for a flag. */
 static enum args_result store(const struct args *spec, const struct arg *arg, const char *value)
 {
@@ -97,78 +118,144 @@ static enum args_result store(const struct args *spec, const struct arg *arg, co
         case ARG_U64:
                 result = store_u64(spec, arg, value);
                 break;
+        case ARG_LIST:
+                add_to_list(arg->target, value);
+                break;
         }
         if (result == ARGS_OK && arg->given)
                 *arg->given = true;
         return result;
 }
 
-/* Parses the option at argv[*i], and the value behind it where the option takes one; *i moves past both. */
-static enum args_result parse_option(const struct args *spec, int argc, char **argv, int *i, uint64_t *seen)
+/* ---- parsing ---- */
+
+/* Stores an option that was found. `value` is what was attached to it, or NULL; without it the next argument is the value where
+ * the option takes one. */
+static enum args_result take_option(struct parser *p, const struct arg *arg, const char *value)
 {
-        struct slice rest = slice_from_str(argv[(*i)++] + 2);
-        struct slice name = slice_split(&rest, '=');
-        const char *value = rest.p; /* NULL without '='; else the end of the argument, so it has a NUL */
-
-        const struct arg *arg = find_option(spec, name);
-        if (!arg)
-                return complain(spec, "unexpected argument '--%.*s'", SLICE(name));
-
-        size_t index = (size_t)(arg - spec->table);
+        size_t index = (size_t)(arg - p->spec->table);
         must(index < OPTIONS_MAX);
-        if (*seen & (uint64_t)1 << index)
-                return complain(spec, "the argument '--%s' cannot be used more than once", arg->name);
-        *seen |= (uint64_t)1 << index;
+        if (arg->kind != ARG_LIST && p->seen & (uint64_t)1 << index)
+                return complain(p->spec, "the argument '--%s' cannot be used more than once", arg->name);
+        p->seen |= (uint64_t)1 << index;
 
         if (arg->kind == ARG_FLAG) {
                 if (value)
-                        return complain(spec, "unexpected value '%s' for '--%s'", value, arg->name);
-                return store(spec, arg, NULL);
+                        return complain(p->spec, "unexpected value '%s' for '--%s'", value, arg->name);
+                return store(p->spec, arg, NULL);
         }
 
         /* In `--a --b` the value of `--a` was probably forgotten. A value that begins with dashes must be written `--a=--b`. */
-        if (!value && *i < argc && !slice_starts(slice_from_str(argv[*i]), S("--")))
-                value = argv[(*i)++];
+        if (!value && p->at < p->argc && !slice_starts(slice_from_str(p->argv[p->at]), S("--")))
+                value = p->argv[p->at++];
         if (!value) {
                 char spelling[128];
                 (void)option_spelling(arg, spelling, sizeof(spelling));
-                return complain(spec, "a value is required for '%s'", spelling);
+                return complain(p->spec, "a value is required for '%s'", spelling);
         }
-        return store(spec, arg, value);
+        return store(p->spec, arg, value);
+}
+
+static enum args_result parse_long(struct parser *p)
+{
+        struct slice rest = slice_from_str(p->argv[p->at++] + 2);
+        struct slice name = slice_split(&rest, '=');
+        const char *value = rest.p; /* NULL without '='; else the end of the argument, so it has a NUL */
+
+        for (const struct arg *arg = p->spec->table; arg->name; arg++)
+                if (slice_eq(slice_from_str(arg->name), name))
+                        return take_option(p, arg, value);
+        return complain(p->spec, "unexpected argument '--%.*s'", SLICE(name));
+}
+
+static const struct arg *find_letter(const struct args *spec, char letter)
+{
+        for (const struct arg *arg = spec->table; arg->name; arg++)
+                if (arg->letter == letter)
+                        return arg;
+        return NULL;
+}
+
+/* Parses a word of letters: flags, and at its end an option with its value, attached or in the next argument. */
+static enum args_result parse_letters(struct parser *p)
+{
+        const char *word = p->argv[p->at++];
+
+        for (const char *letter = word + 1; *letter; letter++) {
+                const struct arg *arg = find_letter(p->spec, *letter);
+                if (!arg && letter == word + 1)
+                        return complain(p->spec, "unexpected argument '%s'", word);
+                if (!arg && *letter == 'h') {
+                        print_help(p->spec);
+                        return ARGS_HELP;
+                }
+                if (!arg)
+                        return complain(p->spec, "unexpected argument '-%s' in '%s'", letter, word);
+                if (arg->kind != ARG_FLAG)
+                        return take_option(p, arg, letter[1] ? letter + 1 : NULL);
+
+                enum args_result result = take_option(p, arg, NULL);
+                if (result != ARGS_OK)
+                        return result;
+        }
+        return ARGS_OK;
+}
+
+static enum args_result parse_option(struct parser *p)
+{
+        const char *word = p->argv[p->at];
+
+        if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+                print_help(p->spec);
+                return ARGS_HELP;
+        }
+        return word[1] == '-' ? parse_long(p) : parse_letters(p);
+}
+
+/* Moves `count` words to the front of the `operands` operands before them. */
+static void move_up(char **words, int operands, int count)
+{
+        for (int i = 0; i < count && operands > 0; i++) {
+                char *word = words[operands + i];
+                memmove(words + i + 1, words + i, (size_t)operands * sizeof(*words));
+                words[i] = word;
+        }
 }
 
 enum args_result args_parse(const struct args *spec, int argc, char **argv, int *ret_rest)
 {
-        uint64_t seen = 0;
-        int i = 1;
+        struct parser p = { .spec = spec, .argc = argc, .argv = argv, .at = 1 };
+        int operands = 0; /* right before `at`: those that options may still follow */
 
-        while (i < argc) {
-                struct slice arg = slice_from_str(argv[i]);
+        for (bool is_end = false; p.at < argc && !is_end;) {
+                int first = p.at;
+                bool is_operand = argv[first][0] != '-' || argv[first][1] == '\0';
 
-                if (slice_eq(arg, S("--"))) {
-                        i++;
+                if (is_operand && !spec->is_mixed)
                         break;
+                if (is_operand) {
+                        p.at++;
+                        operands++;
+                        continue;
                 }
-                if (slice_eq(arg, S("-h")) || slice_eq(arg, S("--help"))) {
-                        print_help(spec);
-                        return ARGS_HELP;
-                }
-                if (!slice_starts(arg, S("-")) || arg.n == 1)
-                        break;
-                if (!slice_starts(arg, S("--")))
-                        return complain(spec, "unexpected argument '%s'", argv[i]);
-
-                enum args_result result = parse_option(spec, argc, argv, &i, &seen);
+                is_end = strcmp(argv[first], "--") == 0;
+                enum args_result result = ARGS_OK;
+                if (is_end)
+                        p.at++;
+                else
+                        result = parse_option(&p);
                 if (result != ARGS_OK)
                         return result;
+                move_up(argv + first - operands, operands, p.at - first);
         }
 
-        if (!ret_rest && i < argc) {
-                fprintf(stderr, "error: unexpected argument '%s'\n", argv[i]);
+        int rest = MIN(p.at, argc) - operands;
+        if (!ret_rest && rest < argc) {
+                fprintf(stderr, "error: unexpected argument '%s'\n", argv[rest]);
                 return ARGS_BAD;
         }
         if (ret_rest)
-                *ret_rest = MIN(i, argc);
+                *ret_rest = rest;
         return ARGS_OK;
 }
 
@@ -176,4 +263,10 @@ enum args_result args_refuse(const char *name, const char *value, const char *ch
 {
         fprintf(stderr, "error: invalid value '%s' for '--%s': %s\n", value, name, choices);
         return ARGS_BAD;
+}
+
+void arg_list_release(struct arg_list *list)
+{
+        free(list->items);
+        *list = (struct arg_list){ 0 };
 }

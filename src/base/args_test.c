@@ -35,22 +35,18 @@ static char printed[2048];
 static int rest;
 
 /* Parses while `fd` (stdout or stderr) goes into `printed`. The list ends with NULL. */
-static enum args_result parse(int fd, char **argv)
+static enum args_result parse_as(const struct args *as, int fd, char **argv)
 {
         int argc = 0;
         while (argv[argc])
                 argc++;
 
-        quiet = quiet_given = false;
-        listen_url = NULL;
-        requests = 7;
         rest = -1;
-
         fflush(stdout);
         int file = memfd_create("args_test", MFD_CLOEXEC), saved = dup(fd);
         ok(file >= 0 && saved >= 0);
         dup2(file, fd);
-        enum args_result result = args_parse(&spec, argc, argv, &rest);
+        enum args_result result = args_parse(as, argc, argv, &rest);
         fflush(stdout);
         dup2(saved, fd);
         fd_close(saved);
@@ -62,17 +58,31 @@ static enum args_result parse(int fd, char **argv)
         return result;
 }
 
+static enum args_result parse(int fd, char **argv)
+{
+        quiet = quiet_given = false;
+        listen_url = NULL;
+        requests = 7;
+        return parse_as(&spec, fd, argv);
+}
+
 #define ARGV(...) ((char *[]){ (char[]){ "prog" }, __VA_ARGS__ __VA_OPT__(, ) NULL })
 #define A(text) ((char[]){ text })
+
+/* Checks the first line of `printed`, and that the usage follows. */
+static void complained(const struct args *as, const char *first_line)
+{
+        char *end = strchr(printed, '\n');
+        ok(end != NULL);
+        ok(strstr(end, as->usage) != NULL);
+        *end = '\0';
+        eq_str(printed, first_line);
+}
 
 static void refused(char **argv, const char *first_line)
 {
         eq_int(parse(STDERR_FILENO, argv), ARGS_BAD);
-        char *end = strchr(printed, '\n');
-        ok(end != NULL);
-        ok(strstr(end, "Usage: prog serve [OPTIONS]\n") != NULL);
-        *end = '\0';
-        eq_str(printed, first_line);
+        complained(&spec, first_line);
 }
 
 TEST(no_arguments_leave_the_defaults)
@@ -186,4 +196,149 @@ TEST(help_is_printed_to_stdout)
         eq_str(printed, help);
         eq_int(parse(STDOUT_FILENO, ARGV(A("--quiet"), A("-h"), A("--x"))), ARGS_HELP);
         eq_str(printed, help);
+}
+
+/* ---- letters, lists, options behind operands ---- */
+
+static bool tty, interactive, all;
+static const char *directory;
+static struct arg_list variables;
+
+static const struct arg run_table[] = {
+        { "tty", ARG_FLAG, NULL, "On a terminal", .letter = 't', .target = &tty },
+        { "interactive", ARG_FLAG, NULL, "Pass input on", .letter = 'i', .target = &interactive },
+        { "all", ARG_FLAG, NULL, "Everything", .target = &all },
+        { "cwd", ARG_STRING, "DIR", "Where to start", .letter = 'C', .target = &directory },
+        { "env", ARG_LIST, "KEY=VALUE", "A variable", .letter = 'e', .target = &variables },
+        { .name = NULL },
+};
+
+static const struct args run_spec = {
+        .usage = "prog run [OPTIONS] COMMAND",
+        .table = run_table,
+};
+
+static const struct args copy_spec = {
+        .usage = "prog cp [OPTIONS] FROM TO",
+        .table = run_table,
+        .is_mixed = true,
+};
+
+static enum args_result parse_run(const struct args *as, int fd, char **argv)
+{
+        tty = interactive = all = false;
+        directory = NULL;
+        arg_list_release(&variables);
+        return parse_as(as, fd, argv);
+}
+
+static void run_refused(char **argv, const char *first_line)
+{
+        eq_int(parse_run(&run_spec, STDERR_FILENO, argv), ARGS_BAD);
+        complained(&run_spec, first_line);
+}
+
+TEST(letters_are_options_alone_and_together)
+{
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-t"), A("-i"))), ARGS_OK);
+        ok(tty && interactive && rest == 3);
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-it"), A("--all"))), ARGS_OK);
+        ok(tty && interactive && all && rest == 3);
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("--tty"))), ARGS_OK);
+        ok(tty && !interactive);
+}
+
+TEST(the_value_of_a_letter_follows_or_is_attached)
+{
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-C"), A("/a"), A("ls"))), ARGS_OK);
+        eq_str(directory, "/a");
+        eq_int(rest, 3);
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-C/a"))), ARGS_OK);
+        eq_str(directory, "/a");
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-itC/ti"))), ARGS_OK);
+        ok(tty && interactive);
+        eq_str(directory, "/ti");
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-tC"), A("-"))), ARGS_OK);
+        eq_str(directory, "-");
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("-C"), A(""))), ARGS_OK);
+        eq_str(directory, "");
+}
+
+TEST(wrong_letters_are_refused)
+{
+        run_refused(ARGV(A("-x")), "error: unexpected argument '-x'");
+        run_refused(ARGV(A("-xt")), "error: unexpected argument '-xt'");
+        run_refused(ARGV(A("-help")), "error: unexpected argument '-help'");
+        run_refused(ARGV(A("-tx")), "error: unexpected argument '-x' in '-tx'");
+        run_refused(ARGV(A("-t=yes")), "error: unexpected argument '-=yes' in '-t=yes'");
+        run_refused(ARGV(A("-tC")), "error: a value is required for '--cwd <DIR>'");
+        run_refused(ARGV(A("-C"), A("--tty")), "error: a value is required for '--cwd <DIR>'");
+        run_refused(ARGV(A("-tt")), "error: the argument '--tty' cannot be used more than once");
+        run_refused(ARGV(A("-t"), A("--tty")), "error: the argument '--tty' cannot be used more than once");
+}
+
+TEST(a_list_keeps_every_value_in_order)
+{
+        eq_int(parse_run(&run_spec, STDERR_FILENO, ARGV(A("ls"))), ARGS_OK);
+        eq_u64(variables.count, 0);
+        eq_int(parse_run(&run_spec, STDERR_FILENO,
+                         ARGV(A("-e"), A("A=1"), A("--env=B=2"), A("-eC"), A("-te"), A("D=4"), A("--env"),
+                              A("E="))),
+               ARGS_OK);
+        eq_u64(variables.count, 5);
+        static const char *const wanted[] = { "A=1", "B=2", "C", "D=4", "E=" };
+        for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+                eq_str(variables.items[i], wanted[i]);
+        run_refused(ARGV(A("-e"), A("A=1"), A("-e")), "error: a value is required for '--env <KEY=VALUE>'");
+        arg_list_release(&variables);
+        ok(!variables.items && variables.count == 0);
+}
+
+TEST(options_of_the_command_are_left_alone)
+{
+        char **argv = ARGV(A("-t"), A("ls"), A("-l"), A("--all"), A("-x"));
+        eq_int(parse_run(&run_spec, STDERR_FILENO, argv), ARGS_OK);
+        ok(tty && !all);
+        eq_int(rest, 2);
+        eq_str(argv[3], "-l");
+}
+
+/* Parses with options behind operands; the operands, joined by blanks, must be these. */
+static void has_operands(char **argv, const char *wanted)
+{
+        char joined[64] = "";
+        eq_int(parse_run(&copy_spec, STDERR_FILENO, argv), ARGS_OK);
+        for (int i = rest; argv[i]; i++)
+                snprintf(joined + strlen(joined), sizeof(joined) - strlen(joined), "%s%s",
+                         i > rest ? " " : "", argv[i]);
+        eq_str(joined, wanted);
+}
+
+TEST(options_may_follow_operands_where_the_table_says_so)
+{
+        has_operands(ARGV(), "");
+        has_operands(ARGV(A("a"), A("b")), "a b");
+        has_operands(ARGV(A("a"), A("-t"), A("b"), A("-C"), A("c"), A("d")), "a b d");
+        ok(tty);
+        eq_str(directory, "c");
+        has_operands(ARGV(A("-t"), A("a"), A("-"), A("b"), A("--all"), A("-i")), "a - b");
+        ok(tty && all && interactive);
+        has_operands(ARGV(A("a"), A("b"), A("-t"), A("--"), A("-i"), A("c"), A("--")), "a b -i c --");
+        ok(tty && !interactive);
+        eq_int(parse_run(&copy_spec, STDERR_FILENO, ARGV(A("a"), A("-x"))), ARGS_BAD);
+        eq_int(parse_run(&copy_spec, STDOUT_FILENO, ARGV(A("a"), A("-h"))), ARGS_HELP);
+}
+
+TEST(help_shows_letters)
+{
+        eq_int(parse_run(&run_spec, STDOUT_FILENO, ARGV(A("-th"))), ARGS_HELP);
+        eq_str(printed, "Usage: prog run [OPTIONS] COMMAND\n"
+                        "\n"
+                        "Options:\n"
+                        "  -t, --tty              On a terminal\n"
+                        "  -i, --interactive      Pass input on\n"
+                        "      --all              Everything\n"
+                        "  -C, --cwd <DIR>        Where to start\n"
+                        "  -e, --env <KEY=VALUE>  A variable\n"
+                        "  -h, --help             Print this help\n");
 }
