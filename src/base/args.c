@@ -31,7 +31,7 @@ PRINTF_LIKE(2, 3) static enum args_result complain(const struct args *spec, cons
         return ARGS_BAD;
 }
 
-/* ---- help ---- */
+/* ---- help and rows ---- */
 
 /* Writes "--name <VALUE>" into `out` as snprintf does; returns its length. */
 static int option_spelling(const struct arg *arg, char *out, size_t size)
@@ -72,6 +72,37 @@ static void print_help(const struct args *spec)
         }
         printf("  %-*s  %s\n", width, "-h, --help", "Print this help");
         fflush(stdout);
+}
+
+static const char *const offers[] = {
+        [OFFER_NOTHING] = "nothing",         [OFFER_FILE] = "file",       [OFFER_DIRECTORY] = "directory",
+        [OFFER_ENVIRONMENT] = "environment", [OFFER_COMMAND] = "command",
+};
+
+/* Prints "option LETTER NAME VALUE OFFER once|many HELP" for each option and one "operands OFFER OFFER-BEHIND-- first|mixed".
+ * Cells are separated by tabs, and none is empty: what is not there is a dash. */
+static void print_table(const struct args *spec)
+{
+        for (const struct arg *arg = spec->table; arg->name; arg++) {
+                char letter[] = { '-', arg->letter, '\0' };
+                bool is_flag = arg->kind == ARG_FLAG;
+                printf("option\t%s\t--%s\t%s\t%s\t%s\t%s\n", letter, arg->name,
+                       is_flag      ? "-"
+                       : arg->value ? arg->value
+                                    : "VALUE",
+                       offers[arg->offers], arg->kind == ARG_LIST ? "many" : "once",
+                       arg->help ? arg->help : "-");
+        }
+        printf("option\t-h\t--help\t-\tnothing\tonce\tPrint this help\n");
+        printf("operands\t%s\t%s\t%s\n", offers[spec->operands],
+               offers[spec->behind == OFFER_NOTHING ? spec->operands : spec->behind],
+               spec->is_mixed ? "mixed" : "first");
+        fflush(stdout);
+}
+
+bool args_wants_table(int argc, char **argv)
+{
+        return argc == 2 && strcmp(argv[1], "--help-table") == 0;
 }
 
 /* ---- values ---- */
@@ -227,6 +258,10 @@ enum args_result args_parse(const struct args *spec, int argc, char **argv, int 
         struct parser p = { .spec = spec, .argc = argc, .argv = argv, .at = 1 };
         int operands = 0; /* right before `at`: those that options may still follow */
 
+        if (args_wants_table(argc, argv)) {
+                print_table(spec);
+                return ARGS_HELP;
+        }
         for (bool is_end = false; p.at < argc && !is_end;) {
                 int first = p.at;
                 bool is_operand = argv[first][0] != '-' || argv[first][1] == '\0';

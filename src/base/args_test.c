@@ -208,7 +208,8 @@ static const struct arg run_table[] = {
         { "tty", ARG_FLAG, NULL, "On a terminal", .letter = 't', .target = &tty },
         { "interactive", ARG_FLAG, NULL, "Pass input on", .letter = 'i', .target = &interactive },
         { "all", ARG_FLAG, NULL, "Everything", .target = &all },
-        { "cwd", ARG_STRING, "DIR", "Where to start", .letter = 'C', .target = &directory },
+        { "cwd", ARG_STRING, "DIR", "Where to start", .letter = 'C', .target = &directory,
+          .offers = OFFER_DIRECTORY },
         { "env", ARG_LIST, "KEY=VALUE", "A variable", .letter = 'e', .target = &variables },
         { .name = NULL },
 };
@@ -216,12 +217,15 @@ static const struct arg run_table[] = {
 static const struct args run_spec = {
         .usage = "prog run [OPTIONS] COMMAND",
         .table = run_table,
+        .operands = OFFER_COMMAND,
 };
 
 static const struct args copy_spec = {
         .usage = "prog cp [OPTIONS] FROM TO",
         .table = run_table,
         .is_mixed = true,
+        .operands = OFFER_DIRECTORY,
+        .behind = OFFER_FILE,
 };
 
 static enum args_result parse_run(const struct args *as, int fd, char **argv)
@@ -341,4 +345,19 @@ TEST(help_shows_letters)
                         "  -C, --cwd <DIR>        Where to start\n"
                         "  -e, --env <KEY=VALUE>  A variable\n"
                         "  -h, --help             Print this help\n");
+}
+
+TEST(the_table_is_printed_as_rows)
+{
+        eq_int(parse_run(&run_spec, STDOUT_FILENO, ARGV(A("--help-table"))), ARGS_HELP);
+        eq_str(printed, "option\t-t\t--tty\t-\tnothing\tonce\tOn a terminal\n"
+                        "option\t-i\t--interactive\t-\tnothing\tonce\tPass input on\n"
+                        "option\t-\t--all\t-\tnothing\tonce\tEverything\n"
+                        "option\t-C\t--cwd\tDIR\tdirectory\tonce\tWhere to start\n"
+                        "option\t-e\t--env\tKEY=VALUE\tnothing\tmany\tA variable\n"
+                        "option\t-h\t--help\t-\tnothing\tonce\tPrint this help\n"
+                        "operands\tcommand\tcommand\tfirst\n");
+        eq_int(parse_run(&copy_spec, STDOUT_FILENO, ARGV(A("--help-table"))), ARGS_HELP);
+        ok(strstr(printed, "\noperands\tdirectory\tfile\tmixed\n") != NULL);
+        run_refused(ARGV(A("--help-table"), A("x")), "error: unexpected argument '--help-table'");
 }

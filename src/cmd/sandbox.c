@@ -93,8 +93,8 @@ static int check_modes(const struct request *req)
 static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
 {
         const struct arg table[] = {
-                { "profile", ARG_STRING, "FILE", "a permission profile (JSON)",
-                  .target = &req->profile_file },
+                { "profile", ARG_STRING, "FILE", "a permission profile (JSON)", .target = &req->profile_file,
+                  .offers = OFFER_FILE },
                 { "read-only", ARG_FLAG, NULL, "read everything, write nothing (the default)",
                   .target = &req->is_read_only },
                 { "workspace-write", ARG_FLAG, NULL,
@@ -105,7 +105,7 @@ static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
                   "with --workspace-write: let git commit; hooks and configuration stay read-only",
                   .target = &req->has_git },
                 { "cwd", ARG_STRING, "DIR", "where the command starts (default: here)",
-                  .target = &req->cwd_name },
+                  .target = &req->cwd_name, .offers = OFFER_DIRECTORY },
                 { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
                   .target = &req->backend_name },
                 { "quiet", ARG_FLAG, NULL, "do not tell after a failure what was refused",
@@ -120,6 +120,9 @@ static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
                          "everything, "
                          "write\nnothing and reach no network.",
                 .table = table,
+                .is_mixed = true, /* directories of --workspace-write stand between options */
+                .operands = OFFER_DIRECTORY,
+                .behind = OFFER_COMMAND,
         };
         int split = 1, rest;
         while (split < argc && strcmp(argv[split], "--") != 0)
