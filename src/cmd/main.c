@@ -1,8 +1,10 @@
 /* main: finds the subcommand, or the program by whose name we were started, and runs it. Each subcommand has a file of its own. */
 #include "cmd/cmd.h"
 
+#include "base/args.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "cmd/verbs.h"
 #include "proto/wrapper.h"
 
 #include <errno.h>
@@ -14,6 +16,7 @@ static const struct command commands[] = {
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },
         { "doctor", "say what can be enforced here, and what cannot", cmd_doctor },
+        { .name = NULL },
 };
 
 static void print_help(FILE *to)
@@ -22,8 +25,7 @@ static void print_help(FILE *to)
                 "farhand %s: run commands and touch files on another machine\n\nUsage: farhand COMMAND "
                 "[OPTIONS]\n\n",
                 FARHAND_VERSION);
-        for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-                fprintf(to, "  %-14s%s\n", commands[i].name, commands[i].about);
+        verbs_print(to, commands);
         fprintf(to, "\n`farhand COMMAND --help` explains one. farhand(1) explains all.\n");
 }
 
@@ -60,9 +62,14 @@ int main(int argc, char **argv)
                 print_help(stdout);
                 return 0;
         }
-        for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-                if (strcmp(name, commands[i].name) == 0)
-                        return commands[i].run(argc - 1, argv + 1);
+        if (args_wants_table(argc, argv)) {
+                printf("option\t-h\t--help\t-\tnothing\tonce\tPrint the list of commands\n"
+                       "option\t-V\t--version\t-\tnothing\tonce\tPrint the version\n");
+                return verbs_print_rows("command", commands);
+        }
+        const struct command *command = verbs_find(commands, name);
+        if (command)
+                return command->run(argc - 1, argv + 1);
         if (argc > 1)
                 fprintf(stderr, "error: unknown command '%s'\n\n", name);
         print_help(stderr);
