@@ -4,7 +4,7 @@
 #   make                  build/farhand
 #   make run              installs what is missing, builds, and starts the server; ARGS="…" are options of it
 #   make test             installs what is missing, builds, and runs every test
-#   make install          programs, manual pages, documents, a systemd unit; PREFIX=/usr/local DESTDIR=
+#   make install          programs, manual pages, completions, documents, a systemd unit; PREFIX=/usr/local DESTDIR=
 #   make static           build/static/farhand, one static program
 #   make bench            this server beside the machine's limit; REFERENCE=/path/to/codex measures that beside it
 #   make check, format    the quick checks of the sources; brings them into form
@@ -91,7 +91,7 @@ static:
 	@strip build/static/farhand
 	@scripts/check-size build/static/farhand $(STATIC_MAX_BYTES)
 	@echo "build/static/farhand runs alone. Left out: farhand-net, since libcurl needs shared libraries (http/request is"
-	@echo "refused without it), and the manual pages. Sandboxes by bubblewrap need build/static/farhand-init beside it."
+	@echo "refused without it), the manual pages and the completions. Sandboxes by bubblewrap need build/static/farhand-init beside it."
 
 format:
 	@scripts/check-format --fix

@@ -56,6 +56,15 @@ def test_documents_and_schemas_are_there_and_their_links_hold(installed):
     assert not broken
 
 
+def test_completions_are_where_shells_look_for_them(installed):
+    for shell, name in (("bash", "bash-completion/completions/farhand"), ("zsh", "zsh/site-functions/_farhand"),
+                        ("fish", "fish/vendor_completions.d/farhand.fish")):
+        made = subprocess.run([os.path.join(REPO, "scripts/make-completions"), shell, BIN], capture_output=True, text=True,
+                              timeout=60 * PATIENCE, check=True).stdout
+        with open(os.path.join(installed, "share", name), encoding="utf-8") as f:
+            assert "--listen" in made.replace("-l listen", "--listen") and f.read() == made, name
+
+
 def unit_of(installed):
     with open(os.path.join(installed, "lib/systemd/user/farhand.service"), encoding="utf-8") as f:
         return f.read()
