@@ -67,7 +67,7 @@ PLANTS = [
     "echo '[core] pager=./evil' > .git/config.worktree",
     "mkdir .git/config.worktree",
     "mv .git .other && cp -r .other .git",
-    "git init -q --template=/usr/share . && git config a.b c",
+    "git init -q --template=/usr/share/git-core/templates . && git config a.b c",
     "cd .. && mv w w2",
 ]
 
