@@ -100,11 +100,6 @@ const struct bwrap *preparer_bwrap(const struct preparer *p, const struct image 
         return image && image->backend == BACKEND_BUBBLEWRAP ? &p->backends.bwrap : NULL;
 }
 
-bool profile_must_enforce(const struct profile *p)
-{
-        return p->kind != PROFILE_DISABLED && (!p->has_network || profile_limits_files(p));
-}
-
 static int filter_get(struct preparer *p, enum seccomp_kind kind, struct err *err)
 {
         int r = 0;

@@ -62,9 +62,6 @@ NODISCARD const struct backends *preparer_backends_known(const struct preparer *
 struct image;
 NODISCARD const struct bwrap *preparer_bwrap(const struct preparer *p, const struct image *image);
 
-/* Does the profile restrict anything? Otherwise a command runs without a sandbox. */
-NODISCARD bool profile_must_enforce(const struct profile *p);
-
 /* Makes only the plan, for --explain. Returns 0, or -errno with err filled. `p` may be NULL: nothing is cached then. */
 NODISCARD int prepare_plan(struct preparer *p, struct arena *a, const struct profile *profile,
                            const struct place *place, struct plan *ret, struct err *err);

@@ -89,6 +89,11 @@ bool profile_limits_files(const struct profile *p)
         return is_restricted(p) && !profile_writes_all(p);
 }
 
+bool profile_must_enforce(const struct profile *p)
+{
+        return p->kind != PROFILE_DISABLED && (!p->has_network || profile_limits_files(p));
+}
+
 bool profile_needs_cwd(const struct profile *p)
 {
         for (size_t i = 0; is_restricted(p) && i < p->count; i++) {

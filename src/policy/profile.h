@@ -66,6 +66,8 @@ struct profile {
 NODISCARD bool profile_writes_all(const struct profile *p);
 /* Must access to files be enforced? Yes, when the profile restricts files and does not make everything writable. */
 NODISCARD bool profile_limits_files(const struct profile *p);
+/* Does the profile restrict anything, files or the network? Otherwise a command runs without a sandbox. */
+NODISCARD bool profile_must_enforce(const struct profile *p);
 /* Does an entry depend on the directories of the request: project roots, or a relative pattern? */
 NODISCARD bool profile_needs_cwd(const struct profile *p);
 

@@ -1,4 +1,4 @@
-/* profile_test: whether a profile makes the whole disk writable, for every order of its entries. */
+/* profile_test: whether a profile makes the whole disk writable, for every order of its entries; whether it needs a sandbox or a cwd. */
 #include "policy/profile.h"
 
 #include "unit.h"
@@ -100,6 +100,25 @@ TEST(who_is_not_managed_or_not_restricted_has_all_files)
                 ok(profile_writes_all(&profiles[i]));
                 ok(!profile_limits_files(&profiles[i]) && !profile_needs_cwd(&profiles[i]));
         }
+}
+
+TEST(a_profile_that_restricts_files_or_the_network_is_enforced)
+{
+        struct profile_entry root = SPECIAL(ROOT, R);
+        const struct {
+                struct profile profile;
+                bool must;
+        } rows[] = {
+                { { .kind = PROFILE_DISABLED, .has_network = true }, false },
+                { { .kind = PROFILE_EXTERNAL, .has_network = true }, false },
+                { { .kind = PROFILE_EXTERNAL }, true },
+                { { .kind = PROFILE_MANAGED, .is_unrestricted = true, .has_network = true }, false },
+                { { .kind = PROFILE_MANAGED, .is_unrestricted = true }, true },
+                { { .kind = PROFILE_MANAGED, .has_network = true, .entries = &root, .count = 1 }, true },
+        };
+
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                ok(profile_must_enforce(&rows[i].profile) == rows[i].must);
 }
 
 TEST(project_roots_and_relative_patterns_need_a_cwd)
