@@ -62,7 +62,7 @@ static NO_ASAN void init_run(void *arg)
         child.io = child_stdio(&k->order);
         if (enter_view_fill(&view, image, &child.io, &why) < 0 || enter_view_close(&view, &why) < 0)
                 init_fail(k, &why);
-        child.ruleset = view.rules.ruleset;
+        child.ruleset = view.landlock.ruleset;
         child.children = view.children;
         sandboxed_init_run(k, image, &child);
 }

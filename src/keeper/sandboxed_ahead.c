@@ -62,7 +62,7 @@ static NO_ASAN void builder_entry(void *arg)
         w->is_refused = enter_view_fill(a->view, a->own.order.image, &a->child->io, &w->why) < 0;
         if (w->is_refused)
                 sys_exit(127);
-        a->child->ruleset = a->view->rules.ruleset;
+        a->child->ruleset = a->view->landlock.ruleset;
         a->child->children = a->view->children;
         sandboxed_gate_open(&w->may_go);
         w->is_refused = enter_view_close(a->view, &w->why) < 0 || enter_drop(&w->why) < 0;

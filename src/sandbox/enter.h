@@ -64,7 +64,7 @@ struct enter_view {
         int masks;         /* the directory that holds the empty files and directories for masks */
         int root;          /* the root of the view */
         int dev;
-        struct landlock rules;
+        struct landlock landlock;
         struct enter_check check;
         int children; /* the list of children of this process, which is process 1; -1: the kernel has no such list */
 };
@@ -83,7 +83,7 @@ NODISCARD int enter_view(const struct image *i, struct enter_stdio *io, int *ret
                          struct enter_failure *ret);
 /* The three parts of enter_view. enter_view_begin uses only those members of `i` that are the same for many commands
  * (image_is_alike), so it can be done before the command is known. After enter_view_fill, every path is as the command will see
- * it, and the ruleset is v->rules.ruleset. enter_view_close detaches the mounts of the machine, which waits for every
+ * it, and the ruleset is v->landlock.ruleset. enter_view_close detaches the mounts of the machine, which waits for every
  * processor, and checks the result. No code of the command may run before that. */
 NODISCARD int enter_view_begin(struct enter_view *v, const struct image *i, struct enter_failure *ret);
 NODISCARD int enter_view_fill(struct enter_view *v, const struct image *i, struct enter_stdio *io,

@@ -28,7 +28,7 @@ static int dev_mount_node(struct enter_view *v, const char *from, const char *na
          * the machine. */
         int r = sys_tree_set(tree, SYS_ATTR_NOSUID | SYS_ATTR_NOEXEC | SYS_ATTR_RDONLY);
         if (r == 0)
-                r = landlock_allow(&v->rules, tree, false, LANDLOCK_DEVICE);
+                r = landlock_allow(&v->landlock, tree, false, LANDLOCK_DEVICE);
         if (r == 0)
                 r = sys_touchat(v->dev, name, 0444);
         if (r == 0)
@@ -44,7 +44,7 @@ static int dev_mount_directory(struct enter_view *v, const char *name, int tree)
 {
         int r = tree < 0 ? tree : sys_mkdirat(v->dev, name, 0755);
         if (r == 0)
-                r = landlock_allow(&v->rules, tree, true, LANDLOCK_WRITE);
+                r = landlock_allow(&v->landlock, tree, true, LANDLOCK_WRITE);
         if (r < 0) {
                 if (tree >= 0)
                         sys_close(tree);
@@ -153,7 +153,7 @@ int view_proc_make(struct enter_view *v)
                 r = view_attach(tree, proc, settings[n]);
         }
         if (r == 0)
-                r = landlock_allow(&v->rules, proc, true, LANDLOCK_WRITE);
+                r = landlock_allow(&v->landlock, proc, true, LANDLOCK_WRITE);
         if (r == 0)
                 v->children = sys_openat(proc, "1/task/1/children", O_RDONLY);
         if (proc >= 0)

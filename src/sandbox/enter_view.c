@@ -165,7 +165,7 @@ static bool may_hold_devices(const struct enter_view *v, const struct image_op *
 {
         bool is_in_dev = path[0] == 'd' && path[1] == 'e' && path[2] == 'v' && path[3] == '/';
         return is_in_dev &&
-               (op->kind == PLAN_WRITE || (v->rules.ruleset >= 0 && v->image->root != PLAN_ROOT_WRITE));
+               (op->kind == PLAN_WRITE || (v->landlock.ruleset >= 0 && v->image->root != PLAN_ROOT_WRITE));
 }
 
 static int op_bind(struct enter_view *v, const struct image_op *op)
@@ -186,7 +186,7 @@ static int op_bind(struct enter_view *v, const struct image_op *op)
         if (r == 0)
                 view_note_mount(v, op, tree);
         if (r == 0 && op->kind != PLAN_PIN) /* a pin is inside of a writable directory */
-                r = landlock_allow(&v->rules, tree, op->is_directory,
+                r = landlock_allow(&v->landlock, tree, op->is_directory,
                                    plan_kind_is_writable(op->kind) ? LANDLOCK_WRITE : LANDLOCK_READ);
         if (target >= 0)
                 sys_close(target);
@@ -343,17 +343,17 @@ static int kept_begin(struct enter_view *v, struct enter_failure *ret)
         r = view_proc_make(v);
         if (r < 0)
                 return enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r);
-        r = enter_ruleset_begin(v->image, &v->rules);
+        r = enter_ruleset_begin(v->image, &v->landlock);
         return r < 0 ? enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r) : 0;
 }
 
 int enter_view_begin(struct enter_view *v, const struct image *i, struct enter_failure *ret)
 {
         *v = (struct enter_view){ .image = i, .old = -1, .root = -1, .dev = -1, .children = -1 };
-        v->rules = LANDLOCK_NONE;
+        v->landlock = LANDLOCK_NONE;
         if (!i->has_view)
                 return kept_begin(v, ret);
-        int r = enter_ruleset_begin(i, &v->rules);
+        int r = enter_ruleset_begin(i, &v->landlock);
         if (r < 0)
                 return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
         r = view_begin(v);
@@ -365,7 +365,7 @@ int enter_view_begin(struct enter_view *v, const struct image *i, struct enter_f
         r = view_proc_make(v);
         if (r < 0)
                 return enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r);
-        r = landlock_allow(&v->rules, v->root, true,
+        r = landlock_allow(&v->landlock, v->root, true,
                            i->root == PLAN_ROOT_WRITE ? LANDLOCK_WRITE : LANDLOCK_LIST);
         if (r < 0)
                 return enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
@@ -375,7 +375,7 @@ int enter_view_begin(struct enter_view *v, const struct image *i, struct enter_f
 
 static int stdio_take(struct enter_view *v, struct enter_stdio *io, struct enter_failure *ret)
 {
-        int r = enter_stdio_allow(&v->rules, io);
+        int r = enter_stdio_allow(&v->landlock, io);
         if (r < 0)
                 return enter_fail(ret, ENTER_STDIO, ENTER_NO_OP, r);
         int tty = enter_stdio_terminal(io);
@@ -415,6 +415,6 @@ int enter_view(const struct image *i, struct enter_stdio *io, int *ret_ruleset, 
         if (r == 0)
                 r = enter_view_close(&v, ret);
         if (r == 0)
-                *ret_ruleset = v.rules.ruleset;
+                *ret_ruleset = v.landlock.ruleset;
         return r;
 }

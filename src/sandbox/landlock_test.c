@@ -90,14 +90,14 @@ static int apply(int abi, const int *writable_fds, size_t count)
 {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
-        struct landlock rules;
-        int r = landlock_begin(&rules, LANDLOCK_WRITING, (uint32_t)abi);
-        _close_ int ruleset = rules.ruleset;
+        struct landlock landlock;
+        int r = landlock_begin(&landlock, LANDLOCK_WRITING, (uint32_t)abi);
+        _close_ int ruleset = landlock.ruleset;
         for (size_t i = 0; i < count && r >= 0; i++) {
                 struct stat st;
                 r = fstat(writable_fds[i], &st) < 0
                             ? -errno
-                            : landlock_allow(&rules, writable_fds[i], S_ISDIR(st.st_mode), LANDLOCK_WRITE);
+                            : landlock_allow(&landlock, writable_fds[i], S_ISDIR(st.st_mode), LANDLOCK_WRITE);
         }
         if (r < 0)
                 return r;
@@ -298,13 +298,13 @@ static bool can_read(int dir, const char *name)
 /* Restricts the process so that it can read `in` and only list `out`, except for one file in `out`; then tries that. */
 static int read_some(const struct place *p)
 {
-        struct landlock rules;
+        struct landlock landlock;
         CHECK(1, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        CHECK(2, landlock_begin(&rules, LANDLOCK_READING, (uint32_t)p->abi) == 0);
-        CHECK(3, landlock_allow(&rules, p->in, true, LANDLOCK_READ) == 0);
-        CHECK(4, landlock_allow(&rules, p->out, true, LANDLOCK_LIST) == 0);
-        CHECK(5, landlock_allow(&rules, p->file, false, LANDLOCK_INPUT) == 0);
-        CHECK(6, syscall(446, rules.ruleset, 0) == 0);
+        CHECK(2, landlock_begin(&landlock, LANDLOCK_READING, (uint32_t)p->abi) == 0);
+        CHECK(3, landlock_allow(&landlock, p->in, true, LANDLOCK_READ) == 0);
+        CHECK(4, landlock_allow(&landlock, p->out, true, LANDLOCK_LIST) == 0);
+        CHECK(5, landlock_allow(&landlock, p->file, false, LANDLOCK_INPUT) == 0);
+        CHECK(6, syscall(446, landlock.ruleset, 0) == 0);
         CHECK(7, can_read(p->in, "kept") && can_read(p->in, "sub") && can_read(p->in, "."));
         CHECK(8, can_read(p->out, ".") && can_read(p->out, "file"));
         CHECK(9, !can_read(p->out, "kept") && errno == EACCES);

@@ -101,7 +101,7 @@ int verify_sources(const struct image *i, struct enter_failure *ret)
 struct view {
         const struct image *image;
         int root;
-        struct landlock rules;
+        struct landlock landlock;
 };
 
 static bool is_bind_right(const struct image_op *op, const struct verify_found *f)
@@ -136,7 +136,7 @@ static int op_check(const struct view *v, const struct image_op *op)
         if (r == 0 && !(act == PLAN_ACT_BIND ? is_bind_right(op, &f) : is_mask_right(op, &f)))
                 r = -ESTALE;
         if (r == 0 && act == PLAN_ACT_BIND && op->kind != PLAN_PIN) /* a pin is in a writable directory */
-                r = landlock_allow(&v->rules, fd, op->is_directory,
+                r = landlock_allow(&v->landlock, fd, op->is_directory,
                                    plan_kind_is_writable(op->kind) ? LANDLOCK_WRITE : LANDLOCK_READ);
         sys_close(fd);
         return r;
@@ -158,7 +158,7 @@ static int path_check(const struct view *v, const char *path, unsigned what)
         if (r == 0 && (what & IS_READ_ONLY) && !f.is_read_only)
                 r = -EPROTO;
         if (r == 0 && (what & IS_ALLOWED))
-                r = landlock_allow(&v->rules, fd, S_ISDIR(f.st.stx_mode), LANDLOCK_WRITE);
+                r = landlock_allow(&v->landlock, fd, S_ISDIR(f.st.stx_mode), LANDLOCK_WRITE);
         sys_close(fd);
         return r;
 }
@@ -207,7 +207,7 @@ static int proc_check(const struct view *v)
         if (r == 0 && (fs.f_type != PROC_SUPER_MAGIC || !is_ours(fd)))
                 r = -EPROTO;
         if (r == 0)
-                r = landlock_allow(&v->rules, fd, true, LANDLOCK_WRITE);
+                r = landlock_allow(&v->landlock, fd, true, LANDLOCK_WRITE);
         sys_close(fd);
         for (const char *const *setting = view_settings; r == 0 && *setting; setting++)
                 r = path_check(v, *setting, MAY_MISS | IS_READ_ONLY);
@@ -223,7 +223,7 @@ static int root_check(const struct view *v)
         if (r == 0 && v->image->root == PLAN_ROOT_EMPTY && !f.is_memory)
                 r = -EPROTO;
         enum landlock_right right = v->image->root == PLAN_ROOT_WRITE ? LANDLOCK_WRITE : LANDLOCK_LIST;
-        return r == 0 ? landlock_allow(&v->rules, v->root, true, right) : r;
+        return r == 0 ? landlock_allow(&v->landlock, v->root, true, right) : r;
 }
 
 static int all_check(const struct view *v, struct enter_stdio *io, struct enter_failure *ret)
@@ -232,7 +232,7 @@ static int all_check(const struct view *v, struct enter_stdio *io, struct enter_
         int r = root_check(v);
         if (r < 0)
                 return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
-        r = enter_stdio_allow(&v->rules, io);
+        r = enter_stdio_allow(&v->landlock, io);
         if (r < 0)
                 return enter_fail(ret, ENTER_STDIO, ENTER_NO_OP, r);
         r = dev_check(v, io);
@@ -260,7 +260,7 @@ static int kept_check(const struct view *v, struct enter_failure *ret)
 int verify_view(const struct image *i, const struct verify_spaces *outside, struct enter_stdio *io,
                 int *ret_ruleset, struct enter_failure *ret)
 {
-        struct view v = { .image = i, .root = -1, .rules = LANDLOCK_NONE };
+        struct view v = { .image = i, .root = -1, .landlock = LANDLOCK_NONE };
         *ret_ruleset = -1;
         int r = verify_spaces_new(i, outside);
         if (r < 0)
@@ -268,7 +268,7 @@ int verify_view(const struct image *i, const struct verify_spaces *outside, stru
         v.root = sys_open("/", O_PATH | O_DIRECTORY);
         if (v.root < 0)
                 return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, v.root);
-        r = enter_ruleset_begin(i, &v.rules);
+        r = enter_ruleset_begin(i, &v.landlock);
         if (r < 0)
                 (void)enter_fail(ret, ENTER_LANDLOCK, ENTER_NO_OP, r);
         else
@@ -276,6 +276,6 @@ int verify_view(const struct image *i, const struct verify_spaces *outside, stru
         if (r == 0 && (r = verify_table(i, v.root)) < 0)
                 (void)enter_fail(ret, ENTER_CHECK, ENTER_NO_OP, r);
         sys_close(v.root);
-        *ret_ruleset = v.rules.ruleset;
+        *ret_ruleset = v.landlock.ruleset;
         return r;
 }
