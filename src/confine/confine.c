@@ -92,7 +92,7 @@ static void close_place(struct preparer *p, unsigned n)
         if (is_in_dev && realpath("/dev/shm", above))
                 is_in_dev = slice_starts(slice_from_str(above), S("/dev/"));
         if (!is_in_dev)
-                preparer_close(p, path);
+                preparer_add_closed(p, path);
 }
 
 static int find_locks(struct placeholder_locks *ret, struct err *err)
@@ -116,7 +116,7 @@ static void use_state(struct preparer *p)
 {
         for (unsigned n = 0; n < STATE_PLACES; n++)
                 close_place(p, n);
-        preparer_count(p, find_locks);
+        preparer_set_locks_find(p, find_locks);
 }
 
 /* ---- placeholders that could not be removed ---- */
@@ -206,7 +206,7 @@ static bool has_guarded(const struct plan *plan)
 }
 
 /* Without a loop there is a single command. Its guard and its journal are made only if its plan needs them. */
-static void make_own(struct confine *c, const struct plan *plan)
+static void make_guard_and_journal(struct confine *c, const struct plan *plan)
 {
         struct err ignored = ERR_INIT;
         if (c->loop)
@@ -239,7 +239,7 @@ static int make(struct confine *c, struct arena *a, const struct profile *profil
         if (r == 0 && !(ret->image = image_map(fd)))
                 r = err_set(err, 0, -ENOMEM, "%s (os error %d)", errno_text(ENOMEM), ENOMEM);
         if (r == 0) {
-                make_own(c, ret_plan);
+                make_guard_and_journal(c, ret_plan);
                 r = hold(c, ret_plan, ret, err);
         }
         if (r == 0) {

@@ -67,7 +67,7 @@ static void desk_open(struct desk *d)
         eq_int(placeholder_locks_open(arena_printf(&d->arena, "%s/state", d->root), &d->locks, &err), 0);
         found = &d->locks;
         preparer_init(&d->preparer, BACKEND_NAMESPACES);
-        preparer_count(&d->preparer, find);
+        preparer_set_locks_find(&d->preparer, find);
 }
 
 static void desk_close(struct desk *d)

@@ -39,13 +39,13 @@ void preparer_release(struct preparer *p)
         pthread_mutex_destroy(&p->test_lock);
 }
 
-void preparer_close(struct preparer *p, const char *path)
+void preparer_add_closed(struct preparer *p, const char *path)
 {
         must(path[0] == '/' && p->closed_count < PREPARER_CLOSED_MAX);
         p->closed[p->closed_count++] = slice_from_str(mem_strdup(path));
 }
 
-void preparer_count(struct preparer *p, int (*find)(struct placeholder_locks *ret, struct err *err))
+void preparer_set_locks_find(struct preparer *p, int (*find)(struct placeholder_locks *ret, struct err *err))
 {
         p->locks_find = find;
 }

@@ -31,21 +31,22 @@ struct preparer {
         struct user_limits limits;                /* the limits of each sandbox */
         struct slice closed[PREPARER_CLOSED_MAX]; /* paths that no view shows, on the heap */
         size_t closed_count;
-        int (*locks_find)(struct placeholder_locks *ret, struct err *err); /* NULL: there is no lock file */
-        struct placeholder_locks locks;                                    /* valid after the first use */
+        /* Finds the lock file for placeholders; NULL: there is none. */
+        int (*locks_find)(struct placeholder_locks *ret, struct err *err);
+        struct placeholder_locks locks; /* the lock file, once it was found */
 };
 
 void preparer_init(struct preparer *p, enum backend wish);
 void preparer_release(struct preparer *p);
 
 /* Hides a file or directory of the server from all profiles: no view shows it. `path` is absolute. Call this before the first
- * request. With Landlock alone the path stays visible. (What ends a preparer is preparer_release.) */
-void preparer_close(struct preparer *p, const char *path);
+ * request. With Landlock alone the path stays visible. */
+void preparer_add_closed(struct preparer *p, const char *path);
 
 /* Sets the function that finds the lock file for placeholders (sandbox/placeholder_lock.h). The file is in a directory that
- * preparer_close has hidden or that no view shows anyway. `find` is called when the file is first needed, and when the file was
+ * preparer_add_closed has hidden or that no view shows anyway. `find` is called when the file is first needed, and when the file was
  * removed meanwhile. */
-void preparer_count(struct preparer *p, int (*find)(struct placeholder_locks *ret, struct err *err));
+void preparer_set_locks_find(struct preparer *p, int (*find)(struct placeholder_locks *ret, struct err *err));
 /* Gives the lock file in *ret; finds it first where that is needed. Any thread may call this. Returns 0, or -errno with err
  * filled, whose text may go to a client. *ret_is_new: the directory of the file may have been created just now. */
 NODISCARD int preparer_locks(struct preparer *p, struct placeholder_locks *ret, bool *ret_is_new,

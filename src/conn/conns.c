@@ -11,7 +11,7 @@ void conns_init(struct conns *s, struct loop *loop, const struct conn_options *o
         *s = (struct conns){ .loop = loop, .options = options, .events = events, .max = SIZE_MAX };
         list_init(&s->all);
         list_init(&s->dirty);
-        list_init(&s->https);
+        list_init(&s->httpds);
         assembly_init(&s->assembly, loop);
         s->scratch = mem_alloc(CONNS_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING);
         buffer_pool_init(&s->buffer_pool, loop);

@@ -18,7 +18,7 @@
 
 struct httpd {
         struct conns *conns;
-        struct list link; /* conns::https */
+        struct list link; /* conns::httpds */
         int fd;
         struct watch *watch;
         struct timer *timer;
@@ -74,20 +74,20 @@ static void httpd_drop(struct httpd *h)
 void httpd_drop_all(struct conns *s)
 {
         struct httpd *h;
-        list_each (h, &s->https, link)
+        list_each (h, &s->httpds, link)
                 httpd_drop(h);
 }
 
 uint64_t httpd_oldest_wait_ms(const struct conns *s)
 {
-        const struct httpd *h = list_first(&s->https, struct httpd, link);
+        const struct httpd *h = list_first(&s->httpds, struct httpd, link);
         uint64_t age_ms = clock_mono_ms() - h->since_ms;
         return age_ms < LIMIT_HTTP_PENDING_MS ? LIMIT_HTTP_PENDING_MS - age_ms : 0;
 }
 
 void httpd_drop_oldest(struct conns *s)
 {
-        struct httpd *h = list_first(&s->https, struct httpd, link);
+        struct httpd *h = list_first(&s->httpds, struct httpd, link);
         log_debug("http connection makes room", "peer=%s", h->peer);
         httpd_drop(h);
 }
@@ -363,7 +363,7 @@ void httpd_new(struct conns *s, int fd, const char *peer)
         buf_init(&h->in, HTTP_HEAD_MAX + 1);
         outq_init(&h->out, FRAMING_RAW, 2 * LIMIT_OUT_HIGH_BYTES);
         deferred_init(&h->reap, free_httpd);
-        list_append(&s->https, &h->link);
+        list_append(&s->httpds, &h->link);
         s->http_count++;
         s->count++;
         h->timer = timer_new(s->loop, on_deadline, h);

@@ -76,7 +76,7 @@ static void answer_begin(struct job *job, struct jsonw *w)
 }
 
 /* Sets the JSON-RPC code of a failure that has none (docs/PROTOCOL.md). */
-static void error_code(struct err *err)
+static void error_code_set(struct err *err)
 {
         if (err->client_code != 0)
                 return;
@@ -101,7 +101,7 @@ void job_fail(struct job *job, const struct err *err)
 {
         job->err = arena_alloc(&job->arena, sizeof(*err));
         *job->err = *err;
-        error_code(job->err);
+        error_code_set(job->err);
 }
 
 static void job_run(struct work *work)
@@ -160,7 +160,7 @@ static void start(struct job *job)
 {
         struct err err = ERR_INIT;
         if (job->class->begin && job->class->begin(job, &err) < 0) {
-                error_code(&err);
+                error_code_set(&err);
                 parked_fail(&job->parked, &err);
                 return;
         }
@@ -438,7 +438,7 @@ int job_submit(struct req *req, const struct job_class *class, void *params, str
         if (r == 0)
                 r = add(job, req, err);
         if (r < 0) {
-                error_code(err);
+                error_code_set(err);
                 job_free(job);
                 return r;
         }

@@ -96,7 +96,7 @@ static int open_listener(struct server *s, struct err *err)
         if (url->kind == LISTEN_UNIX) {
                 if (!realpath(url->path, path))
                         return err_set(err, 0, -errno, "%s: %s", url->path, errno_text(errno));
-                preparer_close(&s->confine.preparer, path);
+                preparer_add_closed(&s->confine.preparer, path);
         }
         _free_ char *line = mem_printf("%s\n", listener_url(s->listener));
         int r = fd_write_all(STDOUT_FILENO, slice_from_str(line));
