@@ -68,7 +68,7 @@ struct server {
         struct timer *drain_timer;
 };
 
-/* Called when a process tree is gone: goes on with ending the server when it was the last one. */
+/* Called when a process tree is gone. If the server is ending and the tree was the last one, the server goes on with its end. */
 void server_process_gone(struct server *s);
-/* Called when a connection is gone: stops the loop when it was the last one of a server that ends. */
+/* Called when a connection is gone. If the server is ending and the connection was the last one, the loop stops. */
 void server_conn_gone(struct server *s);

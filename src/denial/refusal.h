@@ -11,14 +11,14 @@
 
 enum refusal_reason {
         REFUSAL_READ_ONLY, /* the plan allows no writing at all */
-        REFUSAL_OUTSIDE,   /* the path is readable; other paths are writable */
+        REFUSAL_OUTSIDE,   /* the path is only readable, while other paths are writable */
         REFUSAL_NO_ENTRY,  /* no entry names the path, and the profile denies what no entry names */
         REFUSAL_ENTRY,     /* an entry of the profile refuses the access; op->path is the path of the entry */
-        REFUSAL_PROTECTED, /* a protected name of a writable directory, or what such a name points at */
-        REFUSAL_PATTERN,   /* the path matches a denied pattern */
-        REFUSAL_OTHER,     /* another reason: op->why */
-        REFUSAL_OWN,       /* /dev and /proc belong to the sandbox */
-        REFUSAL_NETWORK,   /* the network is closed */
+        REFUSAL_PROTECTED, /* the path is a protected name in a writable directory, or such a name points at it */
+        REFUSAL_PATTERN, /* the path matches a denied pattern */
+        REFUSAL_OTHER,   /* the operation has another reason, which op->why says */
+        REFUSAL_OWN,     /* the path is in /dev or /proc, which belong to the sandbox */
+        REFUSAL_NETWORK, /* the network is closed */
 };
 
 struct refusal {

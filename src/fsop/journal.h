@@ -20,8 +20,10 @@ struct journal;
 #define JOURNAL_TEMP_BYTES \
         (sizeof(JOURNAL_TEMP_PREFIX) - 1 + JOURNAL_TEMP_RANDOM + sizeof(JOURNAL_TEMP_SUFFIX))
 
-#define JOURNAL_SLOTS 1024 /* names at a time; beyond: journal_add gives -EAGAIN, the file is not recorded */
-#define JOURNAL_SWEEP_MAX 4096 /* journals of dead servers that one start looks at */
+/* How many names a journal holds. Beyond: journal_add returns -EAGAIN, and the name is not recorded. */
+#define JOURNAL_SLOTS 1024
+/* How many entries of the state directory a starting server looks at, to find journals of dead servers. */
+#define JOURNAL_SWEEP_MAX 4096
 
 void journal_temp_name(char ret[JOURNAL_TEMP_BYTES]);
 NODISCARD bool journal_is_temp_name(const char *name);

@@ -20,7 +20,9 @@
 struct bwrap_start {
         struct keeper *k;
         const struct image *image;
-        int socket, arguments, errors_fd;
+        int socket;                /* the end of farhand-init of a socket pair with the keeper */
+        int arguments;             /* a memfd with the arguments of bwrap */
+        int errors_fd;             /* a memfd that bwrap writes its errors to */
         int handed[SANDBOXED_FDS]; /* the descriptors of the order; the block is -1 once they were sent */
         bool enters_leaf;
         pid_t keeper;

@@ -10,12 +10,13 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+/* What the process needs that joins and finishes the view, and how its work ended. */
 struct finisher {
         const struct image *image;
         struct verify_spaces outside;
-        int socket;
-        pid_t init;
-        long result;
+        int socket;  /* the keeper's end of a socket pair with farhand-init */
+        pid_t init;  /* the pid of farhand-init */
+        long result; /* 0 or -errno; the process sets it in memory that it shares with the keeper */
 };
 
 /* bwrap is started inside of the fence, so the user namespace of the fence counts as outside of the sandbox. */

@@ -36,14 +36,14 @@ struct spawn_order {
         uint32_t kind;               /* enum spawn_order_kind */
         uint32_t number;             /* of the command; not for SPAWN_FS_HELPER */
         struct command_head command; /* for SPAWN_START */
-        bool in_memfd;
+        bool in_memfd;               /* the strings of the command are in a memfd, not in the packet */
         bool has_image;
         bool has_bwrap;
         bool wants_cgroup;
-        uint64_t session;
+        uint64_t session; /* the number of the session; two sessions never share a network namespace */
         struct cgroup_limits tree; /* limits that only a cgroup can enforce; without one the start fails */
         int32_t signo;             /* for SPAWN_SIGNAL */
-        uint32_t scope;
+        uint32_t scope;            /* for SPAWN_SIGNAL: enum spawn_scope */
         uint32_t lent_count;
         struct lent lent[SPAWN_FDS_MAX];
         uint32_t address_bytes; /* for SPAWN_FS_HELPER */

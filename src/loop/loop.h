@@ -36,7 +36,7 @@ struct loop {
 
         struct timer **timers; /* a heap, the next one first */
         size_t timer_count, timer_room;
-        uint64_t timer_starts; /* starts so far: timers that are due together run in this order */
+        uint64_t timer_starts; /* counts starts; timers that are due together run in their order */
 };
 
 NODISCARD int loop_init(struct loop *l, struct err *err);

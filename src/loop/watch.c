@@ -34,8 +34,8 @@ struct watch {
         int fd;
         bool is_always; /* the descriptor cannot be polled, and counts as ready */
         bool is_registered;
-        unsigned events;
-        watch_fn fn; /* NULL: the watch was freed */
+        unsigned events; /* what is asked for: WATCH_READ, WATCH_WRITE; 0: the watch is paused */
+        watch_fn fn;     /* NULL: the watch was freed */
         void *arg;
 };
 

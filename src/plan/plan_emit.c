@@ -178,9 +178,9 @@ static int emit_node(struct planner *m, const struct plan_node *n)
         if (n->access == ACCESS_DENY)
                 return around != ACCESS_DENY || (outer && outer->is_private) ? add_hidden(m, n) : 0;
         int r = add_links(m, n);
+        /* A writable root lies in another one. The pin keeps the protected names of the inner root in place. */
         if (r == 0 && n->access == ACCESS_WRITE && around == ACCESS_WRITE)
-                return add_bind(m, n,
-                                PLAN_PIN); /* a root in a root: the pin keeps its protected names in place */
+                return add_bind(m, n, PLAN_PIN);
         if (r < 0 || n->access == around)
                 return r;
         return add_bind(m, n, n->access == ACCESS_WRITE ? PLAN_WRITE : PLAN_READ);

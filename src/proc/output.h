@@ -39,7 +39,7 @@ struct output_stream {
         char *head;
 };
 
-struct output_mark; /* where an evicted chunk ended */
+struct output_mark; /* where a dropped chunk ended */
 
 struct output {
         struct chunk *first, *last;
@@ -47,9 +47,9 @@ struct output {
         uint64_t bytes;
         uint64_t cap_bytes;
         uint64_t *total;        /* memory of all outputs, which share this number */
-        uint64_t dropped_bytes; /* since the beginning */
+        uint64_t dropped_bytes; /* all that were dropped since the process began */
         struct output_stream streams[STREAMS];
-        struct output_mark *marks; /* the youngest evicted chunks: a ring */
+        struct output_mark *marks; /* a ring of the chunks that were dropped last */
         size_t mark_count, mark_next;
         uint64_t dropped_seq; /* chunks up to this number may be gone */
 };
@@ -71,8 +71,8 @@ bool output_drop_oldest(struct output *o);
 /* Returns the first kept chunk after `after_seq`, or NULL; follow `next` from there. */
 NODISCARD const struct chunk *output_after(const struct output *o, uint64_t after_seq);
 
-/* Says what was evicted above `after_seq`; returns false when nothing was. The bytes are exact while the last OUTPUT_MARKS
- * evictions reach back to `after_seq` (or when it is 0), else they count everything that was evicted. */
+/* Says which chunks after `after_seq` were dropped; returns false when none were. The bytes are exact when `after_seq` is 0, or when
+ * the last OUTPUT_MARKS dropped chunks reach back to it. Otherwise they count everything that was dropped. */
 #define OUTPUT_MARKS 1024
 NODISCARD bool output_gap_after(const struct output *o, uint64_t after_seq, struct output_gap *ret);
 

@@ -447,7 +447,7 @@ static const char *gap(const struct output *o, uint64_t after)
         return text;
 }
 
-TEST(a_gap_is_what_was_evicted_above_the_readers_number)
+TEST(a_gap_is_what_was_dropped_after_the_readers_number)
 {
         uint64_t total = 0;
         struct output o;
@@ -481,7 +481,7 @@ TEST(what_is_kept_and_the_gap_are_all_that_was_written_behind_any_number)
         output_init(&o, 64, &total);
         static const char bytes[40] = { 0 };
         uint64_t upto[2 * OUTPUT_MARKS] = { 0 }; /* bytes up to and with that number */
-        const uint64_t last = OUTPUT_MARKS;      /* so that all evictions are remembered */
+        const uint64_t last = OUTPUT_MARKS;      /* so that all dropped chunks are remembered */
         for (uint64_t seq = 1; seq <= last; seq++) {
                 size_t n = 1 + (size_t)(seq * 7919 % sizeof(bytes));
                 output_append(&o, seq % 3 ? STREAM_STDOUT : STREAM_STDERR, seq, slice_from(bytes, n));

@@ -29,8 +29,8 @@ struct spawner_entry {
         struct procs *procs;
         struct spawner *spawner;
         struct watch *watch;
-        struct timer *again;      /* for work that is due although the socket is not ready (spawn_wait_ms) */
-        struct timer *starts_end; /* for a retired spawner, while starts may be under way */
+        struct timer *again;      /* runs when work is due although the socket is not ready (spawn_wait_ms) */
+        struct timer *starts_end; /* gives up the starts that a retired spawner has not reported; else NULL */
         uint64_t born_ms;
 };
 

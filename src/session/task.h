@@ -66,7 +66,7 @@ struct task {
         struct deferred reap;
         struct guarded sandbox;
         bool is_break_said;                          /* the log says that the sandbox was broken */
-        const struct capture_events *capture_events; /* set for a capture */
+        const struct capture_events *capture_events; /* who hears of a task that captures a shell snapshot */
         void *capture; /* argument of capture_events; NULL: task_capture_over was called, or the task is no capture */
         char *program, *search_path; /* during the start, for the text of a failure */
 };
