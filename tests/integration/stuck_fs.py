@@ -61,7 +61,10 @@ class StuckFs:
             pass  # it was interrupted meanwhile
 
     def serve_one(self):
-        message = os.read(self.fd, 1 << 20)
+        try:
+            message = os.read(self.fd, 1 << 20)
+        except BlockingIOError:
+            return  # who asked was killed before the request was read
         _, opcode, unique, node, *_ = IN_HEADER.unpack_from(message)
         body = message[IN_HEADER.size:]
         if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
@@ -121,6 +124,7 @@ def main():
         sys.exit(f"mount: {os.strerror(ctypes.get_errno())}")
     served = StuckFs(fd)
     served.serve_one()  # INIT comes before all else
+    os.set_blocking(fd, False)  # a request can go again after select has announced it
     print("ready", flush=True)
     while True:
         ready, _, _ = select.select([fd, sys.stdin], [], [])
