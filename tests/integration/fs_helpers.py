@@ -5,6 +5,7 @@ import contextlib
 import functools
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from unittest import mock
 import pytest
 
 import farhand_client
-from farhand_client import BIN, IS_SANITIZED, RpcError, Server
+from farhand_client import BIN, IS_SANITIZED, RpcError, Server, wait_until
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -146,6 +147,21 @@ def leftovers(top):
 def status_kib(pid, name):
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
+
+
+def stop_wholly(pid):
+    """Stops a process with SIGSTOP; returns when each of its threads has stopped, because one can go on for a moment."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def is_still():
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
+                 open(f"/proc/{pid}/task/{task}/stat", "rb") as f:
+                if f.read().rpartition(b")")[2].split()[0] != b"T":
+                    return False
+        return True
+
+    wait_until(is_still, 30, f"the stop of all threads of {pid}")
 
 
 @contextlib.contextmanager

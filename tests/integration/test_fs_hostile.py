@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from farhand_client import PATIENCE, RawSocket, RpcError, Server, wait_until
 from fs_helpers import (EACCES, ENOSPC, EROFS, IS_SANITIZED, KIB, MIB, as_nobody, b64, background, block, content,
                         failure, fs, in_own_mounts, leftovers, make, needs_root, noise, outcome, read, send,
-                        server_under, sparse, status_kib, tree, uri, write)
+                        server_under, sparse, status_kib, stop_wholly, tree, uri, write)
 
 EBUSY = (-32603, "Resource busy (os error 16)")
 EFBIG = (-32603, "File too large (os error 27)")
@@ -352,19 +353,26 @@ def version(n):
 def test_a_reader_sees_only_whole_versions(client, tmp):
     count = 1500 if IS_SANITIZED else 10000
     path = make(f"{tmp}/f", version(0))
+    seen = []  # what the reader says
     with background([sys.executable, "-c", READER, path]) as reader:
-        sent = []
-        for n in range(1, count + 1):
-            sent.append(send(client, "writeFile", path=path, dataBase64=b64(version(n))))
-            if len(sent) > 32:
-                client.result(sent.pop(0), 30)
-        for ident in sent:
-            client.result(ident, 30)
-        assert reader.poll() is None, reader.stdout.read()
-        reader.kill()
-        seen = reader.stdout.read().split()
+        listener = threading.Thread(target=lambda: seen.extend(iter(reader.stdout.readline, "")))
+        listener.start()
+        try:
+            sent, n = [], 0
+            # The reader may not run for a while on a busy machine: then there are more versions.
+            while n < count or (len(seen) <= 2 and n < 20 * count and reader.poll() is None):
+                n += 1
+                sent.append(send(client, "writeFile", path=path, dataBase64=b64(version(n))))
+                if len(sent) > 32:
+                    client.result(sent.pop(0), 30)
+            for ident in sent:
+                client.result(ident, 30)
+            assert reader.poll() is None, seen
+        finally:
+            reader.kill()
+            listener.join()
     assert len(seen) > 2, "the reader was there all the time"
-    assert content(path) == version(count) and os.listdir(tmp) == ["f"]
+    assert content(path) == version(n) and os.listdir(tmp) == ["f"]
 
 
 def kill_during_writes(server, path, rng, first):
@@ -404,24 +412,26 @@ def test_a_kill_leaves_the_old_or_the_new_and_the_next_start_cleans_up(tmp, user
     last = 0
     for _ in range(4 if IS_SANITIZED else 8):
         with server_under(shell) as server:
-            wait_until(lambda: leftovers(f"{tmp}/tree") == [], 5, "removal of temporary files")
+            wait_until(lambda: leftovers(f"{tmp}/tree") == [], 60, "removal of temporary files")
             last = kill_during_writes(server, path, rng, last)
         data = content(path)
         assert data == big_version(int(data[:8])), "old or new, never half"
     with server_under(shell) as server, server.connect() as client:
-        wait_until(lambda: os.listdir(f"{tmp}/tree") == ["f"], 5, "removal of temporary files")
+        wait_until(lambda: os.listdir(f"{tmp}/tree") == ["f"], 60, "removal of temporary files")
         write(client, path, b"the end")
     assert tree(f"{tmp}/tree") == {b"f": b"the end"}
 
 
 def catch_with_a_temporary_file(server, client, top):
-    """Stops the server at a moment when a temporary file of a write exists."""
+    """Stops the server at a moment when a temporary file of a write exists. On a busy machine many writes are over before this
+    process looks."""
     data = b64(noise(4 * MIB))
-    for _ in range(50):
+    deadline = time.monotonic() + 120 * PATIENCE
+    while time.monotonic() < deadline:
         sent = send(client, "writeFile", path=f"{top}/f", dataBase64=data)
-        while not client._answers[client._key(sent)]:  # pylint: disable=protected-access
+        while not client.has_response(sent):
             if leftovers(top):
-                server.proc.send_signal(signal.SIGSTOP)
+                stop_wholly(server.pid)
                 if leftovers(top):
                     return
                 server.proc.send_signal(signal.SIGCONT)
@@ -440,9 +450,9 @@ def test_a_temporary_file_does_not_outlive_the_next_start(tmp):
     with server_under(shell) as server, server.connect() as client:
         catch_with_a_temporary_file(server, client, f"{tmp}/tree/sub")
         server.stop(signal.SIGKILL)
-    assert len(os.listdir(f"{tmp}/tree/sub")) > 0
+    assert leftovers(f"{tmp}/tree/sub") != []
     with server_under(shell) as server:
-        wait_until(lambda: leftovers(f"{tmp}/tree/sub") == [], 5, "removal of the temporary file")
+        wait_until(lambda: leftovers(f"{tmp}/tree/sub") == [], 60, "removal of the temporary file")
         assert tree(f"{tmp}/tree").get(b"f") == b"old" and content(f"{tmp}/tree/.farhand-mine.tmp") == b"mine"
     files = [name for _, _, names in os.walk(f"{tmp}/lib") for name in names]
     assert files == [], "a clean end leaves no journal either"
@@ -595,9 +605,14 @@ def test_a_client_that_leaves_in_the_middle(server, tmp):
         client.abort(reset=bool(n % 2))
     with server.connect() as client:
         assert len(read(client, path, timeout=30)) == 8 * MIB
-    wait_until(lambda: leftovers(tmp) == [], 10, "the end of abandoned writes")
-    for name, data in tree(tmp).items():
-        assert data in (noise(MIB), noise(8 * MIB)), name
+
+    def is_whole():
+        try:
+            return leftovers(tmp) == [] and all(data in (noise(MIB), noise(8 * MIB)) for data in tree(tmp).values())
+        except FileNotFoundError:
+            return False  # the temporary file of a write that had not begun a moment ago
+
+    wait_until(is_whole, 60, "whole files, and the end of abandoned writes")
 
 
 def test_a_thousand_requests_at_once(client, tmp):
