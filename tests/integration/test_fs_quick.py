@@ -17,12 +17,15 @@ import time
 
 import pytest
 
-from farhand_client import PATIENCE
+from farhand_client import PATIENCE, wait_until
 from fs_helpers import (IS_ROOT, KIB, MIB, b64, background, content, fs, in_own_mounts, make, needs_root, noise, outcome,
                         read, send, server_under, stuck_server, write)
 
 MANY = 500
-DEADLINE_S = 1
+# What blocks here blocks for ever, or for the 45 s of a lease: so this can be long enough for a busy machine.
+DEADLINE_S = 10
+# A file that leaves the memory, or a mount that somebody makes meanwhile, sends reads to a thread: then it is tried again.
+TRIES = 20
 
 
 def file_system_of(path):
@@ -78,11 +81,15 @@ def test_small_files_are_read_without_a_thread(server, client, tmp):
     needs_quick_reads(tmp)
     for size in (0, 1, 1000, 64 * KIB):
         path = age(make(f"{tmp}/{size}", noise(size)))
-        assert read(client, path) == noise(size)
-        before = naps_of_threads(server)
-        for _ in range(MANY):
+        for _ in range(TRIES):
             assert read(client, path) == noise(size)
-        assert naps_of_threads(server) - before < MANY / 5, size
+            before = naps_of_threads(server)
+            for _ in range(MANY):
+                assert read(client, path) == noise(size)
+            naps = naps_of_threads(server) - before
+            if naps < MANY / 5:
+                break
+        assert naps < MANY / 5, size
 
 
 def test_files_are_looked_at_without_a_thread(server, client, tmp):
@@ -90,10 +97,14 @@ def test_files_are_looked_at_without_a_thread(server, client, tmp):
     make(f"{tmp}/f", b"x")
     os.symlink("f", f"{tmp}/link")
     for path in (f"{tmp}/f", tmp):
-        before = naps_of_threads(server)
-        for n in range(MANY):
-            assert fs(client, "getMetadata", path=path, followSymlinks=n % 2 == 0)["isDirectory"] == (path == tmp)
-        assert naps_of_threads(server) - before < MANY / 5, path
+        for _ in range(TRIES):
+            before = naps_of_threads(server)
+            for n in range(MANY):
+                assert fs(client, "getMetadata", path=path, followSymlinks=n % 2 == 0)["isDirectory"] == (path == tmp)
+            naps = naps_of_threads(server) - before
+            if naps < MANY / 5:
+                break
+        assert naps < MANY / 5, path
 
 
 def test_what_is_written_is_read(client, tmp):
@@ -297,6 +308,13 @@ def test_a_file_system_that_is_mounted_over_a_known_one(tmp):
             in_there("umount", f"{tmp}/place")
 
 
+def has_lease(fd):
+    with contextlib.suppress(BlockingIOError):
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        return True
+    return False
+
+
 def test_a_lease_stops_no_loop(server, client, tmp):
     """The holder of the lease does not give it back: reading the file waits on a thread, and the loop goes on."""
     age(make(f"{tmp}/f", b"leased"))
@@ -306,7 +324,7 @@ def test_a_lease_stops_no_loop(server, client, tmp):
     old = signal.signal(signal.SIGIO, signal.SIG_IGN)
     fd = os.open(f"{tmp}/f", os.O_RDONLY)
     try:
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        wait_until(lambda: has_lease(fd), 10, "the lease")  # none is given while a thread still has the file open
         with server.connect() as other:
             for _ in range(3):
                 assert outcome(client, send(client, "readFile", path=f"{tmp}/f")) == \
