@@ -117,6 +117,23 @@ def inotify_watches(pid):
     return count
 
 
+def no_watches(pid):
+    """Waits until the server has none: it ends those of a connection that has gone little by little. Returns their number, 0."""
+    wait_until(lambda: inotify_watches(pid) == 0, 60, "no watch left")
+    return 0
+
+
+def merged(rows):
+    """The events without changes of what they say was created: a batch can end between the creation and the close of a file."""
+    created, kept = set(), []
+    for row in rows:
+        if row[0] != "modified" or row[1] not in created:
+            kept.append(row)
+        if row[0] == "created":
+            created.add(row[1])
+    return kept
+
+
 class Model:
     """The tree as a client knows it from the events alone."""
 
