@@ -20,6 +20,7 @@ import time
 import pytest
 
 import farhand_client
+from exhaustion_rig import ANSWER_SECONDS
 from farhand_client import BIN, PATIENCE, Client, RpcError, wait_until
 from fs_helpers import outcome
 from load_rig import children, holdings, spawner_of
@@ -30,7 +31,6 @@ from test_sandbox_bwrap import REAL
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The kernel counts for each user: a user id of its own keeps tests that run at the same time away from the limit.
 UID = 58300 + os.getpid() % 1000
-SECOND = 1.0
 HANDOVER_SECONDS = 1.0  # LIMIT_HANDOVER_MS
 SPLIT = 1024  # LIMIT_OPEN_FILES_SPLIT
 # How many messages an attacker sends that no limit of the kernel stops.
@@ -100,7 +100,7 @@ def flood(rig, argv, profile=None, cwd="/"):
 
 
 @contextlib.contextmanager
-def within(seconds=SECOND, what="an answer"):
+def within(seconds=ANSWER_SECONDS, what="an answer"):
     begun = time.monotonic()
     yield
     took = time.monotonic() - begun
@@ -176,6 +176,8 @@ def settle(rig):
     last = []
 
     def is_still():
+        # An answer between two looks: the server has run, and has seen the end of the connections before it.
+        assert rig.client.call("environment/status", timeout=30) == {"status": "ready"}
         last.append(holdings(rig.server))
         return children(spawner_of(rig.server)) == [] and len(last) > 5 and len(set(last[-5:])) == 1
 
@@ -304,10 +306,12 @@ def test_a_start_that_cannot_be_handed_over_fails_in_time(closed_rig, program):
             used, begun = processor_seconds(rig.server.pid), time.monotonic()
             params = [start_params(rig, ["/bin/echo", "ran"], None, "/", tty=tty) for tty in (False, True, False)]
             waiting = [client.request("process/start", p) for p in params]
+            # At once, because a start waits for a second only.
+            cancel = client.request("process/terminate", {"processId": params[2]["processId"]})
             # Requests of another client do not wait behind these starts.
             end(witness, running)
             with within(what="the end of a start that waits"):
-                client.call("process/terminate", {"processId": params[2]["processId"]})
+                client.result(cancel)
                 assert outcome(client, waiting[2], 10) == (
                     -32600, f"process {params[2]['processId']} start was cancelled")
             for ident in waiting[:2]:
@@ -319,7 +323,7 @@ def test_a_start_that_cannot_be_handed_over_fails_in_time(closed_rig, program):
                 assert (data["step"], data["errno"], data["errnoName"]) == ("descriptors", errno.ETOOMANYREFS, "ETOOMANYREFS")
                 assert "RLIMIT_NOFILE" in data["remedy"] and "in flight" in data["remedy"]
             took = time.monotonic() - begun
-            assert HANDOVER_SECONDS <= took < 2 * HANDOVER_SECONDS * PATIENCE, took
+            assert HANDOVER_SECONDS <= took < HANDOVER_SECONDS + 2 * ANSWER_SECONDS * PATIENCE, took
             assert processor_seconds(rig.server.pid) - used < took / 2, "the loop spins while a start waits"
         for p in params:
             assert not client.events(p["processId"])
@@ -330,12 +334,17 @@ def test_a_start_that_cannot_be_handed_over_fails_in_time(closed_rig, program):
 def test_a_start_that_waits_goes_when_the_attacker_has_gone(closed_rig, program):
     rig = closed_rig
     with Client(rig.server.url) as client:
-        with flood(rig, [program, "1", MESSAGES]):
-            params = start_params(rig, ["/bin/echo", "ran"], None, "/")
-            ident = client.request("process/start", params)
-            # The answer comes after the start on the same connection was handled.
-            assert client.call("environment/status") == {"status": "ready"}
-        assert client.result(ident, 10)["processId"] == params["processId"]
+        for _ in range(20):  # on a busy machine the kernel may take longer to end the attacker than the start waits
+            with flood(rig, [program, "1", MESSAGES]):
+                params = start_params(rig, ["/bin/echo", "ran"], None, "/")
+                ident = client.request("process/start", params)
+                # The answer comes after the start on the same connection was handled.
+                assert client.call("environment/status") == {"status": "ready"}
+            answer = outcome(client, ident, 10)
+            if not is_error(answer):
+                break
+            assert answer == (-32603, "Too many references: cannot splice (os error 109)")
+        assert answer["processId"] == params["processId"]
         client.wait_closed(params["processId"])
         assert client.output(params["processId"]) == b"ran\n"
 
