@@ -40,7 +40,7 @@ def start_holder(rig, client, hold, mode, profile, env):
     process = rig.start([hold, mode], profile, "/", client=client, pipeStdin=mode == "stdin", env=env)
     if mode == "stdin":
         rig.write(process, b"go", client=client)
-        wait_until(lambda: b"held" in client.output(process), 10, "the lock")
+        wait_until(lambda: b"held" in client.output(process), 30, "the lock")
         client.request("process/write", {"processId": process, "chunk": "eA=="})
     return process
 
@@ -88,17 +88,22 @@ def test_several_that_hold_at_once_do_not_add_up(rig, hold):
 
 @pytest.mark.parametrize("profile", [PLAIN, read_only()], ids=["plain", "sandboxed"])
 def test_a_server_that_is_killed_while_it_waits_takes_all_along(rig, hold, profile):
-    mark, helpers = Mark(), Mark("FARHAND_TEST_SERVER")
-    with rig.new_server(env=helpers.env) as server:
-        with Client(server.url) as client:
-            process = rig.start([hold, "stdin"], profile, "/", client=client, pipeStdin=True, env=mark.env)
-            rig.start(["/bin/sleep", "600"], profile, "/", client=client, env=mark.env)
-            rig.write(process, b"go", client=client)
-            wait_until(lambda: b"held" in client.output(process), 10, "the lock")
-            client.request("process/write", {"processId": process, "chunk": "eA=="})
-            wait_until(lambda: state_of(server.pid) == "D", 5, "the server asleep")
-            os.kill(server.pid, signal.SIGKILL)
-        wait_until(lambda: not mark.pids() and not helpers.pids(), 5 * PATIENCE, "the end of all")
+    for _ in range(20):  # the holder is ended after 0.4 s: on a busy machine nobody may have looked by then
+        mark, helpers = Mark(), Mark("FARHAND_TEST_SERVER")
+        with rig.new_server(env=helpers.env) as server:
+            with Client(server.url) as client:
+                process = rig.start([hold, "stdin"], profile, "/", client=client, pipeStdin=True, env=mark.env)
+                rig.start(["/bin/sleep", "600"], profile, "/", client=client, env=mark.env)
+                rig.write(process, b"go", client=client)
+                wait_until(lambda: b"held" in client.output(process), 30, "the lock")
+                client.request("process/write", {"processId": process, "chunk": "eA=="})
+                was_asleep = wait_until(lambda: state_of(server.pid) == "D" or has_exited(client, process) and "missed", 30,
+                                        "the server asleep")
+                os.kill(server.pid, signal.SIGKILL)
+            wait_until(lambda: not mark.pids() and not helpers.pids(), 10, "the end of all")
+        if was_asleep is True:
+            return
+    pytest.fail("the server was never seen asleep")
 
 
 @pytest.mark.parametrize("profile", [PLAIN, read_only()], ids=["plain", "sandboxed"])
@@ -109,9 +114,13 @@ def test_a_server_that_is_killed_before_it_waits_takes_all_along(rig, hold, prof
     with rig.new_server(env=helpers.env) as server:
         with Client(server.url) as client:
             process = rig.start([hold, "alive"], profile, "/", client=client, env=mark.env)
-            wait_until(lambda: b"held" in client.output(process, "stderr"), 10, "the lock")
+            wait_until(lambda: b"held" in client.output(process, "stderr"), 30, "the lock")
             os.kill(server.pid, signal.SIGKILL)
-        wait_until(lambda: not mark.pids() and not helpers.pids(), 5 * PATIENCE, "the end of all")
+        wait_until(lambda: not mark.pids() and not helpers.pids(), 10, "the end of all")
+
+
+def has_exited(client, process):
+    return any(event["method"] == "process/exited" for event in client.events(process))
 
 
 def state_of(pid):
@@ -125,7 +134,8 @@ def test_an_honest_command_is_not_ended_because_the_machine_is_busy(rig):
         with Client(rig.server.url) as client:
             writer = rig.start(["/bin/sh", "-c", "i=0; while [ $i -lt 60 ]; do head -c 1000000 /dev/zero; i=$((i+1)); done"],
                                read_only(), "/", client=client)
-            assert client.wait_exit(writer, 60)["exitCode"] == 0
+            assert client.wait_exit(writer, 240)["exitCode"] == 0
+            client.wait_closed(writer, 60)
             assert len(client.output(writer)) == 60 * 1000000
     finally:
         for hog in hogs:
@@ -138,7 +148,7 @@ def test_a_quiet_holder_is_left_alone(rig, hold):
     """The pipe has nothing to read, so that the server does not try to take its lock."""
     with Client(rig.server.url) as client:
         process = rig.start([hold, "alive"], read_only(), "/", client=client)
-        wait_until(lambda: b"held" in client.output(process, "stderr"), 10, "the lock")
+        wait_until(lambda: b"held" in client.output(process, "stderr"), 30, "the lock")
         time.sleep(1.5)  # several times what a holder is given
         assert not [e for e in client.events(process) if e["method"] == "process/exited"]
         client.call("process/terminate", {"processId": process})
@@ -156,7 +166,7 @@ def fifo(rig, hold):
     path = tree.w + "/fifo"
     with Client(rig.server.url) as client:
         process = rig.start([hold, "fifo", path], workspace_write(), tree.w, client=client)
-        wait_until(lambda: b"held" in client.output(process), 10, "the lock")
+        wait_until(lambda: b"held" in client.output(process), 30, "the lock")
         yield tree, path
         client.call("process/terminate", {"processId": process})
         client.wait_exit(process)
@@ -202,7 +212,7 @@ def test_a_locked_fifo_in_the_place_of_git_holds_up_no_start(rig, hold):
     inner = tree.dir(tree.w + "/inner")
     with Client(rig.server.url) as client:
         process = rig.start([hold, "fifo", inner + "/.git"], workspace_write(), tree.w, client=client)
-        wait_until(lambda: b"held" in client.output(process), 10, "the lock")
+        wait_until(lambda: b"held" in client.output(process), 30, "the lock")
         begun = time.monotonic()
         done = rig.sh("echo here", workspace_write(), inner, client=client)
         assert time.monotonic() - begun < ANSWER_SECONDS * PATIENCE, done
