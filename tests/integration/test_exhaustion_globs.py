@@ -29,7 +29,8 @@ def test_a_bomb_of_matches_stops_nobody_else_and_can_be_removed(rig):
     tree.file(tree.w + "/sub/file")
     profile = workspace_write(glob("**/*.env"))
     os.unlink(tree.w + "/other.env")
-    done = rig.sh(f"mkdir bomb && cd bomb && seq -f %.0f.env {FILES} | xargs touch && echo DONE", profile, tree.w)
+    done = rig.sh(f"mkdir bomb && cd bomb && seq -f %.0f.env {FILES} | xargs touch && echo DONE", profile, tree.w,
+                  timeout=240)
     assert done.out == b"DONE\n", done
 
     done = rig.sh("echo ran", profile, tree.w)
@@ -59,7 +60,8 @@ def test_a_bomb_of_matches_lets_no_directory_with_a_denied_file_be_renamed(rig):
     tree.file(tree.w + "/free/file", "data\n")
     profile = workspace_write(glob(tree.w + "/[ab]*/*.env"))
     box = Box(rig.client, profile, tree.w)
-    done = rig.sh(f"mkdir b && cd b && seq -f %.0f.env {FILES} | xargs touch && echo DONE", profile, tree.w)
+    done = rig.sh(f"mkdir b && cd b && seq -f %.0f.env {FILES} | xargs touch && echo DONE", profile, tree.w,
+                  timeout=240)
     assert done.out == b"DONE\n", done
     assert is_error(box.ask("rename", sourcePath=tree.w + "/a", destinationPath=tree.w + "/c"))
     assert is_error(box.read(tree.w + "/c/key.env")) and os.path.exists(tree.w + "/a/key.env")

@@ -285,10 +285,10 @@ def test_a_directory_swapped_for_a_link_leads_nowhere(client, tmp, method):
         os.symlink(outside, link)
         with background([sys.executable, "-c", SWAPPER, f"{top}/m", link]):
             if method == "remove":
-                answer = outcome(client, send(client, "remove", path=top))
+                answer = outcome(client, send(client, "remove", path=top), 60)
             else:
                 answer = outcome(client, send(client, "copy", sourcePath=top, destinationPath=f"{tmp}/to{round_}",
-                                              recursive=True))
+                                              recursive=True), 60)
         assert tree(outside) == before, "nothing outside was touched"
         if method == "copy":
             assert b"precious" not in tree(f"{tmp}/to{round_}").values(), "nothing outside was read"

@@ -289,7 +289,7 @@ def test_paths_in_answers_are_uris(client, tmp, name, spelled):
 
 
 def entries(client, path):
-    return [(e["fileName"], e["isDirectory"], e["isFile"]) for e in fs(client, "readDirectory", path=path)["entries"]]
+    return [(e["fileName"], e["isDirectory"], e["isFile"]) for e in fs(client, "readDirectory", 60, path=path)["entries"]]
 
 
 def test_entries_are_sorted_by_bytes_and_links_are_their_targets(client, links):
