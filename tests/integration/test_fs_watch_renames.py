@@ -77,7 +77,7 @@ def believe_a_churn(server, client, tmp, seed):
 
 @pytest.mark.parametrize("seed", range(0, 48, 8))
 def test_the_events_of_a_churn_lead_to_the_same_tree(server, client, quick_tmp, seed):
-    for i in range(8):  # a loss is honest, but must not be the rule
+    for i in range(16):  # a loss is honest, but must not be the rule
         tmp = os.path.join(quick_tmp, str(i))
         os.mkdir(tmp)
         if believe_a_churn(server, client, tmp, seed + i):
