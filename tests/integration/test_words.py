@@ -146,12 +146,19 @@ def told(c, _stage):
 PRELUDES = {
     "process/read": lambda c, s: greeted(c), "process/write": lambda c, s: ready(c), "process/signal": lambda c, s: ready(c),
     "process/terminate": lambda c, s: greeted(c), "process/output": told,
-    "process/closeStdin": lambda c, s: start(c, "p", ["cat"]),
     "process/resize": lambda c, s: start(c, "p", ["cat"], tty=True),
     "process/wait": lambda c, s: start(c, "p", ["true"]), "process/snapshot": lambda c, s: printed(c),
     "fs/readBlock": opened, "fs/close": opened,
 }
 AFTER = {"fs/watch": created}
+
+
+def prepare(c, stage, key, request):
+    """Does what a request needs before it. One without a prelude that names the process `p` finds `cat` running there."""
+    if key in PRELUDES:
+        PRELUDES[key](c, stage)
+    elif request and key != "process/start" and (request.value.get("params") or {}).get("processId") == "p":
+        start(c, "p", ["cat"])
 
 
 def rounds(block):
@@ -197,8 +204,7 @@ def test_requests_of_the_documents(server, stage, block):
             handshake(server, stage, request, answers)
         else:
             with Client(server.url) as c:
-                key = method or answers[0].value["method"]
-                PRELUDES.get(key, lambda *_: None)(c, stage)
+                prepare(c, stage, method or answers[0].value["method"], request)
                 if request:
                     c.send_raw(stage.spell(request.text))
                     c.response(request.value["id"], 30)
