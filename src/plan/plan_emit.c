@@ -191,7 +191,7 @@ static int add_seals(struct planner *m)
         size_t count = m->plan->op_count;
         for (size_t i = 0; i < count; i++) {
                 const struct plan_op *op = &m->plan->ops[i];
-                if (op->kind != PLAN_OPEN)
+                if (plan_kind_row(op->kind)->act != PLAN_ACT_PASS)
                         continue;
                 int r = op_add(m,
                                &(struct plan_op){ .kind = PLAN_SEAL, .path = op->path, .why = "complete" });

@@ -86,7 +86,7 @@ static bool is_of_other_process(struct slice path)
 static int put_mask(struct bwrap_arguments *a, const struct plan_op *op, bool is_directory)
 {
         /* A mask that prevents shows an empty file or directory. A mask that hides has no permission bits. */
-        bool is_readable = op->kind == PLAN_PREVENT;
+        bool is_readable = plan_kind_row(op->kind)->gives == PLAN_GIVES_EMPTY;
         if (op->may_miss && is_of_other_process(op->path))
                 return 0;
         return is_directory ? put_mask_directory(a, is_readable ? "0555" : "0000", op->path)
@@ -98,7 +98,8 @@ static int put_place(struct bwrap_arguments *a, const struct plan *p, const stru
 {
         bool is_masked = false;
         for (const struct plan_op *o = p->ops; o < op; o++)
-                is_masked |= o->kind == PLAN_OPEN && path_is_within(op->path, o->path);
+                is_masked |=
+                        plan_kind_row(o->kind)->act == PLAN_ACT_PASS && path_is_within(op->path, o->path);
         int r = PUT(a, "--perms", is_masked ? "0111" : "0755");
         return r < 0 ? r : put_at(a, "--dir", op->path);
 }

@@ -215,7 +215,7 @@ static int op_mask(struct enter_view *v, const struct image_op *op)
                 return 0;
         if (target < 0)
                 return target;
-        enum mask_kind kind = kinds[op->kind == PLAN_PREVENT][op->is_directory];
+        enum mask_kind kind = kinds[plan_kind_row(op->kind)->gives == PLAN_GIVES_EMPTY][op->is_directory];
         return op_mount(v, op, is_same(target, op) ? sys_tree_copy(v->masks, mask_names[kind]) : -ESTALE,
                         target);
 }
@@ -260,10 +260,11 @@ static int op_place(struct enter_view *v, const struct image_op *op)
         if (dir < 0)
                 return dir;
         struct stat st;
+        enum plan_act act = plan_kind_row(op->kind)->act;
         int r = sys_fstat(dir, &st);
-        if (r == 0 && op->kind == PLAN_DIRECTORY)
+        if (r == 0 && act == PLAN_ACT_DIRECTORY)
                 r = sys_mkdirat(dir, path + name, st.st_mode & 0777);
-        else if (r == 0 && op->kind == PLAN_FILE)
+        else if (r == 0 && act == PLAN_ACT_FILE)
                 r = sys_touchat(dir, path + name, 0444);
         else if (r == 0)
                 r = sys_symlinkat(image_at(v->image, op->text), dir, path + name);
