@@ -16,7 +16,7 @@ static bool is_kept(const struct plan *p, const struct plan *so_far, const struc
         const struct plan_op *above = kept_above(so_far, op->path);
         switch (plan_kind_row(op->kind)->coarse) {
         case PLAN_COARSE_WRITABLE:
-                return above ? plan_kind_is_read_only(above->kind) : p->root != PLAN_ROOT_WRITE;
+                return above ? !plan_kind_is_writable(above->kind) : p->root != PLAN_ROOT_WRITE;
         case PLAN_COARSE_READABLE:
                 return p->root == PLAN_ROOT_EMPTY && !above;
         case PLAN_COARSE_NEVER:

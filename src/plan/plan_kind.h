@@ -93,10 +93,22 @@ static inline const struct plan_kind_row *plan_kind_row(unsigned kind)
 /* Does this kind allow writing? All other paths are mounted read-only and get no right of Landlock to write. */
 static inline bool plan_kind_is_writable(unsigned kind)
 {
-        return plan_kind_row(kind)->gives == PLAN_GIVES_WRITE;
+        switch (plan_kind_row(kind)->gives) {
+        case PLAN_GIVES_WRITE:
+                return true;
+        case PLAN_GIVES_READ:
+        case PLAN_GIVES_WAY:
+        case PLAN_GIVES_NOTHING:
+        case PLAN_GIVES_PASS:
+        case PLAN_GIVES_EMPTY:
+        case PLAN_GIVES_NO_WORD:
+                break;
+        }
+        return false;
 }
 
+/* Does this kind show the file or directory of the machine, and only lets it be read? */
 static inline bool plan_kind_is_read_only(unsigned kind)
 {
-        return plan_kind_row(kind)->gives == PLAN_GIVES_READ;
+        return plan_kind_row(kind)->act == PLAN_ACT_BIND && !plan_kind_is_writable(kind);
 }

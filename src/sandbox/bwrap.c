@@ -2,6 +2,7 @@
 #include "sandbox/bwrap.h"
 
 #include "policy/rules.h"
+#include "sandbox/bind.h"
 #include "sandbox/view_paths.h"
 
 #include <errno.h>
@@ -48,7 +49,10 @@ static int put_bind_op(struct bwrap_arguments *a, const struct plan *p, const st
                        bool has_landlock)
 {
         bool is_device = slice_starts(op->path, S("/dev/"));
-        if (plan_kind_is_writable(op->kind))
+        uint64_t attributes = bind_attributes(op->kind);
+        if (attributes & ~(uint64_t)(SYS_ATTR_NOSUID | SYS_ATTR_RDONLY))
+                return -EOPNOTSUPP; /* bwrap has no option for others */
+        if (!(attributes & SYS_ATTR_RDONLY))
                 return put_bind(a, is_device && op->kind == PLAN_WRITE ? "--dev-bind" : "--bind", op->path);
         if (!is_device || !has_landlock || p->root == PLAN_ROOT_WRITE)
                 return put_bind(a, "--ro-bind", op->path);
@@ -229,6 +233,11 @@ int bwrap_arguments_make(const struct plan *p, bool has_landlock, struct bwrap_a
         if (r == 0 && ret->count <= BWRAP_ARGUMENTS_MAX)
                 return 0;
         err->step = "bubblewrap";
+        if (r == -EOPNOTSUPP) {
+                err->os_errno = EOPNOTSUPP;
+                return err_set(err, 0, r,
+                               "sandbox intent cannot be enforced on this executor: bwrap has no such mount");
+        }
         err->os_errno = E2BIG;
         err->remedy = "name fewer paths, or deny directories rather than what is in them";
         return err_set(err, 0, -E2BIG, "the profile needs more arguments than bwrap takes");

@@ -103,7 +103,7 @@ static bool is_writable(const char *path, const struct plan *p)
         for (size_t i = 0; p->has_view && i < p->op_count; i++) {
                 enum plan_kind kind = p->ops[i].kind;
                 if (path_is_within(slice_from_str(path), p->ops[i].path))
-                        may_write = plan_kind_row(kind)->gives == PLAN_GIVES_WRITE;
+                        may_write = plan_kind_is_writable(kind);
         }
         return may_write;
 }

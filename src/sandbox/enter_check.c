@@ -6,6 +6,7 @@
  * thing is checked: that `/` and `/..` are the same directory of the same mount. Raw system calls, as all code between clone
  * and execve.
  */
+#include "sandbox/bind.h"
 #include "sandbox/enter_view_internal.h"
 
 #include <errno.h>
@@ -103,18 +104,12 @@ int view_check_begin(struct enter_view *v)
 
 /* ---- the mounts of the plan's operations ---- */
 
-static uint64_t attributes_of(const struct image_op *op)
-{
-        enum plan_gives gives = plan_kind_row(op->kind)->gives;
-        return SYS_ATTR_NOSUID | (gives == PLAN_GIVES_WRITE ? 0 : SYS_ATTR_RDONLY);
-}
-
 /* Is this a copy of a mount that is below the source of an operation? */
 static bool is_below(const struct image_op *op, uint64_t id)
 {
         struct mount_facts facts;
         return op && plan_kind_row(op->kind)->act == PLAN_ACT_BIND &&
-               has_attributes(id, attributes_of(op), &facts) && facts.parent >= op->mount &&
+               has_attributes(id, bind_attributes(op->kind), &facts) && facts.parent >= op->mount &&
                facts.parent < id;
 }
 
@@ -145,7 +140,7 @@ int view_check_table(const struct enter_view *v)
                         if (last <= c->last) {
                                 begun++;
                         } else if (next && last == next->mount) {
-                                if (!has_attributes(last, attributes_of(next), &facts))
+                                if (!has_attributes(last, bind_attributes(next->kind), &facts))
                                         return -EPROTO;
                                 now = next;
                                 next = image_next_mount(&cursor);

@@ -3,6 +3,7 @@
  * The plan comes from plan/landlock_plan.h: readable and writable paths, none of which needs a narrower path inside.
  * Every path that is not named is closed. Raw system calls, as all code between clone and execve.
  */
+#include "sandbox/bind.h"
 #include "sandbox/enter.h"
 #include "sandbox/landlock.h"
 #include "sandbox/sys_mount.h"
@@ -24,8 +25,7 @@ static bool is_same(int fd, const struct image_op *op)
 
 static int op_allow(const struct ruleset_build *b, const struct image_op *op)
 {
-        enum plan_gives gives = plan_kind_row(op->kind)->gives;
-        if (gives != PLAN_GIVES_READ && gives != PLAN_GIVES_WRITE)
+        if (plan_kind_row(op->kind)->act != PLAN_ACT_BIND)
                 return -EINVAL;
         int fd = sys_open_beneath(b->root, image_at(b->image, op->path), O_PATH | O_NOFOLLOW);
         if (fd == -ENOENT && op->may_miss)
@@ -34,8 +34,7 @@ static int op_allow(const struct ruleset_build *b, const struct image_op *op)
                 return fd;
         int r = -ESTALE;
         if (is_same(fd, op))
-                r = landlock_allow(&b->landlock, fd, op->is_directory,
-                                   gives == PLAN_GIVES_READ ? LANDLOCK_READ : LANDLOCK_WRITE);
+                r = landlock_allow(&b->landlock, fd, op->is_directory, bind_right(op->kind));
         sys_close(fd);
         return r;
 }

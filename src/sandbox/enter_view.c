@@ -5,6 +5,7 @@
  * is detached with everything below it, including the directory of the masks. All mounts are private: later mounts of the
  * machine do not appear in the view.
  */
+#include "sandbox/bind.h"
 #include "sandbox/enter_view_internal.h"
 #include "sandbox/layers.h"
 
@@ -178,16 +179,15 @@ static int op_bind(struct enter_view *v, const struct image_op *op)
         sys_close(source);
         if (tree < 0)
                 return tree;
-        uint64_t attributes = SYS_ATTR_NOSUID | (may_hold_devices(v, op, path) ? 0 : SYS_ATTR_NODEV) |
-                              (plan_kind_is_writable(op->kind) ? 0 : SYS_ATTR_RDONLY);
+        uint64_t attributes =
+                bind_attributes(op->kind) | (may_hold_devices(v, op, path) ? 0 : SYS_ATTR_NODEV);
         int r = sys_tree_set(tree, attributes);
         int target = r < 0 ? r : sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
         r = target < 0 ? target : sys_tree_attach(tree, target, "");
         if (r == 0)
                 view_note_mount(v, op, tree);
         if (r == 0 && op->kind != PLAN_PIN) /* a pin is inside of a writable directory */
-                r = landlock_allow(&v->landlock, tree, op->is_directory,
-                                   plan_kind_is_writable(op->kind) ? LANDLOCK_WRITE : LANDLOCK_READ);
+                r = landlock_allow(&v->landlock, tree, op->is_directory, bind_right(op->kind));
         if (target >= 0)
                 sys_close(target);
         sys_close(tree);

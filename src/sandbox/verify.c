@@ -1,5 +1,6 @@
 /* verify: compares a view that bwrap has built with the operations of the plan. */
 #include "base/sys_proc.h"
+#include "sandbox/bind.h"
 #include "sandbox/landlock.h"
 #include "sandbox/sys_mount.h"
 #include "sandbox/verify_internal.h"
@@ -11,8 +12,6 @@
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
-#define MOUNT_RDONLY 1 /* in f_flags of statfs */
-
 int verify_find(int fd, struct verify_found *ret)
 {
         struct statfs fs;
@@ -23,7 +22,9 @@ int verify_find(int fd, struct verify_found *ret)
         if (r < 0)
                 return (int)r;
         ret->is_mount = ret->st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
-        ret->is_read_only = fs.f_flags & MOUNT_RDONLY;
+        ret->attributes =
+                (uint64_t)fs.f_flags & (SYS_ATTR_RDONLY | SYS_ATTR_NOSUID | SYS_ATTR_NODEV | SYS_ATTR_NOEXEC);
+        ret->is_read_only = ret->attributes & SYS_ATTR_RDONLY;
         ret->is_memory = fs.f_type == TMPFS_MAGIC;
         return 0;
 }
@@ -106,7 +107,8 @@ struct view {
 
 static bool is_bind_right(const struct image_op *op, const struct verify_found *f)
 {
-        return f->is_mount && is_same(&f->st, op) && (plan_kind_is_writable(op->kind) || f->is_read_only);
+        uint64_t wanted = bind_attributes(op->kind);
+        return f->is_mount && is_same(&f->st, op) && (f->attributes & wanted) == wanted;
 }
 
 /* Is this an empty mask: in memory, read-only, with the right mode? */
@@ -136,8 +138,7 @@ static int op_check(const struct view *v, const struct image_op *op)
         if (r == 0 && !(act == PLAN_ACT_BIND ? is_bind_right(op, &f) : is_mask_right(op, &f)))
                 r = -ESTALE;
         if (r == 0 && act == PLAN_ACT_BIND && op->kind != PLAN_PIN) /* a pin is in a writable directory */
-                r = landlock_allow(&v->landlock, fd, op->is_directory,
-                                   plan_kind_is_writable(op->kind) ? LANDLOCK_WRITE : LANDLOCK_READ);
+                r = landlock_allow(&v->landlock, fd, op->is_directory, bind_right(op->kind));
         sys_close(fd);
         return r;
 }

@@ -8,6 +8,7 @@
 struct verify_found {
         struct statx st;
         bool is_mount, is_read_only, is_memory;
+        uint64_t attributes; /* of its mount; statfs(2) has the bits of SYS_ATTR_ */
 };
 NODISCARD int verify_find(int fd, struct verify_found *ret);
 

@@ -112,8 +112,7 @@ static int mount_check(struct table *t, const char *path, bool is_read_only)
         const struct image_op *above = op_above(i, path, &is_planned);
         if (i->root == PLAN_ROOT_EMPTY && !is_planned)
                 return -EPROTO;
-        bool is_writable =
-                above ? plan_kind_row(above->kind)->gives == PLAN_GIVES_WRITE : i->root == PLAN_ROOT_WRITE;
+        bool is_writable = above ? plan_kind_is_writable(above->kind) : i->root == PLAN_ROOT_WRITE;
         return is_read_only || is_writable ? 0 : check_read_only(t, path);
 }
 
