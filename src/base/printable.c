@@ -1,0 +1,51 @@
+/* printable: writes control characters and broken bytes as escapes. */
+#include "base/printable.h"
+
+#include "base/utf8.h"
+
+#include <stdio.h>
+
+#define ESCAPE_BYTES 16 /* room for the longest one, with its NUL */
+
+static uint32_t decode(const char *p, size_t n)
+{
+        static const uint8_t first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+        uint32_t c = (uint8_t)p[0] & first_bits[n];
+
+        for (size_t i = 1; i < n; i++)
+                c = c << 6 | ((uint8_t)p[i] & 0x3f);
+        return c;
+}
+
+/* Control characters, and those that end a line or turn the direction of what follows. */
+static bool is_control(uint32_t c)
+{
+        return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+               (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+const char *printable_text(struct arena *a, struct slice s)
+{
+        static const char ellipsis[] = "\u2026";
+        bool is_cut = s.n > PRINTABLE_BYTES_MAX;
+        size_t room = MIN(s.n, (size_t)PRINTABLE_BYTES_MAX) * ESCAPE_BYTES + sizeof(ellipsis), used = 0;
+        char *out = arena_alloc(a, room);
+
+        for (size_t i = 0, n; i < s.n && i < PRINTABLE_BYTES_MAX; i += MAX(n, (size_t)1)) {
+                n = utf8_sequence(s.p + i, s.n - i);
+                uint32_t c = n > 0 ? decode(s.p + i, n) : (uint8_t)s.p[i];
+                if (n > 0 && !is_control(c)) {
+                        memcpy(out + used, s.p + i, n);
+                        used += n;
+                } else {
+                        used += (size_t)snprintf(out + used, ESCAPE_BYTES, n > 1 ? "\\u{%x}" : "\\x%02x", c);
+                }
+        }
+        memcpy(out + used, is_cut ? ellipsis : "", is_cut ? sizeof(ellipsis) : 1);
+        return out;
+}
+
+const char *printable_str(struct arena *a, const char *s)
+{
+        return printable_text(a, slice_from_str(s));
+}

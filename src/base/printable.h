@@ -1,0 +1,16 @@
+/* printable: text from outside as a terminal may show it.
+ *
+ * Control characters, also those beyond ASCII and those that turn the direction of writing, and bytes that are not UTF-8 are
+ * written as escapes: such text can neither move the cursor nor look like another line. Everything else stays as it is.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/slice.h"
+
+#define PRINTABLE_BYTES_MAX \
+        512 /* of the text; of a longer one the first so many are shown, and an ellipsis */
+
+/* Returns the text in the arena, with a NUL behind it: `\x1b` for a byte, `\u{202e}` for a character beyond ASCII. */
+NODISCARD const char *printable_text(struct arena *a, struct slice s);
+NODISCARD const char *printable_str(struct arena *a, const char *s);
