@@ -277,3 +277,9 @@
 #define LIMIT_HTTP_REDIRECTS 10
 /* A requestId. Longer: -32602. */
 #define LIMIT_HTTP_REQUEST_ID_BYTES 1024
+/* environments.toml: its size, which bounds what one environment holds, and how many environments it may name: people write it by
+ * hand. Beyond: the file is refused. */
+#define LIMIT_ENVIRONMENTS_BYTES (1 * MIB)
+#define LIMIT_ENVIRONMENTS 1024
+/* How long `farhand env add` waits for another one that changes a file in the same directory. Then: it fails. */
+#define LIMIT_ENVIRONMENTS_LOCK_MS 2000

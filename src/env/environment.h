@@ -1,0 +1,58 @@
+/* environment: a machine on which commands run and files lie: this one, or one that a server makes reachable.
+ *
+ * Everything is in the arena of the caller who asked for it, and does not change. Texts have been checked: an id is at most 64
+ * characters of A-Za-z0-9-_, a url is printable ASCII of a form that env/environment_url.h describes, and no text holds a NUL.
+ */
+#pragma once
+
+#include "base/compat.h"
+#include "base/slice.h"
+
+#define ENVIRONMENT_LOCAL_ID "local"   /* this machine; no entry of a file may have this id */
+#define ENVIRONMENT_REMOTE_ID "remote" /* the one that --url or a variable names */
+#define ENVIRONMENT_ID_MAX 64
+#define ENVIRONMENT_TIMEOUT_MS 10000 /* of both timeouts, by default */
+
+enum environment_kind {
+        ENVIRONMENT_LOCAL,
+        ENVIRONMENT_URL,     /* ws:, wss: or unix: */
+        ENVIRONMENT_COMMAND, /* a program whose standard streams speak the protocol */
+        ENVIRONMENT_SSH,     /* ssh:; see ssh_url_parse */
+};
+
+struct environment_variable {
+        const char *name, *value;
+};
+
+struct environment {
+        const char *id;
+        enum environment_kind kind;
+        const char *url;         /* ENVIRONMENT_URL and ENVIRONMENT_SSH; else NULL */
+        const char *const *argv; /* ENVIRONMENT_COMMAND: the program, its arguments, NULL; else NULL */
+        const struct environment_variable *env; /* ENVIRONMENT_COMMAND: beside the variables that we have */
+        size_t env_count;
+        const char *cwd;             /* ENVIRONMENT_COMMAND: where the program starts; NULL: where we are */
+        uint64_t connect_timeout_ms; /* ENVIRONMENT_URL and ENVIRONMENT_SSH; else 0 */
+        uint64_t initialize_timeout_ms; /* 0 for ENVIRONMENT_LOCAL */
+        /* Where the bearer token comes from: a file, or a variable. At most one of them is set; only where `url` is. */
+        const char *token_file, *token_env;
+};
+
+#define ENVIRONMENTS_NONE SIZE_MAX
+
+struct environments {
+        const struct environment *list; /* the local one first, when it is included; then as in the file */
+        size_t count;
+        size_t default_index; /* ENVIRONMENTS_NONE: there is no default */
+        bool is_disabled;     /* the user wants none at all: nothing that needs one is to be offered */
+        const char *source;   /* what named them: a path, a variable, an option; NULL: nothing did */
+};
+
+/* Return a member of the list, or NULL. */
+NODISCARD const struct environment *environments_find(const struct environments *e, struct slice id);
+NODISCARD const struct environment *environments_default(const struct environments *e);
+
+/* Returns "local", "url", "command" or "ssh". */
+NODISCARD const char *environment_kind_name(enum environment_kind kind);
+
+extern const struct environment environment_local;

@@ -1,0 +1,57 @@
+/* environments_select: decides which environments there are, and which of them is meant. Pure: variables and files are values here;
+ * environments_load (env/environments_file.h) looks them up.
+ *
+ * The first of these decides, alone:
+ *
+ *     --url URL                        one environment, `remote`
+ *     FARHAND_URL                      the same; not asked when there is --env
+ *     environments.toml of Farhand     in $FARHAND_HOME, or $XDG_CONFIG_HOME/farhand, or ~/.config/farhand
+ *     environments.toml of Codex       in $CODEX_HOME, or ~/.codex
+ *     CODEX_EXEC_SERVER_URL            one environment, `remote`; `none`: no environment at all
+ *     nothing                          one environment, `local`
+ *
+ * `--env NAME` then takes the place of the default. A variable that is blank is as good as unset. A file that exists and cannot be
+ * read or understood is an error: who wrote it does not want commands to run elsewhere than it says.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "env/environment.h"
+
+#define ENVIRONMENTS_FILE "environments.toml"
+#define ENVIRONMENTS_TOKEN_VARIABLE "FARHAND_TOKEN"
+
+/* The values of variables; NULL: unset. */
+struct environment_variables {
+        const char *home, *farhand_home, *xdg_config_home, *codex_home;
+        const char *farhand_url, *codex_exec_server_url, *farhand_token;
+        const char *cwd; /* the directory that relative paths are taken from; NULL when it is not known */
+};
+
+struct environments_file {
+        const char
+                *path; /* NULL: nobody knows where the file would be, as without HOME; then it is not there */
+        int error;     /* 0: there is a text; -ENOENT: there is no file; else why the file cannot be read */
+        const char *why;   /* of that error, a literal; NULL: what the system says */
+        struct slice text; /* belongs to the caller */
+};
+
+struct environment_inputs {
+        const char *url;  /* --url; NULL: not given */
+        const char *name; /* --env; NULL: not given */
+        struct environment_variables variables;
+        struct environments_file farhand, codex;
+};
+
+/* Return where the files are, in the arena; NULL when that is not known. */
+NODISCARD const char *environments_path_farhand(struct arena *a, const struct environment_variables *v);
+NODISCARD const char *environments_path_codex(struct arena *a, const struct environment_variables *v);
+
+/* Whether the decision depends on the files. */
+NODISCARD bool environments_need_files(const struct environment_inputs *in);
+
+/* Decides. With --env, default_index is that of the name. An environment by --url or FARHAND_URL takes its token from FARHAND_TOKEN
+ * when that is set, unless ssh reaches it. Everything in *ret is in the arena. Returns 0 or -errno. */
+NODISCARD int environments_select(struct arena *a, const struct environment_inputs *in,
+                                  struct environments *ret, struct err *err);
