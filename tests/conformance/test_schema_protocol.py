@@ -1,4 +1,7 @@
-"""The schemas of the protocol (docs/schema/index.json): they are whole, and the recorded conversations are valid."""
+"""The schemas of the protocol (docs/schema/index.json): they are whole, and the recorded conversations are valid.
+
+What our server sends and takes is held against them in tests/integration/test_schema_live.py.
+"""
 
 import json
 import pathlib

@@ -1,4 +1,5 @@
-"""Fixtures of the integration tests. FARHAND_BIN names the binary, FARHAND_SLOW=1 runs the tests marked slow."""
+"""Fixtures of the integration tests. FARHAND_BIN names the binary, FARHAND_SLOW=1 runs the tests marked slow, FARHAND_SCHEMA=1
+holds every message against docs/schema."""
 
 import os
 import shutil
@@ -7,7 +8,7 @@ import tempfile
 
 import pytest
 
-from farhand_client import BIN, Client, Server
+from farhand_client import BIN, WITNESSES, Client, Server
 
 
 def heed_signals():
@@ -45,6 +46,13 @@ def client(server):
     with Client(server.url) as c:
         yield c
         assert not c.bad, f"messages that no server may send: {c.bad[:3]}"
+
+
+@pytest.fixture(autouse=True)
+def witnessed():
+    yield
+    found = [witness.faults.pop() for witness in WITNESSES for _ in range(len(witness.faults))]
+    assert not found, "messages that docs/schema does not allow:\n" + "\n".join(found[:5])
 
 
 @pytest.fixture

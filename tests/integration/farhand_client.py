@@ -42,6 +42,12 @@ IS_SANITIZED = IS_VALGRIND or b"__asan_init" in _PROGRAM
 DEFAULT_ENV = {"PATH": "/usr/bin:/bin"}
 SANITIZER_MARKS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "UndefinedBehaviorSanitizer")
 
+# FARHAND_SCHEMA=1: every message of every Client is held against docs/schema; conftest.py fails the test that saw a fault.
+IS_WITNESSED = os.environ.get("FARHAND_SCHEMA") == "1"
+WITNESSES = []
+if IS_WITNESSED:
+    from schema_rig import Witness
+
 # A sanitizer build is several times slower, and the machine may have two busy cores.
 PATIENCE = float(os.environ.get("FARHAND_PATIENCE", "1"))
 
@@ -257,9 +263,14 @@ class Client:
     """A connection. A background thread moves bytes both ways, so that neither side ever waits for the test."""
 
     def __init__(self, url, *, init=True, headers=None, name="test", resume=None, init_params=None,
-                 connect_timeout=10):
+                 connect_timeout=10, witness=None):
+        """`witness`: is told of every message that is sent as JSON and of every one that comes (schema_rig.py)."""
         self.url = url
         self.name = name
+        self.witness = witness
+        if witness is None and IS_WITNESSED:
+            self.witness = Witness()
+            WITNESSES.append(self.witness)
         self.messages = []  # every message, in order of arrival
         self.notifications = []  # those with a method and no id
         self.times = []  # time.monotonic() of each of `messages`
@@ -440,6 +451,8 @@ class Client:
             return
         self.messages.append(message)
         self.times.append(time.monotonic())
+        if self.witness is not None:
+            self.witness.came(message)
         if "method" in message and "id" in message:
             # No client of these tests announced that it answers requests.
             self.bad.append(message)
@@ -490,6 +503,8 @@ class Client:
             self._send(lambda: self.ws.send_binary(bytes(data)))
 
     def send_json(self, value):
+        if self.witness is not None:
+            self.witness.sent(value)
         self.send_raw(json.dumps(value, ensure_ascii=False))
 
     def send_text_bytes(self, data):
