@@ -28,9 +28,16 @@ def end_of(client, process_id):
 
 
 @pytest.fixture(scope="module")
+def server():
+    """A server whose grace period is long: who obeys SIGTERM is never killed before it has got round to it."""
+    with Server(config="shutdown_grace_period_ms = 60000\n") as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
 def quick():
-    """A server with a short grace period."""
-    with Server(config="shutdown_grace_period_ms = 150\n") as s:
+    """A server with a grace period that tests can wait for, and in which a process can say something."""
+    with Server(config="shutdown_grace_period_ms = 1500\n") as s:
         yield s
 
 
@@ -39,6 +46,16 @@ def quick_client(quick):
     with Client(quick.url) as c:
         yield c
         assert not c.bad
+
+
+def in_time(attempt, ms):
+    """attempt(ms), and again with a longer limit while it returns None: the process did not get ready before its limit came."""
+    for _ in range(4):
+        result = attempt(ms)
+        if result is not None:
+            return result
+        ms *= 5
+    raise AssertionError(f"not ready within {ms // 5} ms")
 
 
 # Values that are accepted and refused
@@ -81,36 +98,53 @@ def test_the_wall_ends_a_process_that_obeys(client, tty):
 
 
 def test_the_wall_does_not_care_for_output(client):
-    start(client, "p", "while :; do echo x; sleep 0.02; done", wallMs=200)
-    assert end_of(client, "p")[2] == "wallLimit"
-    assert client.output("p").startswith(b"x\n")
+    def attempt(ms):
+        start(client, f"p{ms}", "while :; do echo x; sleep 0.02; done", wallMs=ms)
+        assert end_of(client, f"p{ms}")[2] == "wallLimit"
+        return client.output(f"p{ms}") or None
+
+    assert in_time(attempt, 200).startswith(b"x\n")
 
 
 def test_whoever_ignores_the_wall_is_killed_after_the_grace_period(quick_client):
     c = quick_client
-    before = time.monotonic()
-    start(c, "p", f"trap 'echo heard' TERM; {LOOP}", wallMs=200)
-    assert end_of(c, "p") == (137, "SIGKILL", "wallLimit")
-    assert time.monotonic() - before >= 0.34
-    assert c.output("p", "stdout") == b"heard\n"  # what it says in the grace period is heard
+
+    def attempt(ms):
+        before = time.monotonic()
+        start(c, f"p{ms}", f"trap 'echo heard' TERM; echo ready; {LOOP}", wallMs=ms)
+        end = end_of(c, f"p{ms}")
+        if not c.output(f"p{ms}", "stdout"):
+            return None
+        assert time.monotonic() - before >= (ms + 1500) / 1000 - 0.01
+        return end, c.output(f"p{ms}", "stdout")
+
+    # What it says in the grace period is heard.
+    assert in_time(attempt, 200) == ((137, "SIGKILL", "wallLimit"), b"ready\nheard\n")
 
 
 def test_a_process_may_end_itself_in_the_grace_period(client):
-    start(client, "p", f"trap 'echo bye; exit 9' TERM; {LOOP}", wallMs=200)
-    assert end_of(client, "p") == (9, None, "wallLimit")
-    assert client.output("p", "stdout") == b"bye\n"
+    def attempt(ms):
+        start(client, f"p{ms}", f"trap 'echo bye; exit 9' TERM; echo ready; {LOOP}", wallMs=ms)
+        end = end_of(client, f"p{ms}")
+        return (end, client.output(f"p{ms}", "stdout")) if client.output(f"p{ms}", "stdout") else None
+
+    assert in_time(attempt, 200) == ((9, None, "wallLimit"), b"ready\nbye\n")
 
 
 def test_the_wall_ends_the_whole_tree(quick_client):
     """The end of wallMs also ends processes in sessions of their own, processes that ignore SIGTERM and stopped processes."""
     c = quick_client
-    start(c, "p", f"setsid sleep 61 & echo $!; setsid bash -c \"trap '' TERM; echo \\$\\$; {LOOP}\" & "
-                  f"setsid bash -c 'echo $$; kill -STOP $$' & {LOOP}", wallMs=400)
-    pids = [int(word) for word in c.wait_output("p", lambda data: data.count(b"\n") == 3).split()]
-    c.wait_exit("p")
-    for pid in pids:
-        pid_gone(pid)
-    assert end_of(c, "p")[1:] == ("SIGTERM", "wallLimit")
+
+    def attempt(ms):
+        start(c, f"p{ms}", f"setsid sleep 61 & echo $!; setsid bash -c \"trap '' TERM; echo \\$\\$; {LOOP}\" & "
+                           f"setsid bash -c 'echo $$; kill -STOP $$' & {LOOP}", wallMs=ms)
+        end = end_of(c, f"p{ms}")
+        pids = [int(word) for word in c.output(f"p{ms}", "stdout").split()]
+        for pid in pids:
+            pid_gone(pid)
+        return end[1:] if len(pids) == 3 else None
+
+    assert in_time(attempt, 400) == ("SIGTERM", "wallLimit")
 
 
 def test_who_is_done_in_time_is_not_touched(client):
@@ -152,16 +186,23 @@ def test_silence_ends_a_process(client):
 
 
 def test_silence_is_counted_from_the_last_output(client):
-    start(client, "p", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.1; done; sleep 60", silenceMs=350)
-    code, name, reason = end_of(client, "p")
-    assert (code, name, reason) == (143, "SIGTERM", "silenceLimit")
-    assert client.output("p") == b"1\n2\n3\n4\n5\n6\n"
+    def attempt(ms):
+        # Together the pauses are longer than the limit, each alone is much shorter.
+        start(client, f"p{ms}", f"for i in 1 2 3 4 5 6; do echo $i; sleep {ms / 3500}; done; sleep 60", silenceMs=ms)
+        assert end_of(client, f"p{ms}") == (143, "SIGTERM", "silenceLimit")
+        return True if client.output(f"p{ms}") == b"1\n2\n3\n4\n5\n6\n" else None
+
+    assert in_time(attempt, 350)
 
 
 @pytest.mark.parametrize("where", [">&1", ">&2"])
 def test_any_stream_breaks_the_silence(client, where):
-    start(client, "p", f"for i in 1 2 3 4 5 6 7 8; do sleep 0.08; echo x {where}; done", silenceMs=400)
-    assert end_of(client, "p") == (0, None, "exited")
+    def attempt(ms):
+        start(client, f"p{ms}", f"for i in 1 2 3 4 5 6 7 8; do sleep {ms / 5000}; echo x {where}; done", silenceMs=ms)
+        end = end_of(client, f"p{ms}")
+        return None if end[2] == "silenceLimit" else end
+
+    assert in_time(attempt, 400) == (0, None, "exited")
 
 
 def test_input_does_not_break_the_silence(client):
@@ -176,10 +217,16 @@ def test_input_does_not_break_the_silence(client):
 
 def test_silence_kills_who_does_not_listen_and_the_whole_tree(quick_client):
     c = quick_client
-    start(c, "p", f"setsid sleep 61 & echo $!; trap '' TERM; {LOOP}", silenceMs=250)
-    child = int(c.wait_output("p", b"\n"))
-    assert end_of(c, "p") == (137, "SIGKILL", "silenceLimit")
-    pid_gone(child)
+
+    def attempt(ms):
+        start(c, f"p{ms}", f"trap '' TERM; setsid sleep 61 & echo $!; {LOOP}", silenceMs=ms)
+        end = end_of(c, f"p{ms}")
+        if not c.output(f"p{ms}", "stdout"):
+            return None
+        pid_gone(int(c.output(f"p{ms}", "stdout")))
+        return end
+
+    assert in_time(attempt, 250) == (137, "SIGKILL", "silenceLimit")
 
 
 def test_whichever_comes_first(client):
@@ -192,10 +239,10 @@ def test_whichever_comes_first(client):
 def test_a_process_is_not_silent_because_its_reader_is_slow(server):
     """Output that waits in a pipe because the client does not read counts as output, so that the process is not silent."""
     with Client(server.url) as c:
-        pid = c.start("p", sh("head -c 100000000 /dev/zero; echo; echo done; sleep 60"), limits={"silenceMs": 700})["pid"]
+        pid = c.start("p", sh("head -c 100000000 /dev/zero; echo; echo done; sleep 60"), limits={"silenceMs": 2500})["pid"]
         c.wait_output("p", lambda data: len(data) > 0)
         c.pause_reading()
-        time.sleep(1.6)  # longer than the limit, while the child is held back
+        time.sleep(4)  # longer than the limit, while the child is held back
         c.resume_reading()
         c.wait_closed("p", 30)
         assert c.output("p").endswith(b"\ndone\n")  # it had its say
@@ -205,11 +252,14 @@ def test_a_process_is_not_silent_because_its_reader_is_slow(server):
 
 def test_with_no_grace_period_a_limit_kills_at_once():
     with Server(config="shutdown_grace_period_ms = 0\n") as s, s.connect() as c:
-        start(c, "p", f"trap 'echo heard' TERM; setsid sleep 61 & echo $!; {LOOP}", wallMs=200)
-        child = int(c.wait_output("p", b"\n"))
-        assert end_of(c, "p") == (137, "SIGKILL", "wallLimit")
-        assert c.output("p", "stdout") == b"%d\n" % child
-        pid_gone(child)
+        def attempt(ms):
+            start(c, f"p{ms}", f"trap 'echo heard' TERM; setsid sleep 61 & echo $!; {LOOP}", wallMs=ms)
+            assert end_of(c, f"p{ms}") == (137, "SIGKILL", "wallLimit")
+            return c.output(f"p{ms}", "stdout") or None
+
+        said = in_time(attempt, 200)
+        assert said == b"%d\n" % int(said)
+        pid_gone(int(said))
 
 
 def test_many_limits_at_once(client):
