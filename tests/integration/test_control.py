@@ -241,9 +241,9 @@ def test_the_character_is_the_one_that_the_terminal_has(client):
 
 
 def test_a_raw_terminal_cannot_be_closed_and_stays_writable(client):
-    # On SIGUSR1 the child tells what has arrived: dd's read gives up after 0.2 s.
+    # On SIGUSR1 the child tells what has arrived: dd's read gives up after 5 s.
     script = ("trap 'got=$(dd bs=16 count=1 2>/dev/null | od -An -c); echo \"[$got]\"; exit 0' USR1\n"
-              "stty raw -echo min 0 time 2; echo ready; while :; do sleep 0.02; done")
+              "stty raw -echo min 0 time 50; echo ready; while :; do sleep 0.02; done")
     client.start("p", sh(script), tty=True)
     client.wait_output("p", b"ready")
     for _ in range(2):
@@ -458,6 +458,7 @@ def test_wait_ends_with_the_callers_patience(client):
 
 def test_wait_that_gives_up_on_the_close_tells_the_exit(client):
     client.start("p", sh("sleep 60 & exit 0"))
+    client.wait_exit("p")
     result = wait(client, "p", waitMs=200)
     assert (result["exited"], result["exitCode"], result["closed"], result["timedOut"]) == (True, 0, False, True)
 
@@ -466,9 +467,8 @@ def test_drain_ms_bounds_the_wait_behind_the_exit(client, gate):
     client.start("p", sh("read x <$GATE; sleep 60 & exit 5"), env={**PATH, "GATE": gate})
     short = client.request("process/wait", {"processId": "p", "drainMs": 150})
     none = client.request("process/wait", {"processId": "p", "drainMs": 0})
-    long = client.request("process/wait", {"processId": "p", "drainMs": 100000, "waitMs": 700})
     client.call("environment/status")
-    assert not any(m.get("id") in (short, none, long) for m in client.messages)  # it runs: nothing counts yet
+    assert not any(m.get("id") in (short, none) for m in client.messages)  # it runs: nothing counts yet
     fd = open_gate(gate)
     result = client.result(none)
     assert (result["exited"], result["exitCode"], result["closed"]) == (True, 5, False)
@@ -476,7 +476,7 @@ def test_drain_ms_bounds_the_wait_behind_the_exit(client, gate):
     result = client.result(short)
     assert (result["exited"], result["exitCode"], result["closed"]) == (True, 5, False)
     assert time.monotonic() - exited_at < 5 * PATIENCE
-    result = client.result(long)  # waitMs is the end all the same
+    result = wait(client, "p", drainMs=100000, waitMs=200)  # waitMs is the end all the same
     assert (result["exited"], result["closed"], result["timedOut"]) == (True, False, True)
     os.close(fd)
 
@@ -485,9 +485,14 @@ def test_drain_ms_is_counted_from_the_exit(client):
     client.start("p", sh("sleep 60 & exit 0"))
     client.wait_exit("p")
     wait(client, "p", waitMs=1000)  # lets time pass
-    before = time.monotonic()
-    assert wait(client, "p", drainMs=1000)["exited"] is True
-    assert time.monotonic() - before < 0.9
+    seconds = []
+    for _ in range(5):  # a busy machine may hold back an answer that is not waited for
+        before = time.monotonic()
+        assert wait(client, "p", drainMs=1000)["exited"] is True
+        seconds.append(time.monotonic() - before)
+        if seconds[-1] < 0.9:
+            break
+    assert min(seconds) < 0.9
 
 
 def test_waits_hold_back_nobody(client):
@@ -695,7 +700,7 @@ def test_a_patient_terminate_saves_nobody_from_the_end_of_the_session(server):
         c.start("p", STUBBORN)
         child = int(c.wait_output("p", b"\n"))
         assert terminate(c, "p", graceful(60000))["running"] is True
-    pid_gone(child, 5)
+    pid_gone(child, 30 / PATIENCE)
 
 
 def test_a_patient_terminate_saves_nobody_from_a_limit(client):
@@ -704,17 +709,21 @@ def test_a_patient_terminate_saves_nobody_from_a_limit(client):
     wait(client, "p", waitMs=300)
     terminate(client, "p", graceful(60000))  # the limit comes while the root is obeying
     client.wait_exit("p")
-    pid_gone(child, 5)
+    pid_gone(child, 30 / PATIENCE)
 
 
 def test_a_patient_terminate_does_not_put_off_a_limit(client):
-    client.start("p", sh("trap 'echo heard' TERM; while :; do sleep 0.02; done"), limits={"wallMs": 200})
-    client.wait_output("p", b"heard")  # the grace period of the limit has begun
+    for ms in (200, 1000, 5000, 25000):
+        name = f"p{ms}"
+        client.start(name, sh("trap 'echo heard' TERM; while :; do sleep 0.02; done"), limits={"wallMs": ms})
+        wait_until(lambda: b"heard" in client.output(name) or "closed" in told(client, name), 60, "the limit")
+        if b"heard" in client.output(name):
+            break  # the grace period of the limit has begun; otherwise the limit came before the trap
     before = time.monotonic()
-    terminate(client, "p", graceful(3000))
-    client.wait_closed("p")
-    assert time.monotonic() - before < 2
-    assert client.wait_exit("p")["reason"] == "wallLimit"
+    terminate(client, name, graceful(60000))
+    client.wait_closed(name)
+    assert time.monotonic() - before < 30
+    assert client.wait_exit(name)["reason"] == "wallLimit"
 
 
 def test_a_second_terminate_may_be_less_patient(client):
