@@ -141,7 +141,7 @@ def test_an_exit_is_told_while_others_hold_the_output(client, marked, script, ho
     began = time.monotonic()
     client.start("p", ["/bin/bash", "-c", script], env=marked.env)
     assert client.wait_exit("p", 10)["exitCode"] == 0
-    assert time.monotonic() - began < 10, "the holder sleeps for sixty seconds"
+    assert time.monotonic() - began < 50, "the holder sleeps for sixty seconds"
     client.wait_output("p", b"hi\n")
     assert "closed" not in methods_of(client, "p")
     assert client.read("p")["exited"] and not client.read("p")["closed"]
@@ -193,7 +193,7 @@ def test_a_terminal_closes_with_its_leader(client, marked):
     began = time.monotonic()
     client.start("p", ["/bin/sh", "-c", "(trap '' HUP; exec sleep 60) & echo early"], env=marked.env, tty=True)
     client.wait_closed("p", 10)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50, "the other one sleeps for sixty seconds"
     assert client.output("p") == b"early\r\n"
     client.check_seq("p")
     assert terminate(client, "p") is False
@@ -266,10 +266,10 @@ def test_terminate_ends_a_large_and_growing_tree(client, marked):
     grow = ("for i in $(seq 60); do setsid sh -c 'sleep 60 & sleep 60 & wait' & (setsid sleep 60 &) ; done; "
             "while :; do setsid sleep 60 & sleep 0.002; done")
     client.start("p", ["/bin/bash", "-c", grow], env=marked.env)
-    wait_until(lambda: len(marked.pids()) >= 200, 20, "two hundred processes")
+    wait_until(lambda: len(marked.pids()) >= 200, 40, "two hundred processes")
     assert terminate(client, "p") is True
-    client.wait_closed("p")
-    marked.wait_gone()
+    client.wait_closed("p", 40)
+    marked.wait_gone(40)
 
 
 def test_terminate_of_a_stopped_process(client):

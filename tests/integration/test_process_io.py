@@ -486,7 +486,7 @@ def test_a_lone_keystroke_is_not_delayed(client):
     for n in range(20):
         before = len(client.output("t"))
         assert client.write("t", b"k", f"w{n}") == "accepted"
-        client.wait_output("t", lambda data, before=before: len(data) == before + 1, 2)
+        client.wait_output("t", lambda data, before=before: len(data) == before + 1)
 
 
 def test_input_for_a_terminal_that_nobody_holds_does_not_keep_the_server_busy(server, client):

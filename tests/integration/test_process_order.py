@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from farhand_client import IS_SANITIZED, Client, RpcError, Server, wait_until
+from farhand_client import IS_SANITIZED, PATIENCE, Client, RpcError, Server, wait_until
 
 RSS_BOUND_KIB = 64 * 1024
 
-# Writes `blocks` blocks of 64 KiB that can be recomputed, and keeps the number of finished blocks in a file.
+# Writes `blocks` blocks of 64 KiB that can be recomputed, and keeps the number of finished blocks in a file, with its pid.
 FLOOD = """
 import os, random, sys
 count, progress = int(sys.argv[1]), sys.argv[2]
@@ -22,7 +22,7 @@ for n in range(count):
     while block:
         block = block[os.write(1, block):]
     with open(progress + ".new", "w") as f:
-        f.write(str(n + 1))
+        f.write(f"{n + 1} {os.getpid()}")
     os.rename(progress + ".new", progress)
 """
 
@@ -38,19 +38,29 @@ def flood_bytes(blocks):
 def progress_of(path):
     try:
         with open(path, encoding="ascii") as f:
-            return int(f.read())
+            return int(f.read().split()[0])
     except FileNotFoundError:
         return 0
 
 
-def wait_stalled(path, timeout=20):
-    """The number of blocks at which the child has come to a halt: no progress for half a second."""
+def is_asleep(pid):
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
+        return f.read().rpartition(")")[2].split()[0] == "S"
+
+
+def wait_stalled(server, path, timeout=30):
+    """The number of blocks at which the child has come to a halt: no progress for half a second, in which both the child and the
+    server slept. On a busy machine they may also make no progress because they do not get a processor."""
     last, since = -1, time.monotonic()
 
     def stalled():
         nonlocal last, since
         now = progress_of(path)
-        if now != last:
+        is_at_rest = now > 0 and is_asleep(server.pid)
+        if is_at_rest:
+            with open(path, encoding="ascii") as f:
+                is_at_rest = is_asleep(int(f.read().split()[1]))
+        if now != last or not is_at_rest:
             last, since = now, time.monotonic()
         return last > 0 and time.monotonic() - since > 0.5
 
@@ -217,13 +227,20 @@ def test_the_end_of_one_client_is_not_seen_by_others(server, client):
 # Back-pressure
 
 
-def test_a_client_that_does_not_read_holds_back_its_own_child_only(server, client, tmp):
+@pytest.fixture
+def calm():
+    """A server without processes that other tests have left: it sleeps when it has nothing to do."""
+    with Server() as s:
+        yield s
+
+
+def test_a_client_that_does_not_read_holds_back_its_own_child_only(calm, tmp):
     blocks = 800
-    slow = server.connect()
+    server, slow, client = calm, calm.connect(), calm.connect()
     slow.pause_reading()
     slow.request("process/start", start_params("flood", flood_argv(blocks, f"{tmp}/progress")))
     slow.flush()
-    halted_at = wait_stalled(f"{tmp}/progress")
+    halted_at = wait_stalled(server, f"{tmp}/progress")
     assert halted_at < blocks, "the child ran to its end although nobody read"
     assert_memory_is_bounded(server.pid)
 
@@ -231,7 +248,7 @@ def test_a_client_that_does_not_read_holds_back_its_own_child_only(server, clien
     for n in range(10):
         assert client.run(["/bin/echo", str(n)])[0] == b"%d\n" % n
         assert client.call("environment/status") == {"status": "ready"}
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30 * PATIENCE
     assert progress_of(f"{tmp}/progress") == halted_at, "still held back"
 
     slow.resume_reading()
@@ -240,6 +257,7 @@ def test_a_client_that_does_not_read_holds_back_its_own_child_only(server, clien
     assert hashlib.sha256(slow.output("flood", "stdout")).digest() == hashlib.sha256(flood_bytes(blocks)).digest()
     assert_memory_is_bounded(server.pid)
     slow.abort()
+    client.abort()
 
 
 def test_many_clients_that_do_not_read_cost_bounded_memory(tmp):
@@ -251,12 +269,12 @@ def test_many_clients_that_do_not_read_cost_bounded_memory(tmp):
             one.request("process/start", start_params("file", flood_argv(100000, f"{tmp}/progress{n}")))
             one.flush()
         for n in range(len(slow)):
-            wait_stalled(f"{tmp}/progress{n}", 30)
+            wait_stalled(server, f"{tmp}/progress{n}", 60)
         # Each connection may hold its outgoing queue and 2 MiB of retained output; all stay within the bound for eight.
         assert_memory_is_bounded(server.pid)
         began = time.monotonic()
         assert client.run(["/bin/echo", "quick"])[0] == b"quick\n"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10 * PATIENCE
         for one in slow:
             one.abort()
 
@@ -270,12 +288,12 @@ def test_a_reading_client_is_not_slowed_by_a_flood_of_its_own(client):
     client.wait_closed("flood", 20)
 
 
-def test_terminate_reaches_a_child_whose_client_does_not_read(server, tmp):
-    with server.connect() as slow:
+def test_terminate_reaches_a_child_whose_client_does_not_read(calm, tmp):
+    with calm.connect() as slow:
         slow.pause_reading()
         slow.request("process/start", start_params("flood", flood_argv(100000, f"{tmp}/progress")))
         slow.flush()
-        halted_at = wait_stalled(f"{tmp}/progress")
+        halted_at = wait_stalled(calm, f"{tmp}/progress")
         request = slow.request("process/terminate", {"processId": "flood"})
         slow.flush()
         slow.resume_reading()
@@ -299,7 +317,7 @@ def test_a_detached_process_runs_on_into_retention(server, tmp):
     first.abort()
     with open(f"{tmp}/go", "w", encoding="ascii") as go:
         go.write("\n")
-    wait_until(lambda: progress_of(f"{tmp}/progress") == blocks, 30, "end of the detached child")
+    wait_until(lambda: progress_of(f"{tmp}/progress") == blocks, 60, "end of the detached child")
     assert_memory_is_bounded(server.pid)
     with resume(server.url, first.session_id) as second:
         wait_until(lambda: second.read("p")["closed"], 10, "close")
@@ -313,15 +331,15 @@ def test_a_detached_process_runs_on_into_retention(server, tmp):
         assert all(m["params"]["seq"] > seqs[0] for m in second.notifications), "nothing was queued"
 
 
-def test_a_child_that_was_held_back_goes_on_when_its_client_is_lost(server, tmp):
+def test_a_child_that_was_held_back_goes_on_when_its_client_is_lost(calm, tmp):
     blocks = 800
-    slow = server.connect()
+    slow = calm.connect()
     slow.pause_reading()
     slow.request("process/start", start_params("p", flood_argv(blocks, f"{tmp}/progress")))
     slow.flush()
-    assert wait_stalled(f"{tmp}/progress") < blocks
+    assert wait_stalled(calm, f"{tmp}/progress") < blocks
     slow.abort()
-    wait_until(lambda: progress_of(f"{tmp}/progress") == blocks, 30, "end of the detached child")
+    wait_until(lambda: progress_of(f"{tmp}/progress") == blocks, 60, "end of the detached child")
 
 
 def test_output_is_complete_over_cuts(server, tmp):

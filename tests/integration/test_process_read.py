@@ -275,7 +275,7 @@ def test_a_wait_delays_no_other_request(client):
     assert shape(client.read("r"))[0] == [1, 2, 3, 4], "another read of the same process"
     assert client.call("process/terminate", {"processId": "r"}) == {"running": True}
     assert client.result(request)["exited"]
-    assert time.monotonic() - began < 30, "sixty seconds were waited for"
+    assert time.monotonic() - began < 55, "sixty seconds were waited for"
 
 
 def test_a_wait_delays_no_notification(client):
@@ -348,9 +348,9 @@ def test_the_retention_is_a_setting():
 
 
 def test_a_closed_process_is_forgotten_after_its_time():
-    with Server(config="exited_process_retention_ms = 300\n") as server, server.connect() as client:
-        client.run(["/bin/echo", "hi"], process_id="r", pipeStdin=True)
+    with Server(config="exited_process_retention_ms = 3000\n") as server, server.connect() as client:
         began = time.monotonic()
+        client.run(["/bin/echo", "hi"], process_id="r", pipeStdin=True)
         assert bytes_of(client.read("r")) == b"hi\n"
 
         def forgotten():
@@ -361,7 +361,7 @@ def test_a_closed_process_is_forgotten_after_its_time():
             return True
 
         wait_until(forgotten, 10, "end of retention")
-        assert time.monotonic() - began >= 0.2
+        assert time.monotonic() - began >= 2.99
         assert client.write("r", b"x", "w") == "unknownProcess"
         assert client.call("process/terminate", {"processId": "r"}) == {"running": False}
         assert client.call("process/signal", {"processId": "r", "signal": "interrupt"}) == {}
