@@ -148,9 +148,27 @@ def cpu_seconds(pid):
 
 def is_idle(pid, seconds=0.5):
     """Whether a process without requests uses next to no processor time for `seconds`."""
-    before = cpu_seconds(pid)
+    # Who waits for a processor is not idle either.
+    before, queued = cpu_seconds(pid), queued_seconds(pid)
     select.select([], [], [], seconds)
-    return cpu_seconds(pid) - before <= seconds / 10
+    return cpu_seconds(pid) - before <= seconds / 10 and queued_seconds(pid) - queued <= seconds / 4
+
+
+def queued_seconds(pid, thread=None):
+    """For how long a thread (of a process: the first one) has been ready to run while no processor was free."""
+    with open(f"/proc/{pid}/task/{thread or pid}/schedstat", encoding="ascii") as f:
+        return int(f.read().split()[1]) / 1e9
+
+
+def seconds_of(server, act, client=None):
+    """How long act() takes that asks the server for something, without the time for which the loop of the server or we ourselves
+    waited for a processor: on a busy machine that says nothing about the server."""
+    threads = [(server.pid, None), (os.getpid(), threading.get_native_id())]
+    threads += [(os.getpid(), client.thread_id)] if client else []
+    queued, began = sum(queued_seconds(*one) for one in threads), time.monotonic()
+    act()
+    seconds = time.monotonic() - began
+    return max(0, seconds - (sum(queued_seconds(*one) for one in threads) - queued))
 
 
 class Server:
@@ -656,6 +674,11 @@ class Client:
     @property
     def closed(self):
         return self._done
+
+    @property
+    def thread_id(self):
+        """Of the thread that moves the bytes, for the system."""
+        return self._thread.native_id
 
     def __enter__(self):
         return self

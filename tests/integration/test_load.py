@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from farhand_client import IS_SANITIZED, PATIENCE, Client, RawSocket, RpcError, Server, wait_until
+from farhand_client import IS_SANITIZED, PATIENCE, Client, RawSocket, RpcError, Server, seconds_of, wait_until
 from load_rig import (IS_FULL, IS_SOAK, KIB, Flow, children, frame, holdings, run_short_commands, spawner_of, status_kib,
                       true_command, wait_settled)
 
@@ -87,7 +87,7 @@ class Quiet(threading.Thread):
 
     def __init__(self, server):
         super().__init__(daemon=True)
-        self.client = Client(server.url)
+        self.server, self.client = server, Client(server.url)
         self.seconds = []
         self.failure = None
         self.stop = threading.Event()
@@ -95,11 +95,12 @@ class Quiet(threading.Thread):
     def run(self):
         try:
             while not self.stop.wait(0.02):
-                began = time.monotonic()
-                self.client.call("environment/status", timeout=20)
-                self.seconds.append(time.monotonic() - began)
+                self.seconds.append(seconds_of(self.server, self.ask, self.client))
         except Exception as failure:  # pylint: disable=broad-except
             self.failure = failure
+
+    def ask(self):
+        self.client.call("environment/status", timeout=60)
 
     def finish(self):
         self.stop.set()
@@ -212,7 +213,9 @@ class Idle:
             sock.sendall(frame({"id": "idle", "method": "environment/status"}))
             got = b""
             while b'"idle"' not in got:
-                got += sock.recv(4096)
+                more = sock.recv(4096)
+                assert more, "the server closed an idle connection"
+                got += more
 
     def close(self):
         if self.fd >= 0:
