@@ -221,7 +221,7 @@ class Tracer:
 
     def __enter__(self):
         try:
-            wait_until(self._is_traced, 10, "strace")
+            wait_until(self._is_traced, 30, "strace")
         except BaseException:
             self._end()
             raise
@@ -317,7 +317,7 @@ class Faulty:
             time.sleep(0.03)
             return same
 
-        wait_until(is_same, 10, "a server that rests")
+        wait_until(is_same, 30, "a server that rests")
         return seen[0]
 
     def work(self, **kw):
@@ -390,7 +390,7 @@ class Faulty:
                 may_be_killed = fault.call == MEMORY and fault.target in ("spawner", "keepers")
                 results = self.work(may_lose=may_lose, may_be_killed=may_be_killed)
         except Wrong:
-            if self._ended() is None:
+            if self._ended(5 * PATIENCE) is None:
                 raise
             self._check_end()
             self.tally["ended"] += 1
@@ -404,15 +404,21 @@ class Faulty:
             return
         if fault.error == "EINTR" and fault.call in REPEATED and any(r.refused for r in results):
             raise Wrong(f"not made again: {[r for r in results if r.refused]}")
-        self.work_right("after the fault")
+        try:
+            self.work_right("after the fault")
+        except Wrong:
+            if self._ended(5 * PATIENCE) is None:
+                raise
+            self._check_end()  # it was about to end when all steps were done
+            return
         if fault.call == "prctl":  # names are gone, by which the rest is judged
             self._drop()
             return
         self._check_left()
 
-    def _ended(self):
+    def _ended(self, seconds=0.05):
         try:
-            return self.server.proc.wait(0.05)
+            return self.server.proc.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
@@ -428,11 +434,11 @@ class Faulty:
         self.place.reset()
         # Temporary files of writes are not counted: the next server removes them, and they are checked after its start.
         self._wait_tidy(lambda name: ".farhand-" not in name)
-        wait_until(lambda: not cgroups_of(self.spawner), 5, "cgroups to be gone")
+        wait_until(lambda: not cgroups_of(self.spawner), 20, "cgroups to be gone")
 
     def _wait_tidy(self, counts=lambda name: True):
         try:
-            wait_until(lambda: not any(map(counts, self.place.left())), 5, "a tidy directory")
+            wait_until(lambda: not any(map(counts, self.place.left())), 20, "a tidy directory")
         except TimeoutError:
             raise Wrong(f"left behind: {self.place.left()}") from None
 
@@ -448,7 +454,7 @@ class Faulty:
             return all(not now - before for now, before in zip(seen[0], self.before))
 
         try:
-            wait_until(is_as_before, 8, "rest")
+            wait_until(is_as_before, 20, "rest")
         except TimeoutError:
             more = [dict(now - before) for now, before in zip(seen[0], self.before)] if seen[0] else "no spawner"
             raise Wrong(f"server, spawner and its children hold more than before: {more}") from None

@@ -17,7 +17,7 @@ from fs_helpers import b64, block, fs, noise, read, write
 from http_origin import Origin, response
 from sandbox_rig import Box, at, is_error, read_only, sandbox, uri, workspace_write
 
-STEP_SECONDS = 15
+STEP_SECONDS = 40
 LINES = 20000
 STDOUT = "".join(f"{n}\n" for n in range(1, LINES + 1)).encode()
 STDERR = "".join(f"{n}\n" for n in range(1, 301)).encode()

@@ -185,7 +185,7 @@ class Arena:
         assert SECRET.encode() not in done.out + done.err, f"{args}: {done}"
         # Placeholders of the sandbox are removed when the command ends.
         try:
-            wait_until(lambda: world.look() == before, 5, "the world as it was")
+            wait_until(lambda: world.look() == before, 20, "the world as it was")
         except TimeoutError:
             raise AssertionError(f"{args} changed: {differences(before, world.look())}") from None
         self.host.check()

@@ -28,7 +28,7 @@ SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SO
 CLIENTS = 8
 RESUMES = 5000 if IS_SOAK else 1000 if IS_FULL else 400
 CONFIG = "retained_output_bytes_per_process = 8388608\n"
-SILENCE_SECONDS = 8
+SILENCE_SECONDS = 30
 RESUME_SECONDS = 25  # a real client gives up then
 
 # Prints numbered lines until it reads "stop"; on stderr it repeats its input, and a summary at the end. It is slow enough that

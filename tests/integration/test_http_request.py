@@ -374,7 +374,10 @@ def test_the_time_limit_holds_for_the_whole_chain(client, origin):
     release = threading.Event()
     origin.on("/", redirect(302, "/slow"))
     origin.on("/slow", lambda r, s: release.wait(30) and False)
-    e = error(client, origin.url, timeoutMs=300)
+    for limit_ms in (300, 1500, 7500):
+        e = error(client, origin.url, timeoutMs=limit_ms)
+        if any(r.target == "/slow" for r in origin.requests):
+            break  # on a busy machine the time may be over before the redirect
     release.set()
     assert e.code == -32603 and "/slow" in e.message
 
@@ -684,7 +687,7 @@ def test_a_proxy_of_the_environment_is_used(origin):
 def test_a_name_server_that_is_silent_delays_only_who_asked(tmp, monkeypatch, origin):
     """The server runs in a mount namespace whose resolv.conf names a socket that never answers."""
     with open(f"{tmp}/resolv.conf", "w", encoding="ascii") as f:
-        f.write("nameserver 127.0.0.3\noptions timeout:10 attempts:2\n")
+        f.write("nameserver 127.0.0.3\noptions timeout:30 attempts:2\n")
     wrapper = f"{tmp}/farhand"
     with open(wrapper, "w", encoding="ascii") as f:
         f.write("#!/bin/sh\nexec unshare -m sh -c 'mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"' "
@@ -709,7 +712,7 @@ def test_a_name_server_that_is_silent_delays_only_who_asked(tmp, monkeypatch, or
             e = error(c, "http://other.example/", request_id="t", timeoutMs=100)
             assert e.code == -32603
             assert fetch(c, origin.url)[0] == 200
-            assert time.monotonic() - started < 8 * PATIENCE
+            assert time.monotonic() - started < 28
             with pytest.raises(TimeoutError):
                 c.response(waiting, timeout=0.01)
             c.abort()

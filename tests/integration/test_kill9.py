@@ -13,7 +13,7 @@ import uuid
 
 import pytest
 
-from farhand_client import IS_SANITIZED, PATIENCE, Closed, RawSocket, Server, pid_alive, pid_gone, wait_until
+from farhand_client import IS_SANITIZED, Closed, RawSocket, Server, pid_alive, pid_gone, wait_until
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 IS_FULL = IS_SOAK or not IS_SANITIZED
@@ -354,7 +354,7 @@ def readyz(server):
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_running_trees_get_the_grace_period(marks, sig, tty):
     mark, helpers = marks
-    with Server(config="shutdown_grace_period_ms = 30000\n", env={helpers.name: helpers.value}) as server:
+    with Server(config="shutdown_grace_period_ms = 300000\n", env={helpers.name: helpers.value}) as server:
         client = server.connect()
         children_too = f"setsid bash -c \"{GRACEFUL}\" & {GRACEFUL.replace('exit 3', 'wait; exit 3')}"
         start_scripts(client, mark, {"root": GRACEFUL, "tree": children_too}, tty)
@@ -368,7 +368,7 @@ def test_running_trees_get_the_grace_period(marks, sig, tty):
             assert client.output(name).count(b"got TERM") == count
         assert client.closed_code() == 1001
         assert server.wait() == 0
-        assert time.monotonic() - began < 20, "who has gone is not waited for"
+        assert time.monotonic() - began < 200, "who has gone is not waited for"
         client.abort()
     mark.wait_gone()
     helpers.wait_gone()
@@ -408,7 +408,7 @@ def test_a_second_signal_shortens_the_grace_period(marks, second):
         client.wait_closed("deaf", 20)
         assert client.wait_exit("deaf")["exitCode"] == 137
         assert server.wait() == 0
-        assert time.monotonic() - began < 10 * PATIENCE
+        assert time.monotonic() - began < 50
         client.abort()
     mark.wait_gone()
     helpers.wait_gone()
@@ -493,7 +493,7 @@ def test_terminate_ends_every_job_of_a_shell(server, marks, jobs, tty):
     with server.connect() as client:
         client.start("p", ["/bin/bash", "-c", f"set -m; {script}; true"], env=mark.env, tty=tty)
         pids = wait_until(lambda: found if len(found := mark.pids()) >= count + 1 else None, 10, "all jobs")
-        assert len({os.getpgid(pid) for pid in pids}) > 1, "jobs have groups of their own"
+        wait_until(lambda: len({os.getpgid(pid) for pid in pids}) > 1, what="groups of their own")
         assert client.call("process/terminate", {"processId": "p"}) == {"running": True}
         client.wait_closed("p")
         assert client.wait_exit("p")["exitCode"] == 137
@@ -511,8 +511,8 @@ def test_terminate_ends_the_jobs_of_an_interactive_shell(server, marks):
             client.write("p", text.encode() + b"\n", f"w{text}")
         client.wait_output("p", b"done\r\n")
         client.write("p", b"cat\n", "foreground")
-        pids = wait_until(lambda: found if len(found := mark.pids()) == 5 else None, 10, "all jobs")
-        assert len({os.getpgid(pid) for pid in pids}) == 4
+        # The group of the last one is set a moment after its fork.
+        wait_until(lambda: len(found := mark.pids()) == 5 and len({os.getpgid(pid) for pid in found}) == 4, 10, "all jobs")
         assert client.call("process/terminate", {"processId": "p"}) == {"running": True}
         client.wait_closed("p")
         mark.wait_gone()

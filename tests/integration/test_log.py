@@ -75,14 +75,15 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(tmp, kind):
     with unread(kind, tmp, ["--log-level", "info"]) as (proc, url, log):
         with Client(url) as c:
             for n in range(200):
-                c.start(f"p{n}", ["/bin/true"], timeout=5)
-                c.wait_exit(f"p{n}", 5)
+                c.start(f"p{n}", ["/bin/true"], timeout=20)
+                c.wait_closed(f"p{n}", 20)
+            c.call("environment/status")  # by now all that is to be said of them was said
             kept = take(log)
             assert kept.count(b"process started") < 200, "there was room for all of it"
             assert all(line.startswith(b"20") and b" info " in line or b" warn " in line
                        for line in kept.splitlines()), "whole lines only"
-            c.start("again", ["/bin/true"], timeout=5)
-            c.wait_exit("again", 5)
+            c.start("again", ["/bin/true"], timeout=20)
+            c.wait_closed("again", 20)
             later = wait_until(lambda: take(log, 5), what="a line")
             lost = re.findall(rb"log lines lost count=(\d+)", later + take(log, 1))
             assert len(lost) == 1 and int(lost[0]) + kept.count(b"\n") >= 401
@@ -156,7 +157,7 @@ def test_a_lack_of_descriptors_is_logged_once_a_second():
                     c.start(f"p{n}", ["/bin/sleep", "1000"], pipeStdin=True)
             for _ in range(20):  # who wait outside
                 stack.enter_context(s.raw())
-            wait_until(lambda: told(s.stderr(), "cannot accept")[1] > 0, 5, "the rest of a second")
+            wait_until(lambda: told(s.stderr(), "cannot accept")[1] > 0, 20, "the rest of a second")
             assert c.call("environment/status") == {"status": "ready"}
         s.stop(signal.SIGTERM)
         one_by_one, more = told(s.stderr(), "cannot accept")
@@ -196,7 +197,7 @@ def test_nothing_of_a_request_but_names_is_logged(tmp):
             c.call("fs/writeFile", {"path": f"{tmp}/f", "dataBase64": base64.b64encode(mark.encode()).decode()})
             c.call("fs/readFile", {"path": f"{tmp}/f"})
             for url in (f"http://user:{mark}@127.0.0.1:{origin.port}/{mark}?q={mark}", f"http://{mark}.invalid/"):
-                c.request("http/request", {"method": "POST", "url": url, "requestId": mark, "timeoutMs": 2000, "bodyBase64":
+                c.request("http/request", {"method": "POST", "url": url, "requestId": mark, "timeoutMs": 20000, "bodyBase64":
                                            base64.b64encode(mark.encode()).decode(),
                                            "headers": [{"name": "Authorization", "value": mark}]})
             c.error("no/such", {"secret": mark})

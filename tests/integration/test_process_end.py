@@ -394,7 +394,7 @@ def test_a_detach_time_of_zero_ends_processes_with_the_connection(marked):
 @BOTH
 def test_interrupt_reaches_the_whole_group(client, tty):
     inner = "trap 'echo inner; exit 0' INT; echo up; while :; do sleep 0.05; done"
-    script = f"trap 'echo outer; exit 4' INT; sh -c \"{inner}\"; sleep 60"
+    script = f"trap 'echo outer; exit 4' INT; bash -c \"{inner}\"; sleep 60"  # dash may lose a signal while it forks
     client.start("p", ["/bin/bash", "-c", script], tty=tty)
     client.wait_output("p", b"up")
     assert interrupt(client, "p") == {}

@@ -99,10 +99,10 @@ def test_a_secret_that_nobody_writes_stops_nobody(tmp):
         os.mkfifo(live.token_path, 0o600)
         os.kill(live.server.pid, signal.SIGHUP)
         for n in range(20):
-            assert c.run(["echo", str(n)], timeout=5)[0] == b"%d\n" % n
+            assert c.run(["echo", str(n)], timeout=20)[0] == b"%d\n" % n
             with client(live, "one-one-one") as other:
-                assert other.call("environment/status", timeout=1) == {"status": "ready"}
-        assert live.server.stop(timeout=8) == 0
+                assert other.call("environment/status", timeout=20) == {"status": "ready"}
+        assert live.server.stop(timeout=20) == 0
 
 
 def test_limits_and_permissions_change_for_what_comes(tmp):
@@ -125,7 +125,7 @@ def test_pings_that_are_switched_off_stop(tmp):
         live.hang_up()
         c.call("environment/status")
         count = len(c.pings)
-        assert is_idle(live.server.pid, 1)
+        wait_until(lambda: is_idle(live.server.pid, 1), 30, "an idle server")
         assert len(c.pings) - count <= 1
         assert c.call("environment/status") == {"status": "ready"}
 

@@ -188,8 +188,10 @@ def test_a_spawner_without_memory_says_so_and_recovers():
 
 def unused_uid():
     """A user id without processes, because RLIMIT_NPROC counts all processes of a user."""
-    taken = {os.stat(f"/proc/{pid}").st_uid for pid in filter(str.isdigit, os.listdir("/proc"))
-             if os.path.exists(f"/proc/{pid}")}
+    taken = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+            taken.add(os.stat(f"/proc/{pid}").st_uid)
     return next(uid for uid in range(61000, 62000) if uid not in taken)
 
 
