@@ -194,7 +194,7 @@ def test_exited_process_retention_ms():
             message = c.response(c.request("process/read", {"processId": "p"}))
             return message.get("error", {}).get("message") == "unknown process id p"
 
-        wait_until(forgotten, timeout=5, what="end of retention")
+        wait_until(forgotten, timeout=20, what="end of retention")
         assert c.run(["echo", "again"], process_id="p")[2] == 0
 
 
@@ -211,7 +211,7 @@ def test_max_sessions():
                 message = c.response(c.request("initialize", {"clientName": "third"}))
                 return "result" in message
 
-            wait_until(room, timeout=5, what="room for a session")
+            wait_until(room, timeout=20, what="room for a session")
 
 
 def detached(server):
@@ -283,4 +283,4 @@ def test_max_connections():
         assert not connects(s)
         assert a.call("environment/status") == b.call("environment/status") == {"status": "ready"}
         a.close()
-        wait_until(lambda: connects(s), timeout=5, what="room for a connection")
+        wait_until(lambda: connects(s), timeout=20, what="room for a connection")

@@ -187,15 +187,15 @@ def records(server, event):
     return [json.loads(line) for line in server.stderr().splitlines() if json.loads(line)["event"] == event]
 
 
-def test_starts_and_exits_are_logged_with_program_user_exit_and_duration():
+def test_starts_and_exits_are_logged_with_program_user_exit_and_duration(tmp):
     user = pwd.getpwuid(os.geteuid()).pw_name
     with Server(["--log-level", "info", "--log-format", "json"]) as s:
         with Client(s.url) as c:
-            c.run(["sh", "-c", "sleep 0.5; exit 3", "secretmark"], process_id="a b")
+            c.run(["sh", "-c", "sleep 1.5; exit 3", "secretmark"], process_id="a b")
             c.start("killed", ["sleep", "100"])
             c.call("process/terminate", {"processId": "killed"})
             c.wait_closed("killed")
-            c.error("process/start", {"processId": "p", "argv": ["/nonexistent"], "cwd": "/", "env": {}, "tty": False})
+            c.error("process/start", {"processId": "p", "argv": [f"{tmp}/none"], "cwd": "/", "env": {}, "tty": False})
         s.stop()
         started, exited = records(s, "process started"), records(s, "process exited")
         missing = records(s, "process not started")
@@ -206,7 +206,7 @@ def test_starts_and_exits_are_logged_with_program_user_exit_and_duration():
     assert (first["program"], first["user"], first["code"], first["reason"]) == ("sh", user, 3, "exited")
     assert 100 <= first["duration_ms"] < 10000 * PATIENCE  # since it was known to run
     assert (second["code"], second["signal"], second["reason"]) == (137, "SIGKILL", "terminated")
-    assert [(r["program"], r["error"]) for r in missing] == [("/nonexistent", "ENOENT")]
+    assert [(r["program"], r["error"]) for r in missing] == [(f"{tmp}/none", "ENOENT")]
 
 
 def test_text_logs_quote_what_has_blanks_and_nothing_else():

@@ -154,7 +154,7 @@ def judge(rig, name, check):
     is_private = (name, check["path"]) in PRIVATE
     expected_tree = after_change(op, path, tree, before) if is_allowed and op in CHANGES and not is_private else before
     try:
-        wait_until(lambda: strip(look(tree, path), expected_tree) == expected_tree, 5, "the tree")
+        wait_until(lambda: strip(look(tree, path), expected_tree) == expected_tree, 20, "the tree")
     except TimeoutError:
         wrong = differences(expected_tree, strip(look(tree, path), expected_tree))
         return f"after {op} {check['path']} ({expected}): {wrong}"

@@ -508,7 +508,7 @@ def tree_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as f:
         below = [int(p) for p in f.read().split()]
     for child in below:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             with open(f"/proc/{child}/comm", encoding="utf-8") as f:
                 yield child, f.read().strip()
             yield from tree_of(child)
@@ -516,8 +516,9 @@ def tree_of(pid):
 
 def first_word(pid):
     """The first argument of a process: for a program that was executed by descriptor, only this has its name."""
-    with open(f"/proc/{pid}/cmdline", "rb") as f:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/cmdline", "rb") as f:
         return f.read().partition(b"\0")[0].decode()
+    return None  # it has ended meanwhile
 
 
 @pytest.mark.parametrize("who", ["bwrap", "fh-init"])

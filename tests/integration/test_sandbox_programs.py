@@ -324,7 +324,7 @@ def test_temporary_files_in_tmp(bench):
 
 
 def test_substitution_and_documents(bench):
-    done = bench.sh("cat <(echo a) <(echo b) > out; cat out; cat <<E\nc\nE\ntee >(cat >&2) <<< d >/dev/null; sleep 0.1;"
+    done = bench.sh("cat <(echo a) <(echo b) > out; cat out; cat <<E\nc\nE\ntee >(cat >&2) <<< d >/dev/null; wait $!;"
                     "cat <<E | wc -c\n" + "x" * 100000 + "\nE\necho e > /dev/stderr; echo f > /dev/fd/1")
     assert done.out == b"a\nb\nc\n100001\nf\n", done
     assert sorted(done.err.split()) == [b"d", b"e"]

@@ -3,11 +3,10 @@
 import contextlib
 import os
 import signal
-import time
 
 import pytest
 
-from farhand_client import Client, wait_until
+from farhand_client import Client, seconds_of, wait_until
 from sandbox_rig import USERS, at, glob, narrow, read_only, rig_of, snapshot, workspace_write
 from test_kill9 import children, spawner_of
 
@@ -152,10 +151,12 @@ def test_a_command_that_renames_without_end_does_not_stop_the_server(rig):
     try:
         wait_until(lambda: rig.client.output(process_id, "stdout").count(b"go") == 2, 20, "both at it")
         slowest = 0.0
+
+        def read():
+            rig.client.call("process/read", {"processId": process_id, "afterSeq": None, "maxBytes": 1, "waitMs": 0}, 60)
+
         for _ in range(20):
-            began = time.monotonic()
-            rig.client.call("process/read", {"processId": process_id, "afterSeq": None, "maxBytes": 1, "waitMs": 0}, 20)
-            slowest = max(slowest, time.monotonic() - began)
+            slowest = max(slowest, seconds_of(rig.server, read, rig.client))
         assert slowest < 2, f"{slowest:.1f} s without an answer"
     finally:
         rig.client.call("process/terminate", {"processId": process_id}, 60)
@@ -179,7 +180,7 @@ def test_events_of_one_command_do_not_end_another(rig):
     os.kill(rig.server.pid, signal.SIGSTOP)
     try:
         busy.file(busy.w + "/start")
-        wait_until(lambda: os.path.exists(busy.w + "/done"), 30, "the flood")
+        wait_until(lambda: os.path.exists(busy.w + "/done"), 60, "the flood")
     finally:
         os.kill(rig.server.pid, signal.SIGCONT)
     state = rig.client.call("process/read", {"processId": victim, "afterSeq": None, "maxBytes": 1, "waitMs": 2000}, 20)
@@ -205,4 +206,4 @@ def test_stubs_go_when_the_spawner_is_killed_with_its_keepers(rig):
             with contextlib.suppress(ProcessLookupError):  # a spare goes with the spawner
                 os.kill(pid, signal.SIGKILL)
         client.wait_exit(process_id, 20)
-        wait_until(lambda: os.listdir(tree.w) == [], 5, "the tree without stubs")
+        wait_until(lambda: os.listdir(tree.w) == [], 20, "the tree without stubs")
