@@ -7,7 +7,9 @@ well-formed what the schema takes.
 
 import copy
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 
@@ -242,7 +244,9 @@ def test_a_witness_sees_what_is_wrong():
 
 # --- params that are spoiled
 
-NONE = "/nonexistent/x"
+# A name that is not there, in a directory of our own: some of the spoiled requests are good ones, and make it.
+GROUND = tempfile.mkdtemp(prefix="fh-schema-")
+NONE = f"{GROUND}/none/x"
 OPTIONS = {"maxDepth": 1, "maxDirectories": 1, "maxEntries": 1, "followDirectorySymlinks": False}
 SAMPLES = {
     "initialize": {"clientName": "x"},
@@ -289,6 +293,12 @@ SAMPLES = {
 SPOILT = [None, True, 0, 7, -1, 1.5, 2 ** 64, "", "x", "x" * 2000, [], ["x"], [[]], {}, {"x": 1}]
 # Well-formed, and refused with the code of params for what they mean.
 MEANT = {("http/request", "method"), ("http/request", "url"), ("http/request", "name")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ground():
+    yield
+    shutil.rmtree(GROUND, ignore_errors=True)
 
 
 def test_there_is_a_sample_of_every_method():
