@@ -32,8 +32,8 @@ static void set_length(struct buf *b, size_t n)
                 b->p[n] = '\0';
 }
 
-/* Makes `allocated` at least `need`, which is not above the ceiling. */
-static void grow(struct buf *b, size_t need)
+/* Makes `allocated` at least `need`, which is not above the ceiling. Returns false when there is no memory. */
+static bool grow(struct buf *b, size_t need)
 {
         size_t want, bytes;
 
@@ -44,22 +44,34 @@ static void grow(struct buf *b, size_t need)
         want = MIN(want, b->cap);
         must(!ckd_add(&bytes, want, (size_t)BUF_PADDING + 1));
 
-        b->p = mem_realloc(b->allocated > 0 ? b->p : NULL, bytes);
+        char *p = realloc(b->allocated > 0 ? b->p : NULL, bytes);
+        if (!p)
+                return false;
+        b->p = p;
         b->allocated = want;
         b->p[b->n] = '\0';
+        return true;
 }
 
-int buf_reserve(struct buf *b, size_t n, char **ret)
+int buf_reserve_or_fail(struct buf *b, size_t n, char **ret)
 {
         size_t need;
 
         if (ckd_add(&need, b->n, n) || need > b->cap)
                 return -ENOBUFS;
-        if (need > b->allocated)
-                grow(b, need);
+        if (need > b->allocated && !grow(b, need))
+                return -ENOMEM;
 
         *ret = b->p + b->n;
         return 0;
+}
+
+int buf_reserve(struct buf *b, size_t n, char **ret)
+{
+        int r = buf_reserve_or_fail(b, n, ret);
+        if (r == -ENOMEM)
+                fatal("out of memory", 0);
+        return r;
 }
 
 void buf_commit(struct buf *b, size_t n)

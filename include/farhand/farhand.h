@@ -1,0 +1,228 @@
+/* farhand: run commands and touch files on another machine, from C.
+ *
+ * A `struct farhand` is a client: a connection to an exec server, and what is needed to survive the loss of that connection. It
+ * has no threads of its own that run callbacks, no signal handlers, prints nothing and shares nothing with other clients, so
+ * that a program may have several, one thread each at a time.
+ *
+ * Everything happens in farhand_step(): call it when farhand_fd() is readable, or when farhand_timeout_ms() has passed. It calls
+ * the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that wait. The
+ * functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_communicate) call farhand_step() themselves.
+ *
+ * Functions return 0 or more, or a negative errno. A `struct farhand_error *` may be NULL. Options and commands are structs that
+ * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT or FARHAND_COMMAND_INIT.
+ */
+#ifndef FARHAND_FARHAND_H
+#define FARHAND_FARHAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FARHAND_API __attribute__((visibility("default")))
+
+struct farhand;
+struct farhand_process;
+
+/* ---- errors ---- */
+
+struct farhand_error {
+        int code;     /* a negative errno; -EREMOTEIO when the server has answered with an error */
+        int rpc_code; /* the code of the server's error; 0 when the error is not the server's */
+        char text[1024];
+        char data
+                [1024]; /* the `data` of the server's error as JSON; empty when there is none or it is longer */
+};
+
+/* ---- connecting ---- */
+
+/* Where the server is:
+ *
+ *   ws://HOST:PORT[/PATH]    WebSocket on TCP
+ *   wss://HOST[:PORT][/PATH] the same with TLS; needs the helper farhand-net
+ *   unix:/PATH               WebSocket on a unix socket
+ *
+ * Without a URL, `argv` is a program that speaks the protocol on its stdin and stdout (`ssh HOST farhand serve --listen stdio`).
+ * Without both, a private server is started here, which ends with this client. */
+struct farhand_options {
+        size_t size;
+        const char *url;
+        const char *const *argv; /* ends with NULL */
+        const char *const
+                *env; /* for argv: "NAME=VALUE", added to the environment of this process; ends with NULL */
+        const char *cwd;     /* for argv */
+        const char *farhand; /* the program farhand; NULL: beside this program, or where it was installed */
+        const char *farhand_net;        /* the program farhand-net; NULL: where it is found from `farhand` */
+        const char *token;              /* sent as a bearer token */
+        const char *token_file;         /* its first line is the token */
+        const char *token_env;          /* the variable that holds the token; it is not passed on to argv */
+        const char *client_name;        /* "farhand" */
+        unsigned connect_timeout_ms;    /* 0: 10,000 */
+        unsigned initialize_timeout_ms; /* 0: 10,000 */
+        const char *resume_session_id;  /* attach to this session */
+        bool takeover;                  /* also when another connection has it */
+        uint64_t detach_ms; /* how long the session shall live without a connection; 0: as the server likes */
+        /* The state has changed; `text` says why, in words for people. */
+        void (*on_state)(struct farhand *f, void *arg, int state, const char *text);
+        /* A notification that belongs to no process, such as fs/changed. `params` is JSON. */
+        void (*on_notification)(struct farhand *f, void *arg, const char *method, const char *params);
+        void *arg;
+};
+#define FARHAND_OPTIONS_INIT                           \
+        {                                              \
+                .size = sizeof(struct farhand_options) \
+        }
+
+enum farhand_state {
+        FARHAND_CONNECTING, /* for the first time */
+        FARHAND_READY,
+        FARHAND_RECOVERING, /* the connection was lost; calls wait until it is back, for 25 s at most */
+        FARHAND_FAILED,     /* for good: everything that waited has failed */
+};
+
+/* Begins to connect. Calls are possible when the state is FARHAND_READY. Returns NULL with *ret_error when the options are bad or
+ * the program cannot be started. */
+FARHAND_API struct farhand *farhand_new(const struct farhand_options *options,
+                                        struct farhand_error *ret_error);
+/* The same, and waits until the client is ready. */
+FARHAND_API struct farhand *farhand_connect(const struct farhand_options *options,
+                                            struct farhand_error *ret_error);
+/* Closes the connection and frees the client with its processes; no callback is called. NULL is fine. A program that was started
+ * for this client ends, at the latest after two seconds by SIGKILL. */
+FARHAND_API void farhand_free(struct farhand *f);
+
+FARHAND_API int farhand_fd(const struct farhand *f); /* for poll: readable when farhand_step has work */
+FARHAND_API int farhand_timeout_ms(
+        const struct farhand *f); /* for poll: when it has work without that; -1: never */
+FARHAND_API int farhand_step(struct farhand *f,
+                             struct farhand_error *ret_error); /* negative: failed for good */
+/* Waits for work for at most `timeout_ms` (-1: as long as it takes) and does it. */
+FARHAND_API int farhand_wait(struct farhand *f, int timeout_ms, struct farhand_error *ret_error);
+
+/* While a client is paused nothing is read from the server: neither answers nor output, which the server then holds back. */
+FARHAND_API void farhand_pause(struct farhand *f, bool is_paused);
+
+FARHAND_API enum farhand_state farhand_get_state(const struct farhand *f);
+FARHAND_API const char *farhand_session_id(const struct farhand *f);  /* "" when the server has no sessions */
+FARHAND_API const char *farhand_server_info(const struct farhand *f); /* the answer to initialize, as JSON */
+FARHAND_API bool farhand_has_capability(const struct farhand *f, const char *name);
+
+/* ---- any method ---- */
+
+enum farhand_call_flags {
+        /* The call is sent again when the connection is lost before its answer: for calls that change nothing, or may be done
+         * twice. Without it such a call fails with -ECONNRESET, because nobody knows whether it was done. */
+        FARHAND_REPEAT = 1,
+};
+
+/* Exactly one of `result` (JSON) and `error` is not NULL. */
+typedef void (*farhand_on_answer)(struct farhand *f, void *arg, const char *result,
+                                  const struct farhand_error *error);
+
+/* Calls a method; `params` is JSON. At most 1,024 calls wait at once: -EAGAIN. The callback is called exactly once, unless the
+ * client is freed before. */
+FARHAND_API int farhand_call(struct farhand *f, const char *method, const char *params, unsigned flags,
+                             farhand_on_answer on_answer, void *arg, struct farhand_error *ret_error);
+/* The same, and waits. *ret_result is JSON, to be freed by the caller. timeout_ms -1: as long as it takes. */
+FARHAND_API int farhand_call_wait(struct farhand *f, const char *method, const char *params, unsigned flags,
+                                  int timeout_ms, char **ret_result, struct farhand_error *ret_error);
+
+/* How many bytes wait to be sent. A program that sends much waits until they are few. */
+FARHAND_API size_t farhand_queued_bytes(const struct farhand *f);
+/* Returns a path as this server wants it spelled, as a JSON string with its quotes, to be freed by the caller; NULL when the path
+ * is not absolute. */
+FARHAND_API char *farhand_path_json(const struct farhand *f, const char *path);
+
+/* ---- processes ---- */
+
+enum farhand_stream { FARHAND_STDOUT, FARHAND_STDERR, FARHAND_PTY };
+
+struct farhand_exit {
+        int code;        /* 128 + the signal when it was killed; -1 when nobody knows */
+        char signal[16]; /* "SIGKILL"; empty: none, or the server does not tell */
+        char reason[24]; /* "exited", "signalled", "wallLimit", …; empty: the server does not tell */
+        bool core_dumped;
+        bool sandbox_denied; /* false when the server does not tell */
+};
+
+struct farhand_process_events {
+        void (*on_started)(struct farhand_process *p, void *arg, int64_t pid); /* pid -1: not told */
+        void (*on_output)(struct farhand_process *p, void *arg, enum farhand_stream stream, const void *bytes,
+                          size_t n);
+        /* What this process has been given is with the server: there is room for more. */
+        void (*on_writable)(struct farhand_process *p, void *arg);
+        void (*on_exited)(struct farhand_process *p, void *arg, const struct farhand_exit *exit);
+        void (*on_closed)(struct farhand_process *p, void *arg); /* no output will come any more */
+        /* The start failed, or the process was lost. No other event follows. */
+        void (*on_failed)(struct farhand_process *p, void *arg, const struct farhand_error *error);
+};
+
+struct farhand_command {
+        size_t size;
+        const char *process_id;  /* NULL: one is made */
+        const char *const *argv; /* ends with NULL */
+        const char *cwd; /* absolute, on the server's machine; NULL: the server's own, where it tells it */
+        const char *const *env; /* "NAME=VALUE"; ends with NULL; NULL: none */
+        const char
+                *env_policy; /* JSON; NULL: the environment of the server, without what looks like a secret */
+        const char *arg0;
+        bool tty;
+        bool stdin_open;        /* without a tty: stdin is a pipe; otherwise it is empty */
+        unsigned rows, columns; /* of the tty; 0: 24, 80 */
+        const char *sandbox;    /* JSON of the member `sandbox` */
+        const char *limits;     /* JSON of the member `limits` */
+};
+#define FARHAND_COMMAND_INIT                           \
+        {                                              \
+                .size = sizeof(struct farhand_command) \
+        }
+
+/* Asks the server to start a command. The struct and the callbacks' arg are the caller's; `events` is copied. */
+FARHAND_API struct farhand_process *farhand_start(struct farhand *f, const struct farhand_command *command,
+                                                  const struct farhand_process_events *events, void *arg,
+                                                  struct farhand_error *ret_error);
+/* Takes on a process that runs already in this session: its retained output above `after_seq` and all that follows is told. */
+FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
+                                                  uint64_t after_seq,
+                                                  const struct farhand_process_events *events, void *arg,
+                                                  struct farhand_error *ret_error);
+/* Forgets the process; it runs on. NULL is fine. */
+FARHAND_API void farhand_process_free(struct farhand_process *p);
+FARHAND_API const char *farhand_process_id(const struct farhand_process *p);
+
+/* Writes to the stdin. Returns how many bytes were taken, which may be fewer than n: on_writable says when there is room again.
+ * -EPIPE: the stdin is closed, or the process has gone. */
+FARHAND_API int64_t farhand_process_write(struct farhand_process *p, const void *bytes, size_t n,
+                                          struct farhand_error *ret_error);
+/* What was written is delivered first. -EOPNOTSUPP: this server cannot close a pipe. */
+FARHAND_API int farhand_process_close_stdin(struct farhand_process *p, struct farhand_error *ret_error);
+FARHAND_API int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned columns);
+/* A signal by its number, to the process group. A server without processControlV1 takes SIGINT only: -EOPNOTSUPP. */
+FARHAND_API int farhand_process_signal(struct farhand_process *p, int signo);
+FARHAND_API int farhand_process_terminate(struct farhand_process *p); /* SIGKILL to the whole tree */
+
+FARHAND_API bool farhand_process_has_exited(const struct farhand_process *p, struct farhand_exit *ret_exit);
+FARHAND_API bool farhand_process_is_closed(const struct farhand_process *p); /* or has failed */
+
+/* Waits until the process is closed (all its output was told), has failed, or the time is over (-ETIMEDOUT). */
+FARHAND_API int farhand_process_wait(struct farhand_process *p, int timeout_ms, struct farhand_exit *ret_exit,
+                                     struct farhand_error *ret_error);
+
+struct farhand_output {
+        char *out, *err; /* to be freed by the caller; a NUL that is not counted follows the bytes */
+        size_t out_bytes, err_bytes;
+        struct farhand_exit exit;
+};
+/* Runs a command: writes the input, closes the stdin, waits until it is closed, and collects what it wrote: at most `max_bytes` of
+ * each stream, more is -EMSGSIZE. The command's tty and stdin_open are taken from it; what a tty shows is in `out`. */
+FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_command *command,
+                                    const void *input, size_t input_bytes, size_t max_bytes, int timeout_ms,
+                                    struct farhand_output *ret, struct farhand_error *ret_error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,23 @@
+/* child: a program whose stdin and stdout are one socket of ours.
+ *
+ * The program is ours alone: a server on stdio, ssh, or the TLS end of a connection. It ends when the socket is closed; child_end
+ * makes sure of that.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <sys/types.h>
+
+struct child_spec {
+        const char *const *argv;
+        const char *const *env; /* "NAME=VALUE", added to our environment; NULL: none */
+        const char *without;    /* a variable that is not passed on; NULL: none */
+        const char *cwd;        /* NULL: ours */
+        bool is_apart; /* in a process group of its own, so that Ctrl-C on our terminal does not reach it */
+};
+
+/* Starts the program. Returns 0 with our end of the socket, non-blocking, and the pid; or -errno with *err filled. */
+NODISCARD int child_start(const struct child_spec *spec, int *ret_fd, pid_t *ret_pid, struct err *err);
+/* Waits until the program has ended; after `patience_ms` it is killed. The socket was closed before. pid 0 is fine. */
+void child_end(pid_t pid, int patience_ms);

@@ -1,0 +1,137 @@
+/* client_internal: the client's object, for the files of this directory. */
+#pragma once
+
+#include "base/list.h"
+#include "client/endpoint.h"
+#include "client/sequence.h"
+#include "client/transport.h"
+#include "farhand/farhand.h"
+#include "wire/json.h"
+#include "wire/jsonw.h"
+#include "wire/rpc.h"
+
+#define CALLS_MAX 1024
+#define REQUEST_MAX ((size_t)96 * 1024 * 1024) /* one request, as JSON */
+
+#define CONNECT_TIMEOUT_MS 10000
+#define INITIALIZE_TIMEOUT_MS 10000
+#define RECOVER_MS 25000 /* less than the 30 s for which a server keeps a session */
+#define RECOVER_RETRY_MS 100
+#define PING_MS 30000
+#define SILENCE_MS \
+        75000 /* a server that has sent nothing for so long, not even an answer to a ping, is gone */
+#define CHILD_PATIENCE_MS 2000
+
+/* Exactly one of m and error is not NULL. */
+typedef void (*call_done)(struct farhand *f, void *arg, const struct rpc_message *m,
+                          const struct farhand_error *error);
+
+struct call {
+        uint64_t id;                 /* 0: the slot is free */
+        call_done done;              /* for a call of the library's */
+        farhand_on_answer on_answer; /* for a call of the program's */
+        void *arg;
+        unsigned flags;
+        bool is_sent;
+        bool is_forgotten; /* nobody waits for the answer any more */
+        struct buf text;   /* the request, for as long as it may have to be sent (again) */
+};
+
+struct farhand {
+        struct farhand_options options; /* its strings are copies in `strings` */
+        struct arena strings;
+        struct endpoint endpoint;
+        bool has_endpoint;
+        char *token;
+        enum farhand_state state;
+        bool is_initializing;     /* the answer to initialize is awaited */
+        bool can_repeat_writes;   /* the server knows writeIds */
+        bool wants_uris;          /* paths are spelled as file: URIs */
+        bool has_process_control; /* processControlV1 */
+        char *session_id;         /* "" when the server gave none: then nothing can be resumed */
+        char *info;               /* the answer to initialize */
+        struct transport transport;
+        int epoll;
+        int watched; /* the descriptor in `epoll`, or -1 */
+        uint32_t watched_events;
+        bool is_paused; /* nothing is read */
+        uint64_t
+                attempt_end_ms; /* connecting or initializing must be done by then; 0: neither is under way */
+        uint64_t recover_end_ms;
+        uint64_t retry_at_ms;         /* when the next attempt to connect begins; 0: none is due */
+        char lost_text[512];          /* why the connection was lost */
+        struct farhand_error failure; /* FARHAND_FAILED: why */
+        uint64_t next_id;
+        struct call calls[CALLS_MAX];
+        size_t call_count;
+        struct list processes; /* farhand_process::link */
+        uint64_t next_process;
+        unsigned depth; /* how many farhand_step are under way */
+};
+
+enum process_state {
+        PROCESS_STARTING,
+        PROCESS_RUNNING, /* also when it has exited, until it is closed */
+        PROCESS_OVER,    /* closed or failed: no event follows */
+};
+
+struct farhand_process {
+        struct list link; /* farhand::processes */
+        struct farhand *client;
+        char *id;
+        struct farhand_process_events events;
+        void *arg;
+        enum process_state state;
+        struct sequence sequence;
+        bool has_exited;
+        struct farhand_exit exit;
+        bool is_tty, is_stdin_closed;
+        bool is_start_unknown; /* the connection was lost before the answer to process/start */
+        bool has_failed;
+        struct farhand_error failure;
+        bool is_freed; /* it goes at the end of the step */
+        uint64_t next_write;
+        unsigned writes_waiting; /* for the server's answer */
+        bool wants_room;         /* a write was cut short: on_writable is due */
+};
+
+/* ---- client.c ---- */
+
+/* The connection is of no use any more. Recovers where that is possible, fails everything else. */
+void client_lost(struct farhand *f, const struct err *err);
+/* Nothing can be done any more: every call and every process fails with this error. */
+void client_fail(struct farhand *f, const struct farhand_error *error);
+void client_set_state(struct farhand *f, enum farhand_state state, const char *text);
+
+/* ---- calls.c ---- */
+
+/* Begins a request: {"id":N,"method":M,"params": and the caller writes the params. NULL with *ret_error: there are too many. */
+struct call *call_begin(struct farhand *f, const char *method, struct jsonw *w,
+                        struct farhand_error *ret_error);
+/* Ends it, and sends it when there is a connection. Returns 0, or -EMSGSIZE when it is too long: then nothing is called. */
+int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned flags, call_done done, void *arg,
+             struct farhand_error *ret_error);
+/* Answers of calls with this argument are dropped from now on. */
+void calls_forget(struct farhand *f, const void *arg);
+void calls_on_answer(struct farhand *f, const struct rpc_message *m);
+void calls_send_waiting(struct farhand *f);             /* the connection is there */
+void calls_on_lost(struct farhand *f, const char *why); /* those that cannot be repeated fail */
+void calls_fail_all(struct farhand *f, const struct farhand_error *error);
+void calls_release(struct farhand *f);
+
+/* ---- process.c ---- */
+
+void client_process_on_notification(struct farhand *f, const struct rpc_message *m);
+void client_processes_recover(struct farhand *f); /* asks for what was missed */
+void client_processes_fail_all(struct farhand *f, const struct farhand_error *error);
+void client_process_release(struct farhand_process *p);
+void client_process_fail(struct farhand_process *p, const struct farhand_error *error);
+void client_process_on_started(struct farhand_process *p, int64_t pid);
+void client_processes_sweep(struct farhand *f); /* the end of a step: frees what was freed in it */
+void client_process_tell_writable(struct farhand_process *p);
+void client_process_read_missed(struct farhand_process *p);
+
+/* ---- paths ---- */
+
+/* Writes an absolute path as this server wants it spelled; null when it is too long or not absolute. */
+void client_path_write(const struct farhand *f, struct jsonw *w, const char *path);

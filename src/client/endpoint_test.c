@@ -1,0 +1,62 @@
+/* endpoint_test: URLs of servers, good and bad. */
+#include "client/endpoint.h"
+
+#include "unit.h"
+
+static void is_good(const char *text, enum endpoint_kind kind, const char *host, uint16_t port,
+                    const char *path)
+{
+        struct endpoint e;
+        struct err err = ERR_INIT;
+        print_message("%s\n", text);
+        eq_int(endpoint_parse(text, &e, &err), 0);
+        eq_int(e.kind, kind);
+        if (host)
+                eq_str(e.host, host);
+        eq_int(e.port, port);
+        eq_str(e.path, path);
+        endpoint_release(&e);
+}
+
+static void is_bad(const char *text)
+{
+        struct endpoint e;
+        struct err err = ERR_INIT;
+        print_message("%s\n", text);
+        ok(endpoint_parse(text, &e, &err) < 0);
+        ok(err.text[0] != '\0');
+}
+
+TEST(urls_of_servers_are_taken_apart)
+{
+        is_good("ws://127.0.0.1:4500", ENDPOINT_TCP, "127.0.0.1", 4500, "/");
+        is_good("ws://devbox:1/", ENDPOINT_TCP, "devbox", 1, "/");
+        is_good("ws://[::1]:65535/a/b?c=d", ENDPOINT_TCP, "::1", 65535, "/a/b?c=d");
+        is_good("ws://[fe80::1%eth0]:5", ENDPOINT_TCP, "fe80::1%eth0", 5, "/");
+        is_good("wss://example.org", ENDPOINT_TLS, "example.org", 443, "/");
+        is_good("wss://example.org:8443?x", ENDPOINT_TLS, "example.org", 8443, "/?x");
+        is_good("unix:/run/user/0/farhand", ENDPOINT_UNIX, NULL, 0, "/run/user/0/farhand");
+}
+
+TEST(other_urls_are_refused_with_a_reason)
+{
+        static const char *const bad[] = {
+                "",           "http://x:1",       "ws:/x:1",
+                "ws://",      "ws://:1",          "ws://host",
+                "ws://h:0",   "ws://h:65536",     "ws://h:1x",
+                "ws://h:",    "ws://u@h:1",       "wss://u:p@h",
+                "ws://[::1]", "ws://[::1:1",      "ws://[::1]x:1",
+                "ws://h h:1", "ws://h\r\nX: y:1", "ws://h:1/a b",
+                "ws://h:1/#", "ws://h:1/\r\nX",   "ws://h:1/\xc3\xa9",
+                "unix:",      "unix:relative",    "ws://a%b:1",
+        };
+        for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+                is_bad(bad[i]);
+        char longer[400] = "unix:/";
+        memset(longer + strlen(longer), 'a', 200);
+        is_bad(longer);
+        memcpy(longer, "ws://aa", 7);
+        memcpy(longer + 300, ":1", 3);
+        memset(longer + 7, 'a', 293);
+        is_bad(longer);
+}

@@ -1,0 +1,137 @@
+/* sequence: puts the events of a process into order, and finds what is missing after a lost connection. */
+#include "client/sequence.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+void sequence_init(struct sequence *s, uint64_t last)
+{
+        *s = (struct sequence){ .last = last };
+        list_init(&s->early);
+}
+
+void event_free(struct event *event)
+{
+        if (!event)
+                return;
+        free(event->bytes);
+        free(event);
+}
+
+void sequence_release(struct sequence *s)
+{
+        struct event *event;
+        list_each (event, &s->early, link) {
+                list_remove(&event->link);
+                event_free(event);
+        }
+        sequence_init(s, s->last);
+}
+
+/* Returns the early event behind which one with this number belongs (the head when it is the first); NULL when there is one with
+ * this number. Events nearly always come in order, so the search begins at the end. */
+static struct list *place_of(struct sequence *s, uint64_t seq)
+{
+        struct list *at = s->early.prev;
+        while (at != &s->early && list_entry(at, struct event, link)->seq > seq)
+                at = at->prev;
+        return at != &s->early && list_entry(at, struct event, link)->seq == seq ? NULL : at;
+}
+
+static void insert(struct sequence *s, struct list *behind, const struct event *event)
+{
+        struct event *copy = mem_new(struct event);
+        *copy = *event;
+        copy->bytes = NULL;
+        if (event->n > 0) {
+                copy->bytes = mem_alloc(event->n);
+                memcpy(copy->bytes, event->bytes, event->n);
+        }
+        list_prepend(behind, &copy->link);
+        s->count++;
+        s->bytes += copy->n;
+        s->has_exited |= copy->kind == EVENT_EXITED;
+}
+
+int sequence_put(struct sequence *s, const struct event *event, struct err *err)
+{
+        if (event->seq <= s->last)
+                return 0;
+        struct list *behind = place_of(s, event->seq);
+        if (!behind)
+                return 0;
+        if (event->seq != s->last + 1 && !s->is_filling) {
+                if (event->n > SEQUENCE_BYTES_MAX)
+                        return err_set(err, 0, -EMSGSIZE, "process event exceeds %d bytes",
+                                       SEQUENCE_BYTES_MAX);
+                if (s->count >= SEQUENCE_EVENTS_MAX)
+                        return err_set(err, 0, -ENOBUFS, "process event reorder buffer exceeds %d entries",
+                                       SEQUENCE_EVENTS_MAX);
+                if (s->bytes + event->n > SEQUENCE_BYTES_MAX)
+                        return err_set(err, 0, -ENOBUFS, "process event reorder buffer exceeds %d bytes",
+                                       SEQUENCE_BYTES_MAX);
+        }
+        insert(s, behind, event);
+        return 0;
+}
+
+struct event *sequence_take(struct sequence *s)
+{
+        struct event *first = list_first(&s->early, struct event, link);
+        if (!first || first->seq != s->last + 1)
+                return NULL;
+        list_remove(&first->link);
+        s->last = first->seq;
+        s->count--;
+        s->bytes -= first->n;
+        return first;
+}
+
+/* Finds the numbers from last + 1 to `end` that no early event has. Returns how many there are; *ret_first is the first. */
+static uint64_t count_missing(struct sequence *s, uint64_t end, uint64_t *ret_first)
+{
+        uint64_t missing = 0, next = s->last + 1;
+        struct event *event;
+        list_each (event, &s->early, link) {
+                if (event->seq > end)
+                        break;
+                if (event->seq > next && missing == 0)
+                        *ret_first = next;
+                missing += event->seq - next;
+                next = event->seq + 1;
+        }
+        if (next <= end) {
+                if (missing == 0)
+                        *ret_first = next;
+                missing += end - next + 1;
+        }
+        return missing;
+}
+
+int sequence_fill(struct sequence *s, const struct sequence_state *state, struct err *err)
+{
+        if (state->next_seq == 0 || state->next_seq - 1 < s->last)
+                return err_set(err, 0, -ENODATA, "the server tells of fewer events than it has sent");
+        uint64_t end = state->next_seq - 1, first = 0;
+        if (state->is_closed && end > s->last) {
+                struct list *behind = place_of(s, end);
+                if (behind)
+                        insert(s, behind, &(struct event){ .seq = end, .kind = EVENT_CLOSED });
+        }
+        uint64_t missing = count_missing(s, end, &first);
+        if (missing == 1 && state->has_exited && !s->has_exited) {
+                struct list *behind = place_of(s, first);
+                if (behind)
+                        insert(s, behind,
+                               &(struct event){ .seq = first, .kind = EVENT_EXITED, .exit = state->exit });
+                missing = 0;
+        }
+        if (missing > 0)
+                return err_set(
+                        err, 0, -ENODATA,
+                        "process events are no longer retained while recovering through sequence %" PRIu64,
+                        end);
+        return 0;
+}

@@ -1,0 +1,347 @@
+/* start: what a program does with processes: starts them, writes to them, signals and ends them. */
+#include "client/client_internal.h"
+
+#include "base/mem.h"
+#include "client/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+
+/* How many writes may wait for the server's answers, and how long each is. A program that writes more is told when there is room. */
+#define WRITES_MAX 16
+#define WRITE_BYTES_MAX ((size_t)64 * 1024)
+
+/* The environment of the server, but for what looks like a secret. */
+static const char default_policy[] =
+        "{\"inherit\":\"all\",\"ignoreDefaultExcludes\":false,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
+
+static struct farhand_process *process_new(struct farhand *f, const char *id, uint64_t after_seq,
+                                           const struct farhand_process_events *events, void *arg)
+{
+        struct farhand_process *p = mem_new(struct farhand_process);
+        p->client = f;
+        p->id = id ? mem_strdup(id) : mem_printf("farhand-%" PRIu64, f->next_process++);
+        p->events = events ? *events : (struct farhand_process_events){ 0 };
+        p->arg = arg;
+        p->next_write = 1;
+        sequence_init(&p->sequence, after_seq);
+        list_append(&f->processes, &p->link);
+        return p;
+}
+
+void farhand_process_free(struct farhand_process *p)
+{
+        if (p)
+                client_process_release(p);
+}
+
+const char *farhand_process_id(const struct farhand_process *p)
+{
+        return p->id;
+}
+
+/* ---- starting ---- */
+
+static void write_env(struct jsonw *w, const char *const *env)
+{
+        jsonw_object(w);
+        for (; env && *env; env++) {
+                struct slice value = slice_from_str(*env), name = slice_split(&value, '=');
+                _buf_ struct buf key = BUF_INIT(REQUEST_MAX);
+                struct jsonw k;
+                jsonw_begin(&k, &key);
+                jsonw_string(&k, name);
+                if (jsonw_end(&k) < 0)
+                        continue;
+                /* jsonw_key writes a literal; a name may need escapes, so the text between the quotes is given. */
+                key.p[key.n - 1] = '\0';
+                jsonw_key(w, key.p + 1);
+                jsonw_string(w, value.p ? value : S(""));
+        }
+        jsonw_object_end(w);
+}
+
+/* Finds the directory that the server itself is in. Returns NULL when it does not tell. */
+static char *server_cwd(const struct farhand *f)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _buf_ struct buf text = BUF_INIT(TRANSPORT_MESSAGE_MAX);
+        struct json_doc doc;
+        struct json_error bad;
+        if (buf_append(&text, slice_from_str(f->info)) < 0 ||
+            json_parse(&a, buf_slice(&text), &doc, &bad) < 0)
+                return NULL;
+        const struct json *cwd =
+                json_get(&doc, json_get(&doc, json_root(&doc), S("environmentInfo")), S("cwd"));
+        return cwd && cwd->type == JSON_STRING ? slice_dup(json_string(&a, &doc, cwd)) : NULL;
+}
+
+static void write_cwd(const struct farhand *f, struct jsonw *w, const char *cwd)
+{
+        jsonw_key(w, "cwd");
+        if (cwd) {
+                client_path_write(f, w, cwd);
+                return;
+        }
+        _free_ char *own = server_cwd(f); /* spelled as the server spells it */
+        jsonw_str(w, own ? own : f->wants_uris ? "file:///" : "/");
+}
+
+static void write_command(struct farhand_process *p, struct jsonw *w, const struct farhand_command *c)
+{
+        jsonw_object(w);
+        jsonw_member_str(w, "processId", p->id);
+        jsonw_key(w, "argv");
+        jsonw_array(w);
+        for (size_t i = 0; c->argv[i]; i++)
+                jsonw_str(w, c->argv[i]);
+        jsonw_array_end(w);
+        write_cwd(p->client, w, c->cwd);
+        jsonw_key(w, "env");
+        write_env(w, c->env);
+        jsonw_key(w, "envPolicy");
+        jsonw_raw(w, slice_from_str(c->env_policy ? c->env_policy : default_policy));
+        jsonw_member_bool(w, "tty", c->tty);
+        jsonw_member_bool(w, "pipeStdin", !c->tty && c->stdin_open);
+        jsonw_member_str(w, "arg0", c->arg0);
+        if (c->tty && p->client->has_process_control && c->rows > 0 && c->columns > 0) {
+                jsonw_key(w, "io");
+                jsonw_object(w);
+                jsonw_member_str(w, "type", "pty");
+                jsonw_member_u64(w, "rows", c->rows);
+                jsonw_member_u64(w, "cols", c->columns);
+                jsonw_object_end(w);
+        }
+        if (c->sandbox) {
+                jsonw_key(w, "sandbox");
+                jsonw_raw(w, slice_from_str(c->sandbox));
+        }
+        if (c->limits) {
+                jsonw_key(w, "limits");
+                jsonw_raw(w, slice_from_str(c->limits));
+        }
+        jsonw_object_end(w);
+}
+
+static void on_start_answer(struct farhand *f, void *arg, const struct rpc_message *m,
+                            const struct farhand_error *error)
+{
+        struct farhand_process *p = arg;
+        if (error && error->code == -ECONNRESET && f->state == FARHAND_RECOVERING) {
+                p->is_start_unknown = true; /* the server is asked when the connection is back */
+                return;
+        }
+        if (error) {
+                client_process_fail(p, error);
+                return;
+        }
+        int64_t pid = -1;
+        const struct json *value = json_get(&m->doc, m->result, S("pid"));
+        if (!value || json_i64(&m->doc, value, &pid) < 0)
+                pid = -1;
+        client_process_on_started(p, pid);
+}
+
+struct farhand_process *farhand_start(struct farhand *f, const struct farhand_command *given,
+                                      const struct farhand_process_events *events, void *arg,
+                                      struct farhand_error *ret_error)
+{
+        struct farhand_command command = { 0 };
+        memcpy(&command, given, MIN(given->size, sizeof(command)));
+        if (!command.argv || !command.argv[0]) {
+                error_set(ret_error, -EINVAL, "a command needs a program");
+                return NULL;
+        }
+        if (f->state == FARHAND_CONNECTING) {
+                error_set(ret_error, -ENOTCONN, "the client is not connected yet");
+                return NULL;
+        }
+        if (command.cwd && command.cwd[0] != '/') {
+                error_set(ret_error, -EINVAL, "the directory `%s` is no absolute path", command.cwd);
+                return NULL;
+        }
+        struct jsonw w;
+        struct call *call = call_begin(f, "process/start", &w, ret_error);
+        if (!call)
+                return NULL;
+        struct farhand_process *p = process_new(f, command.process_id, 0, events, arg);
+        p->is_tty = command.tty;
+        p->is_stdin_closed = !command.tty && !command.stdin_open;
+        write_command(p, &w, &command);
+        if (call_end(f, call, &w, 0, on_start_answer, p, ret_error) == 0)
+                return p;
+        client_process_release(p);
+        return NULL;
+}
+
+struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id, uint64_t after_seq,
+                                      const struct farhand_process_events *events, void *arg,
+                                      struct farhand_error *ret_error)
+{
+        if (f->state == FARHAND_CONNECTING || f->state == FARHAND_FAILED) {
+                error_set(ret_error, -ENOTCONN, "the client is not connected");
+                return NULL;
+        }
+        struct farhand_process *p = process_new(f, process_id, after_seq, events, arg);
+        p->is_tty = true; /* not known: the server says what can be written */
+        p->state = PROCESS_RUNNING;
+        client_process_read_missed(p);
+        return p;
+}
+
+/* ---- writing ---- */
+
+static void on_written(UNUSED struct farhand *f, void *arg, const struct rpc_message *m,
+                       const struct farhand_error *error)
+{
+        struct farhand_process *p = arg;
+        const struct json *status = m ? json_get(&m->doc, m->result, S("status")) : NULL;
+        p->writes_waiting--;
+        if (error ||
+            (status && status->type == JSON_STRING && !slice_eq(json_raw(&m->doc, status), S("accepted"))))
+                p->is_stdin_closed = true;
+        if (p->wants_room && p->writes_waiting <= WRITES_MAX / 2)
+                client_process_tell_writable(p);
+}
+
+/* Sends one piece, which is at most WRITE_BYTES_MAX. */
+static int write_piece(struct farhand_process *p, struct slice piece, struct farhand_error *ret_error)
+{
+        struct jsonw w;
+        char number[24];
+        struct call *call = call_begin(p->client, "process/write", &w, ret_error);
+        if (!call)
+                return p->client->state == FARHAND_FAILED ? p->client->failure.code : -EAGAIN;
+        (void)snprintf(number, sizeof(number), "%" PRIu64, p->next_write);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "processId", p->id);
+        jsonw_key(&w, "chunk");
+        jsonw_base64(&w, piece);
+        jsonw_member_str(&w, "writeId", number);
+        jsonw_object_end(&w);
+        int r = call_end(p->client, call, &w, FARHAND_REPEAT, on_written, p, ret_error);
+        if (r < 0)
+                return r;
+        p->next_write++;
+        p->writes_waiting++;
+        return 0;
+}
+
+int64_t farhand_process_write(struct farhand_process *p, const void *bytes, size_t n,
+                              struct farhand_error *ret_error)
+{
+        if (p->state == PROCESS_OVER || p->is_stdin_closed)
+                return error_set(ret_error, -EPIPE, "the stdin of process %s is closed", p->id);
+        size_t taken = 0;
+        while (taken < n && p->state == PROCESS_RUNNING && p->writes_waiting < WRITES_MAX) {
+                struct slice piece = slice_from((const char *)bytes + taken, MIN(n - taken, WRITE_BYTES_MAX));
+                int r = write_piece(p, piece, ret_error);
+                if (r == -EAGAIN)
+                        break;
+                if (r < 0)
+                        return r;
+                taken += piece.n;
+        }
+        p->wants_room |= taken < n;
+        return (int64_t)taken;
+}
+
+/* ---- control ---- */
+
+/* Begins a call whose params are an object that begins with the id of the process. */
+static struct call *begin(struct farhand_process *p, const char *method, struct jsonw *w,
+                          struct farhand_error *ret_error)
+{
+        struct call *call = call_begin(p->client, method, w, ret_error);
+        if (!call)
+                return NULL;
+        jsonw_object(w);
+        jsonw_member_str(w, "processId", p->id);
+        return call;
+}
+
+static int end(struct farhand_process *p, struct call *call, struct jsonw *w, struct farhand_error *ret_error)
+{
+        jsonw_object_end(w);
+        return call_end(p->client, call, w, FARHAND_REPEAT, NULL, p, ret_error);
+}
+
+static int no_call(const struct farhand_process *p)
+{
+        return p->client->state == FARHAND_FAILED ? p->client->failure.code : -EAGAIN;
+}
+
+int farhand_process_close_stdin(struct farhand_process *p, struct farhand_error *ret_error)
+{
+        if (p->state == PROCESS_OVER || p->is_stdin_closed)
+                return 0;
+        if (!p->client->has_process_control) {
+                if (!p->is_tty)
+                        return error_set(ret_error, -EOPNOTSUPP,
+                                         "this server cannot close the stdin of a process");
+                int64_t n = farhand_process_write(p, "\x04", 1, ret_error);
+                return n < 0    ? (int)n
+                       : n == 0 ? error_set(ret_error, -EAGAIN, "too much waits to be written")
+                                : 0;
+        }
+        struct jsonw w;
+        struct call *call = begin(p, "process/closeStdin", &w, ret_error);
+        if (!call)
+                return no_call(p);
+        p->is_stdin_closed = !p->is_tty;
+        return end(p, call, &w, ret_error);
+}
+
+int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned columns)
+{
+        struct jsonw w;
+        if (p->state == PROCESS_OVER)
+                return -ESRCH;
+        if (!p->client->has_process_control)
+                return -EOPNOTSUPP;
+        struct call *call = begin(p, "process/resize", &w, NULL);
+        if (!call)
+                return no_call(p);
+        jsonw_member_u64(&w, "rows", rows);
+        jsonw_member_u64(&w, "cols", columns);
+        return end(p, call, &w, NULL);
+}
+
+int farhand_process_signal(struct farhand_process *p, int signo)
+{
+        struct jsonw w;
+        if (p->state == PROCESS_OVER)
+                return -ESRCH;
+        if (!p->client->has_process_control && signo != SIGINT)
+                return -EOPNOTSUPP;
+        struct call *call = begin(p, "process/signal", &w, NULL);
+        if (!call)
+                return no_call(p);
+        if (signo == SIGINT)
+                jsonw_member_str(&w, "signal", "interrupt");
+        else
+                jsonw_member_i64(&w, "signal", signo);
+        return end(p, call, &w, NULL);
+}
+
+int farhand_process_terminate(struct farhand_process *p)
+{
+        struct jsonw w;
+        if (p->state == PROCESS_OVER)
+                return -ESRCH;
+        struct call *call = begin(p, "process/terminate", &w, NULL);
+        return call ? end(p, call, &w, NULL) : no_call(p);
+}
+
+bool farhand_process_has_exited(const struct farhand_process *p, struct farhand_exit *ret_exit)
+{
+        if (p->has_exited && ret_exit)
+                *ret_exit = p->exit;
+        return p->has_exited;
+}
+
+bool farhand_process_is_closed(const struct farhand_process *p)
+{
+        return p->state == PROCESS_OVER;
+}

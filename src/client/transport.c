@@ -1,0 +1,357 @@
+/* transport: connects, and moves messages over one connection. */
+#include "client/transport.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "client/child.h"
+#include "client/resolver.h"
+#include "client/upgrade.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define READ_BYTES ((size_t)256 * 1024)
+/* A message and the start of the next one; a server that keeps to its word sends no more than one message at a time per read. */
+#define IN_MAX (TRANSPORT_MESSAGE_MAX + 2 * READ_BYTES)
+/* What a caller may queue. Callers look at transport_queued() long before: this is for programs that do not. */
+#define OUT_MAX ((size_t)1024 * 1024 * 1024)
+
+void transport_init(struct transport *t)
+{
+        *t = (struct transport){ .fd = -1 };
+        buf_init(&t->in, IN_MAX);
+        buf_init(&t->message, TRANSPORT_MESSAGE_MAX);
+        buf_init(&t->out, OUT_MAX);
+}
+
+void transport_close(struct transport *t, int patience_ms)
+{
+        t->resolver = resolver_free(t->resolver);
+        fd_close(t->fd);
+        child_end(t->child, patience_ms);
+        endpoint_release(&t->endpoint);
+        free(t->token);
+        buf_release(&t->in);
+        buf_release(&t->message);
+        buf_release(&t->out);
+        transport_init(t);
+}
+
+static void begin_messages(struct transport *t)
+{
+        t->state = TRANSPORT_OPEN;
+        t->heard_at_ms = t->pinged_at_ms = clock_mono_ms();
+        ws_decoder_init(&t->ws, false, TRANSPORT_MESSAGE_MAX);
+        line_decoder_init(&t->lines, TRANSPORT_MESSAGE_MAX);
+}
+
+static void begin_upgrade(struct transport *t)
+{
+        t->state = TRANSPORT_UPGRADING;
+        upgrade_key(t->key);
+        must(upgrade_request(&t->out, &t->endpoint, t->key, t->token) ==
+             0); /* far from the ceiling of `out` */
+}
+
+static void keep_endpoint(struct transport *t, const struct endpoint *e, const char *token)
+{
+        t->endpoint = (struct endpoint){
+                .kind = e->kind, .host = mem_strdup(e->host), .port = e->port, .path = mem_strdup(e->path)
+        };
+        t->token = mem_strdup(token);
+}
+
+static int open_unix(struct transport *t, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        memcpy(address.sun_path, t->endpoint.path,
+               strlen(t->endpoint.path) + 1); /* endpoint_parse has bounded it */
+        t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (t->fd < 0 || connect(t->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+                return err_set(err, 0, -errno, "cannot connect to unix:%s: %s", t->endpoint.path,
+                               errno_text(errno));
+        begin_upgrade(t);
+        return 0;
+}
+
+int transport_open(struct transport *t, const struct endpoint *e, const char *token, struct err *err)
+{
+        keep_endpoint(t, e, token);
+        if (e->kind == ENDPOINT_UNIX)
+                return open_unix(t, err);
+        t->resolver = resolver_new(e->host, e->port, err);
+        if (!t->resolver)
+                return err->code;
+        t->state = TRANSPORT_CONNECTING;
+        t->fd = -1;
+        return 0;
+}
+
+void transport_open_child(struct transport *t, int fd, pid_t pid)
+{
+        t->fd = fd;
+        t->child = pid;
+        t->is_lines = true;
+        begin_messages(t);
+}
+
+void transport_open_tls(struct transport *t, const struct endpoint *e, const char *token, int fd, pid_t pid)
+{
+        keep_endpoint(t, e, token);
+        t->fd = fd;
+        t->child = pid;
+        begin_upgrade(t);
+}
+
+int transport_poll_fd(const struct transport *t)
+{
+        return t->state == TRANSPORT_CONNECTING && t->fd < 0 ? resolver_fd(t->resolver) : t->fd;
+}
+
+uint32_t transport_events(const struct transport *t)
+{
+        if (t->state == TRANSPORT_CONNECTING)
+                return t->fd < 0 ? EPOLLIN : EPOLLOUT;
+        return EPOLLIN | (transport_queued(t) > 0 ? EPOLLOUT : 0);
+}
+
+/* ---- connecting over TCP ---- */
+
+static int connect_failed(struct transport *t, int os_errno, struct err *err)
+{
+        return err_set(err, 0, -os_errno, "cannot connect to %s port %u: %s", t->endpoint.host,
+                       t->endpoint.port, errno_text(os_errno));
+}
+
+/* Tries the addresses from t->address on, until the kernel begins to connect to one. */
+static int try_addresses(struct transport *t, int last_errno, struct err *err)
+{
+        for (; t->address; t->address = t->address->ai_next) {
+                t->fd = fd_close(t->fd);
+                t->fd = socket(t->address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                               IPPROTO_TCP);
+                if (t->fd >= 0 && (connect(t->fd, t->address->ai_addr, t->address->ai_addrlen) == 0 ||
+                                   errno == EINPROGRESS)) {
+                        t->address = t->address->ai_next;
+                        return 0;
+                }
+                last_errno = errno;
+        }
+        return connect_failed(t, last_errno, err);
+}
+
+static int go_on_connecting(struct transport *t, struct err *err)
+{
+        if (t->fd < 0) {
+                int r = resolver_result(t->resolver, &t->address, err);
+                if (r < 0)
+                        return r == -EAGAIN ? 0 : r;
+                return try_addresses(t, EHOSTUNREACH, err);
+        }
+        int failure = 0;
+        socklen_t n = sizeof(failure);
+        if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &failure, &n) < 0)
+                failure = errno;
+        if (failure)
+                return try_addresses(t, failure, err);
+        struct sockaddr_storage peer;
+        n = sizeof(peer);
+        if (getpeername(t->fd, (struct sockaddr *)&peer, &n) < 0)
+                return errno == ENOTCONN ? 0 : connect_failed(t, errno, err);
+        int on = 1;
+        (void)setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        t->resolver = resolver_free(t->resolver);
+        begin_upgrade(t);
+        return 0;
+}
+
+/* ---- bytes ---- */
+
+static int lost(struct err *err, int os_errno)
+{
+        return err_set(err, 0, -os_errno, "the connection was lost: %s", errno_text(os_errno));
+}
+
+int transport_flush(struct transport *t, struct err *err)
+{
+        while (t->state >= TRANSPORT_UPGRADING && transport_queued(t) > 0) {
+                ssize_t n = send(t->fd, t->out.p + t->out_at, transport_queued(t), MSG_NOSIGNAL);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && fd_is_passing(errno))
+                        return 0;
+                if (n < 0)
+                        return lost(err, errno);
+                t->out_at += (size_t)n;
+        }
+        buf_truncate(&t->out, 0);
+        t->out_at = 0;
+        if (t->out.allocated > 4 * READ_BYTES)
+                buf_release(&t->out);
+        return 0;
+}
+
+/* Reads what is there, once. */
+static int receive(struct transport *t, struct err *err)
+{
+        char *room;
+        buf_consume(&t->in, t->in_at);
+        t->in_at = 0;
+        int r = buf_reserve_or_fail(&t->in, READ_BYTES, &room);
+        if (r < 0)
+                return err_set(err, 0, r, "no memory for a message of the server");
+        ssize_t n = read(t->fd, room, READ_BYTES);
+        if (n < 0)
+                return errno == EINTR || fd_is_passing(errno) ? 0 : lost(err, errno);
+        t->at_end = n == 0;
+        if (n > 0)
+                t->heard_at_ms = clock_mono_ms();
+        buf_commit(&t->in, (size_t)n);
+        return 0;
+}
+
+int transport_on_ready(struct transport *t, struct err *err)
+{
+        if (t->state == TRANSPORT_CONNECTING) {
+                int r = go_on_connecting(t, err);
+                if (r < 0 || t->state == TRANSPORT_CONNECTING)
+                        return r;
+        }
+        int r = transport_flush(t, err);
+        /* What the server has said before it closed is read first: it may say why. */
+        int r_in = receive(t, err);
+        if (r < 0 && r_in == 0 && t->in.n == t->in_at)
+                return r;
+        if (r_in < 0 || t->state != TRANSPORT_UPGRADING)
+                return r_in;
+
+        ssize_t head =
+                upgrade_answer(slice_from(t->in.p + t->in_at, t->in.n - t->in_at), t->at_end, t->key, err);
+        if (head < 0)
+                return (int)head;
+        if (head > 0) {
+                t->in_at += (size_t)head;
+                begin_messages(t);
+        }
+        return 0;
+}
+
+/* ---- messages ---- */
+
+static void send_frame(struct transport *t, enum ws_opcode opcode, struct slice payload)
+{
+        char head[WS_HEAD_MAX + 4], *room;
+        uint8_t key[4];
+        unsigned key_at = 0;
+        random_bytes(key, sizeof(key));
+        size_t n = ws_head_write_masked(head, opcode, true, payload.n, key);
+        must(buf_reserve(&t->out, n + payload.n, &room) == 0);
+        memcpy(room, head, n);
+        if (payload.n > 0)
+                memcpy(room + n, payload.p, payload.n);
+        ws_mask(room + n, payload.n, key, &key_at);
+        buf_commit(&t->out, n + payload.n);
+}
+
+void transport_send(struct transport *t, struct slice text)
+{
+        if (!t->is_lines) {
+                send_frame(t, WS_TEXT, text);
+                return;
+        }
+        must(buf_append(&t->out, text) == 0);
+        must(buf_append_char(&t->out, '\n') == 0);
+}
+
+void transport_ping(struct transport *t)
+{
+        t->pinged_at_ms = clock_mono_ms();
+        if (!t->is_lines)
+                send_frame(t, WS_PING, S(""));
+}
+
+static int next_line(struct transport *t, struct slice *ret, struct err *err)
+{
+        for (;;) {
+                struct slice line;
+                ssize_t n = line_next(&t->lines, slice_from(t->in.p + t->in_at, t->in.n - t->in_at),
+                                      t->at_end, &line);
+                if (n < 0)
+                        return err_set(err, 0, (int)n, "a message of the server is longer than %d bytes",
+                                       TRANSPORT_MESSAGE_MAX);
+                t->in_at += (size_t)n;
+                if (n == 0)
+                        return 0;
+                if (!line.p)
+                        continue;
+                *ret = line;
+                return 1;
+        }
+}
+
+/* Adds a piece of a data message. Returns 1 when the message is complete. */
+static int on_piece(struct transport *t, const struct ws_piece *piece, struct slice *ret, struct err *err)
+{
+        char *room;
+        if (piece->message_start && piece->message_end) {
+                *ret = piece->payload; /* it lies in `in` until the next read */
+                return 1;
+        }
+        if (piece->message_start)
+                buf_truncate(&t->message, 0);
+        int r = buf_reserve_or_fail(&t->message, piece->payload.n, &room);
+        if (r < 0)
+                return err_set(err, 0, r, "no memory for a message of the server");
+        if (piece->payload.n > 0)
+                memcpy(room, piece->payload.p, piece->payload.n);
+        buf_commit(&t->message, piece->payload.n);
+        if (!piece->message_end)
+                return 0;
+        *ret = buf_slice(&t->message);
+        return 1;
+}
+
+static int on_control(struct transport *t, const struct ws_piece *piece, struct err *err)
+{
+        if (piece->opcode == WS_PING)
+                send_frame(t, WS_PONG, piece->payload);
+        if (piece->opcode != WS_CLOSE)
+                return 0;
+        if (piece->close_code == WS_CLOSE_TAKEN_OVER)
+                return err_set(err, 0, -ESTALE, "another connection has taken the session over");
+        return err_set(err, 0, -ECONNRESET, "the server closed the connection (%d)", piece->close_code);
+}
+
+int transport_next(struct transport *t, struct slice *ret, struct err *err)
+{
+        if (t->state != TRANSPORT_OPEN)
+                return t->at_end ? lost(err, ECONNRESET) : 0;
+        int r = 0;
+        while (r == 0 && t->in_at < t->in.n) {
+                if (t->is_lines) {
+                        r = next_line(t, ret, err);
+                        if (r == 0)
+                                break;
+                        continue;
+                }
+                struct ws_piece piece;
+                size_t used = 0;
+                enum ws_event event = ws_next(&t->ws, t->in.p + t->in_at, t->in.n - t->in_at, &used, &piece);
+                t->in_at += used;
+                if (event == WS_MORE)
+                        break;
+                if (event == WS_FAIL)
+                        return err_set(err, 0, -EPROTO, "the server sent a broken frame (%d)",
+                                       piece.close_code);
+                r = event == WS_DATA ? on_piece(t, &piece, ret, err) : on_control(t, &piece, err);
+        }
+        return r == 0 && t->at_end ? lost(err, ECONNRESET) : r;
+}

@@ -1,0 +1,82 @@
+/* transport: messages to and from one server, over one connection, without knowing what they mean.
+ *
+ * A connection is a WebSocket (on TCP, on a unix socket, or through the TLS helper), or lines on the stdio of a program. Nothing
+ * here blocks: the caller watches transport_poll_fd() for transport_events(), and calls transport_on_ready(). A transport that was closed
+ * can be opened again.
+ *
+ * What the server sends is hostile: a message is at most TRANSPORT_MESSAGE_MAX bytes, the head of its HTTP answer at most 16 KiB, and
+ * memory that is not there for a message ends the connection, not the program.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "client/endpoint.h"
+#include "wire/lines.h"
+#include "wire/ws.h"
+
+#include <sys/types.h>
+
+#define TRANSPORT_MESSAGE_MAX (64 * 1024 * 1024)
+
+enum transport_state {
+        TRANSPORT_CLOSED,
+        TRANSPORT_CONNECTING, /* the kernel connects */
+        TRANSPORT_UPGRADING,  /* the HTTP answer is awaited */
+        TRANSPORT_OPEN,
+};
+
+struct resolver;
+
+struct transport {
+        enum transport_state state;
+        int fd; /* -1 while it is closed, or a name is looked up */
+        pid_t child;
+        bool is_lines;
+        struct resolver *resolver;      /* while it connects */
+        const struct addrinfo *address; /* of the resolver: what is tried next */
+        struct endpoint endpoint;       /* a copy, for the HTTP request */
+        char *token;                    /* NULL: none */
+        char key[25];                   /* Sec-WebSocket-Key */
+        struct buf in;                  /* what has arrived; the first `in_at` bytes are done with */
+        size_t in_at;
+        struct buf message; /* a message in several pieces */
+        struct buf out;     /* what is to be sent; the first `out_at` bytes are sent */
+        size_t out_at;
+        struct ws_decoder ws;
+        struct line_decoder lines;
+        bool at_end;           /* the server has closed its side */
+        uint64_t heard_at_ms;  /* when something arrived last */
+        uint64_t pinged_at_ms; /* when a ping was sent last */
+};
+
+void transport_init(struct transport *t);
+/* Begins to connect to a URL. */
+NODISCARD int transport_open(struct transport *t, const struct endpoint *endpoint, const char *token,
+                             struct err *err);
+/* Talks lines with a program that was started: takes the socket and the pid over. */
+void transport_open_child(struct transport *t, int fd, pid_t pid);
+/* Talks WebSocket through a program that was started: the TLS end of a connection to `endpoint`. */
+void transport_open_tls(struct transport *t, const struct endpoint *endpoint, const char *token, int fd,
+                        pid_t pid);
+/* Sends nothing more, and frees everything. A child gets `patience_ms` to end by itself. */
+void transport_close(struct transport *t, int patience_ms);
+
+int transport_poll_fd(
+        const struct transport
+                *t); /* the descriptor to watch; it may change when transport_on_ready was called */
+NODISCARD uint32_t transport_events(const struct transport *t); /* EPOLLIN, EPOLLOUT */
+/* Goes on: connects, sends, receives. Returns 0, or -errno with *err filled when the connection is lost. */
+NODISCARD int transport_on_ready(struct transport *t, struct err *err);
+/* Takes the next message out of what was received. Returns 1 with *ret, which is valid until the next call and has BUF_PADDING
+ * bytes behind it; 0 when there is none; -errno with *err filled when the connection must be given up. */
+NODISCARD int transport_next(struct transport *t, struct slice *ret, struct err *err);
+
+/* Queues a message; the next transport_flush sends it. */
+void transport_send(struct transport *t, struct slice text);
+NODISCARD int transport_flush(struct transport *t, struct err *err);
+void transport_ping(struct transport *t);
+static inline size_t transport_queued(const struct transport *t)
+{
+        return t->out.n - t->out_at;
+}
