@@ -21,7 +21,7 @@ DESTDIR      ?=
 FUZZ_SECONDS ?= 60
 ARGS         ?=
 
-STATIC_MAX_BYTES = 2000000
+STATIC_MAX_BYTES = 3000000
 
 .PHONY: all help run test test-abi soak asan fuzz install static format bench check check-compilers valgrind clean build
 

@@ -7,6 +7,7 @@ struct command {
         int (*run)(int argc, char **argv);
 };
 
+int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static const struct command commands[] = {
+        { "run", "run a command on an environment, or here", cmd_run },
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },

@@ -1,0 +1,43 @@
+/* remote: what the subcommands that use a server share: the options that name it, connecting, and messages for people. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/args.h"
+#include "env/environment.h"
+#include "farhand/farhand.h"
+
+struct remote {
+        const char *env_name, *url; /* --env, --url */
+        struct arena arena;
+        const struct environment *environment;
+        bool is_quiet; /* says nothing of lost and resumed connections */
+        bool is_raw;   /* the terminal is raw: lines end with CR LF */
+        bool was_lost; /* the connection is being resumed */
+};
+
+/* The rows of an option table that name the server. */
+#define REMOTE_ARGS(r)                                                                                 \
+        { "env",                                                                                       \
+          ARG_STRING,                                                                                  \
+          "NAME",                                                                                      \
+          "the environment to use, of environments.toml",                                              \
+          .target = &(r)->env_name,                                                                    \
+          .offers = OFFER_ENVIRONMENT },                                                               \
+        {                                                                                              \
+                "url", ARG_STRING, "URL", "the server to use: ws://HOST:PORT, wss://HOST, unix:/PATH", \
+                        .target = &(r)->url                                                            \
+        }
+
+/* Finds the environment. Returns 0, or -errno; then stderr was told why. */
+NODISCARD int remote_choose(struct remote *r);
+/* Connects to it. `options` has the caller's wishes; url, program, tokens, timeouts and messages are filled in. NULL: stderr was told
+ * why. */
+NODISCARD struct farhand *remote_connect(struct remote *r, struct farhand_options *options);
+void remote_release(struct remote *r);
+static inline bool remote_is_local(const struct remote *r)
+{
+        return r->environment && r->environment->kind == ENVIRONMENT_LOCAL;
+}
+
+/* Prints "farhand: TEXT" on stderr. What a server or a file has said comes in escaped: no control character reaches the terminal. */
+void remote_say(const struct remote *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
