@@ -24,6 +24,8 @@ struct client {
         struct list parked;               /* parked::client_link */
         size_t parked_count;
         uint64_t parked_bytes;
+        struct list
+                reads; /* waiting::reads_link (session/task_wait.c): process/read that waits, in order of arrival */
         struct list http_calls; /* http_call::client_link */
         size_t http_count;
         struct jobs jobs;        /* core/job.h */

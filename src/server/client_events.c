@@ -12,6 +12,7 @@
 #include "server/open_file.h"
 #include "server/watches.h"
 #include "session/session_life.h"
+#include "session/task.h"
 
 static void *begun(struct conns *conns, struct conn *conn)
 {
@@ -19,6 +20,7 @@ static void *begun(struct conns *conns, struct conn *conn)
         c->conn = conn;
         c->server = container_of(conns, struct server, conns);
         list_init(&c->parked);
+        list_init(&c->reads);
         list_init(&c->http_calls);
         jobs_init(&c->jobs);
         map_init(&c->open_files);
@@ -52,8 +54,7 @@ static void paused(struct conn *conn, bool is_paused)
 static void resumed(struct conn *conn)
 {
         struct client *c = conn->owner;
-        if (c->session)
-                session_wake_readers(c->session);
+        task_reads_on_room(c);
         watches_on_room(c);
 }
 

@@ -201,13 +201,6 @@ void session_pause_output(struct session *session, bool paused)
                 task_pause(t, paused);
 }
 
-void session_wake_readers(struct session *session)
-{
-        struct task *t;
-        list_each (t, &session->all, session_link)
-                task_readers_wake(t);
-}
-
 /* Frees a session at the end of the server: the loop has stopped, so no event will say that its processes are gone. */
 static void forget_all_tasks(struct session *session)
 {

@@ -21,7 +21,5 @@ void session_probe(struct session *session);
 void session_end(struct session *session);
 
 void session_pause_output(struct session *session, bool paused);
-/* Answers long polls that a full queue held back. */
-void session_wake_readers(struct session *session);
 
 void sessions_release(struct server *s); /* at the end of the server: frees all sessions and tasks */

@@ -95,6 +95,8 @@ NODISCARD int task_write(struct task *t, struct req *req, const struct process_w
 NODISCARD int task_close_stdin(struct task *t, struct req *req, struct err *err);
 NODISCARD int task_wait(struct task *t, struct req *req, const struct process_wait *in, struct err *err);
 NODISCARD int task_signal(struct task *t, struct req *req, const struct process_signal *in, struct err *err);
+/* Called when the outgoing queue of a client has room: answers its reads that the full queue held back. */
+void task_reads_on_room(struct client *c);
 /* Ends the process for a client. `grace_ms` 0: sends SIGKILL to the tree now; otherwise SIGTERM to the process group, and SIGKILL
  * to the tree after that time. Returns whether the process was running. */
 bool task_terminate(struct task *t, uint64_t grace_ms);

@@ -10,7 +10,8 @@
 /* A request that waits for a process. The first member of struct reader and of struct waiter. */
 struct waiting {
         struct parked parked;
-        struct list link; /* task::readers or task::waits */
+        struct list link;       /* task::readers or task::waits */
+        struct list reads_link; /* client::reads, when it is a reader */
         struct task *task;
         struct timer *timer;
         uint64_t deadline_ms;
@@ -20,6 +21,7 @@ static void waiting_forget(struct parked *parked)
 {
         struct waiting *w = container_of(parked, struct waiting, parked);
         list_remove(&w->link);
+        list_remove(&w->reads_link);
         timer_free(w->timer);
         free(w);
 }
@@ -33,6 +35,7 @@ static int waiting_begin(struct waiting *w, size_t size, struct list *list, stru
                 free(w);
                 return e;
         }
+        list_init(&w->reads_link);
         w->task = t;
         w->deadline_ms = clock_mono_ms() + wait_ms;
         w->timer = timer_new(&req->server->loop, on_deadline, w);
@@ -177,21 +180,34 @@ int task_read(struct task *t, struct req *req, const struct process_read *in, st
         struct reader *r = mem_new(struct reader);
         r->ask = *in;
         r->ask.process_id = S("");
-        return waiting_begin(&r->waiting, sizeof(*r), &t->readers, t, req, in->wait_ms, on_read_deadline,
-                             err);
+        int e = waiting_begin(&r->waiting, sizeof(*r), &t->readers, t, req, in->wait_ms, on_read_deadline,
+                              err);
+        if (e == 0)
+                list_append(&req->client->reads, &r->waiting.reads_link);
+        return e;
+}
+
+/* Answers the reader if there is something to tell, unless its connection takes no answers: then task_reads_on_room does. */
+static void reader_wake(struct reader *r)
+{
+        const struct process *p = r->waiting.task->process;
+        bool is_over = clock_mono_ms() >= r->waiting.deadline_ms && p->state != PROC_STARTING;
+        if (conn_wants_output(r->waiting.parked.client->conn) && (has_news(p, &r->ask) || is_over))
+                reader_answer(r);
 }
 
 void task_readers_wake(struct task *t)
 {
         struct reader *r;
-        list_each (r, &t->readers, waiting.link) {
-                bool is_over =
-                        clock_mono_ms() >= r->waiting.deadline_ms && t->process->state != PROC_STARTING;
-                if (!conn_wants_output(r->waiting.parked.client->conn))
-                        return; /* session_wake_readers wakes it when the queue has room */
-                if (has_news(t->process, &r->ask) || is_over)
-                        reader_answer(r);
-        }
+        list_each (r, &t->readers, waiting.link)
+                reader_wake(r);
+}
+
+void task_reads_on_room(struct client *c)
+{
+        struct reader *r;
+        list_each (r, &c->reads, waiting.reads_link)
+                reader_wake(r);
 }
 
 /* --- process/wait ------------------------------------------------------------------------------------------------- */
