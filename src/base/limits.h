@@ -113,6 +113,9 @@
 #define LIMIT_PARKED_TOTAL_BYTES (1024ULL * MIB)
 /* Waiting requests of one connection may always hold this many bytes, however much the requests of other connections hold. */
 #define LIMIT_PARKED_FREE_BYTES (64 * KIB)
+/* Requests on one process that wait and come from clients of other sessions: so much work each chunk of its output makes at most,
+ * beside that for its owner. Beyond: -32021. */
+#define LIMIT_GUEST_REQUESTS 1024
 
 /* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
 #define LIMIT_POOL_THREADS 64

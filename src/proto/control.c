@@ -60,6 +60,7 @@ int process_wait_decode(struct arena *a, const struct json_doc *doc, const struc
         in->until_exited = until == 1;
         in->wait_ms = has_wait_ms ? MIN(in->wait_ms, (uint64_t)LIMIT_WAIT_MS) : LIMIT_WAIT_MS;
         in->drain_ms = MIN(in->drain_ms, (uint64_t)LIMIT_WAIT_MS);
+        decode_optional_string_or_null(&d, "sessionId", &in->session_id);
         return decode_end(&d);
 }
 
@@ -72,6 +73,7 @@ int process_snapshot_decode(struct arena *a, const struct json_doc *doc, const s
         decode_begin(&d, a, doc, params, "SnapshotParams", err);
         decode_id(&d, &in->process_id);
         decode_optional_u64_or_null(&d, "maxBytes", &in->has_max_bytes, &in->max_bytes);
+        decode_optional_string_or_null(&d, "sessionId", &in->session_id);
         return decode_end(&d);
 }
 
@@ -91,6 +93,9 @@ int process_list_decode(struct arena *a, const struct json_doc *doc, const struc
         if (decode_peek(&d, "scope"))
                 decode_variant(&d, "scope", scopes, ARRAY_LEN(scopes), &scope);
         in->is_server_wide = scope == 1;
+        decode_optional_string_or_null(&d, "sessionId", &in->session_id);
+        if (in->is_server_wide && in->session_id.p)
+                decode_fail(&d, "sessionId: must be absent with the scope `server`");
         return decode_end(&d);
 }
 

@@ -16,8 +16,9 @@ NODISCARD params_decode process_resize_decode;
 
 struct process_wait {
         struct slice process_id;
-        bool until_exited; /* false: until it is closed */
-        uint64_t wait_ms;  /* at most LIMIT_WAIT_MS, which is also the default */
+        struct slice session_id; /* p == NULL: the client's own session */
+        bool until_exited;       /* false: until it is closed */
+        uint64_t wait_ms;        /* at most LIMIT_WAIT_MS, which is also the default */
         bool has_drain_ms;
         uint64_t drain_ms; /* the longest wait after the exit */
 };
@@ -25,6 +26,7 @@ NODISCARD params_decode process_wait_decode;
 
 struct process_snapshot {
         struct slice process_id;
+        struct slice session_id; /* p == NULL: the client's own session */
         bool has_max_bytes;
         uint64_t max_bytes; /* for each stream */
 };
@@ -32,6 +34,7 @@ NODISCARD params_decode process_snapshot_decode;
 
 struct process_list {
         struct slice process_id; /* p == NULL: all */
+        struct slice session_id; /* p == NULL: the client's own session */
         bool is_server_wide;
 };
 NODISCARD params_decode process_list_decode;

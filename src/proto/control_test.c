@@ -2,6 +2,7 @@
 #include "proto/control.h"
 
 #include "base/limits.h"
+#include "proto/process.h"
 #include "proto/test_internal.h"
 #include "unit.h"
 
@@ -182,6 +183,9 @@ TEST(lists_name_what_is_wrong)
                 { "{'processId':5}", "processId: invalid type: number, expected a string" },
                 { "{'scope':'all'}", "scope: unknown variant `all`, expected `session` or `server`" },
                 { "{'scope':1}", "scope: invalid type: number, expected string or map" },
+                { "{'scope':'session','sessionId':'s'}", NULL },
+                { "{'scope':'server','sessionId':null}", NULL },
+                { "{'scope':'server','sessionId':'s'}", "sessionId: must be absent with the scope `server`" },
         };
         static const struct row sessions[] = {
                 { NULL, NULL },
@@ -194,4 +198,46 @@ TEST(lists_name_what_is_wrong)
 
         check(process_list_decode, processes, ARRAY_LEN(processes));
         check(session_list_decode, sessions, ARRAY_LEN(sessions));
+}
+
+TEST(six_methods_take_the_id_of_another_session)
+{
+        static const struct {
+                params_decode *decode;
+                size_t at;
+        } methods[] = {
+                { process_read_decode, offsetof(struct process_read, session_id) },
+                { process_signal_decode, offsetof(struct process_signal, session_id) },
+                { process_terminate_decode, offsetof(struct process_terminate, session_id) },
+                { process_wait_decode, offsetof(struct process_wait, session_id) },
+                { process_snapshot_decode, offsetof(struct process_snapshot, session_id) },
+                { process_list_decode, offsetof(struct process_list, session_id) },
+        };
+        static const struct {
+                const char *value, *id; /* id NULL: none */
+                const char *message;    /* NULL: accepted */
+        } rows[] = {
+                { "'s-1'", "s-1", NULL },
+                { "''", "", NULL },
+                { "null", NULL, NULL },
+                { "5", NULL, "sessionId: invalid type: number, expected a string" },
+                { "true", NULL, "sessionId: invalid type: boolean `true`, expected a string" },
+                { "['s']", NULL, "sessionId: invalid type: sequence, expected a string" },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(methods) * ARRAY_LEN(rows); i++) {
+                size_t m = i / ARRAY_LEN(rows), n = i % ARRAY_LEN(rows);
+                _arena_ struct arena a = ARENA_INIT;
+                char room[256] = { 0 };
+                struct slice id;
+                struct err err = ERR_INIT;
+                const char *text =
+                        arena_printf(&a, "{'processId':'p','signal':2,'sessionId':%s}", rows[n].value);
+                int r = test_decode(&a, methods[m].decode, text, room, &err);
+                eq_str(err.text, rows[n].message ? rows[n].message : "");
+                eq_int(r, rows[n].message ? -EINVAL : 0);
+                memcpy(&id, room + methods[m].at, sizeof(id));
+                eq_int(id.p != NULL, rows[n].id != NULL);
+                if (rows[n].id)
+                        eq_slice(id, slice_from_str(rows[n].id));
+        }
 }

@@ -32,9 +32,11 @@ struct method {
         size_t params_size;
         params_decode *decode;
 
-        /* The key and the sandbox in the params, set by METHOD_KEY and METHOD_SANDBOX. */
+        /* The key, the session and the sandbox in the params, set by METHOD_KEY, METHOD_SESSION and METHOD_SANDBOX. */
         enum method_key key;
         size_t key_at; /* the offset of a slice */
+        bool has_session;
+        size_t session_at; /* the offset of a slice; p == NULL: the process is of the client's own session */
         bool has_sandbox;
         size_t sandbox_at; /* the offset of a pointer; NULL: the request has no sandbox */
 
@@ -59,6 +61,7 @@ struct method {
 
 #define METHOD_PARAMS(type) .params_size = sizeof(struct type), .decode = type##_decode
 #define METHOD_KEY(kind, type, member) .key = (kind), .key_at = offsetof(struct type, member)
+#define METHOD_SESSION(type) .has_session = true, .session_at = offsetof(struct type, session_id)
 #define METHOD_SANDBOX(type) .has_sandbox = true, .sandbox_at = offsetof(struct type, sandbox)
 #define METHOD_TEXT(type, a) .text_count = 1, .texts_at = { offsetof(struct type, a) }
 #define METHOD_TEXTS_2(type, a, b) \
@@ -73,6 +76,14 @@ static inline struct slice method_key_of(const struct method *m, const void *par
         if (m->key != KEY_NONE)
                 memcpy(&key, (const char *)params + m->key_at, sizeof(key));
         return key;
+}
+
+static inline struct slice method_session_of(const struct method *m, const void *params)
+{
+        struct slice id = { 0 };
+        if (m->has_session)
+                memcpy(&id, (const char *)params + m->session_at, sizeof(id));
+        return id;
 }
 
 static inline const struct sandbox_context *method_sandbox_of(const struct method *m, const void *params)

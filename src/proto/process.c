@@ -312,6 +312,8 @@ int process_read_decode(struct arena *a, const struct json_doc *doc, const struc
         decode_optional_u64_or_null(&d, "maxBytes", &in->has_max_bytes, &in->max_bytes);
         decode_optional_u64_or_null(&d, "waitMs", &in->has_wait_ms, &in->wait_ms);
         in->wait_ms = MIN(in->wait_ms, (uint64_t)LIMIT_WAIT_MS);
+        decode_own_members(&d);
+        decode_optional_string_or_null(&d, "sessionId", &in->session_id);
         return decode_end(&d);
 }
 
@@ -372,6 +374,7 @@ int process_signal_decode(struct arena *a, const struct json_doc *doc, const str
         if (decode_peek(&d, "scope"))
                 decode_variant(&d, "scope", scopes, ARRAY_LEN(scopes), &scope);
         in->scope = (enum signal_scope)scope;
+        decode_optional_string_or_null(&d, "sessionId", &in->session_id);
         return decode_end(&d);
 }
 
@@ -406,5 +409,6 @@ int process_terminate_decode(struct arena *a, const struct json_doc *doc, const 
         decode_own_members(&d);
         if ((v = decode_peek(&d, "mode")))
                 decode_mode(&d, v, in);
+        decode_optional_string_or_null(&d, "sessionId", &in->session_id);
         return decode_end(&d);
 }

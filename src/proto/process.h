@@ -41,6 +41,7 @@ NODISCARD params_decode process_start_decode;
 
 struct process_read {
         struct slice process_id;
+        struct slice session_id; /* p == NULL: the client's own session */
         bool has_after_seq, has_max_bytes, has_wait_ms;
         uint64_t after_seq; /* 0 when absent */
         uint64_t max_bytes;
@@ -59,6 +60,7 @@ enum signal_scope { SCOPE_GROUP, SCOPE_PROCESS, SCOPE_TREE };
 
 struct process_signal {
         struct slice process_id;
+        struct slice session_id; /* p == NULL: the client's own session */
         int signo;
         enum signal_scope scope;
 };
@@ -66,6 +68,7 @@ NODISCARD params_decode process_signal_decode;
 
 struct process_terminate {
         struct slice process_id;
+        struct slice session_id; /* p == NULL: the client's own session */
         bool has_mode;
         bool is_graceful;
         uint64_t timeout_ms; /* with is_graceful: the time until the kill */

@@ -5,6 +5,7 @@
 #include "core/job.h"
 #include "core/server.h"
 #include "server/methods.h"
+#include "session/session.h"
 
 #include <errno.h>
 
@@ -50,7 +51,9 @@ static int on_known(struct req *req, const struct method *m, const struct rpc_me
                 r = req_admit(m, req->client, err);
         if (r < 0)
                 return r;
-        if (may_wait && job_must_hold(req, params))
+        /* A process of another session may have the id of one that this client has asked to start. */
+        if (may_wait && !session_is_elsewhere(req->client, method_session_of(m, params)) &&
+            job_must_hold(req, params))
                 return job_hold(req, params, err);
         return m->handle ? m->handle(req, params, err) : job_submit(req, job_class_of(m), params, err);
 }

@@ -8,11 +8,32 @@
 
 #include <errno.h>
 
+/* Finds the task that the params name, in the client's own session or in another. Unless it fails, *ret_session is the session,
+ * and *ret is NULL when it has no such task. */
+static int find(const struct req *req, const void *params, struct session **ret_session, struct task **ret,
+                struct err *err)
+{
+        int r = session_named(req, method_session_of(req->method, params), ret_session, err);
+        if (r == 0)
+                *ret = task_find(*ret_session, method_key_of(req->method, params));
+        return r;
+}
+
+/* Finds the task like `find`, but fails when there is none. */
+static int find_known(const struct req *req, const void *params, struct task **ret, struct err *err)
+{
+        struct session *session;
+        int r = find(req, params, &session, ret, err);
+        if (r == 0 && !*ret)
+                r = task_unknown(method_key_of(req->method, params), err);
+        return r;
+}
+
 static int handle_read(struct req *req, const void *params, struct err *err)
 {
-        const struct process_read *in = params;
-        struct task *t = task_find(req->client->session, in->process_id);
-        return t ? task_read(t, req, in, err) : task_unknown(in->process_id, err);
+        struct task *t;
+        int r = find_known(req, params, &t, err);
+        return r < 0 ? r : task_read(t, req, params, err);
 }
 
 static int handle_write(struct req *req, const void *params, struct err *err)
@@ -27,20 +48,30 @@ static int handle_write(struct req *req, const void *params, struct err *err)
 
 static int handle_signal(struct req *req, const void *params, struct err *err)
 {
-        const struct process_signal *in = params;
-        struct task *t = task_find(req->client->session, in->process_id);
+        struct session *session;
+        struct task *t;
+        int r = find(req, params, &session, &t, err);
+        if (r < 0)
+                return r;
         if (t)
-                return task_signal(t, req, in, err);
+                return task_signal(t, req, params, err);
         req_reply_empty(req->client, req->id);
         return 0;
 }
 
-static int handle_terminate(struct req *req, const void *params, UNUSED struct err *err)
+static int handle_terminate(struct req *req, const void *params, struct err *err)
 {
         const struct process_terminate *in = params;
-        struct task *t = task_find(req->client->session, in->process_id);
-        bool was_running = t ? task_terminate(t, in->is_graceful ? in->timeout_ms : 0)
-                             : job_cancel_start(req->client, in->process_id);
+        struct session *session;
+        struct task *t;
+        int r = find(req, params, &session, &t, err);
+        if (r < 0)
+                return r;
+        bool was_running = false;
+        if (t)
+                was_running = task_terminate(t, in->is_graceful ? in->timeout_ms : 0);
+        else if (session->client) /* the start may still be held back there */
+                was_running = job_cancel_start(session->client, in->process_id);
         struct jsonw w;
         conn_reply_begin(req->client->conn, req->id, 32, &w);
         jsonw_member_bool(&w, "running", was_running);
@@ -81,9 +112,9 @@ static int handle_resize(struct req *req, const void *params, struct err *err)
 
 static int handle_wait(struct req *req, const void *params, struct err *err)
 {
-        const struct process_wait *in = params;
-        struct task *t = task_find(req->client->session, in->process_id);
-        return t ? task_wait(t, req, in, err) : task_unknown(in->process_id, err);
+        struct task *t;
+        int r = find_known(req, params, &t, err);
+        return r < 0 ? r : task_wait(t, req, params, err);
 }
 
 static int handle_snapshot(struct req *req, const void *params, struct err *err)
@@ -95,9 +126,10 @@ static int handle_snapshot(struct req *req, const void *params, struct err *err)
                         { STREAM_STDERR, "stderr" },
                         { STREAM_PTY, "terminal" } };
         const struct process_snapshot *in = params;
-        struct task *t = task_find(req->client->session, in->process_id);
-        if (!t)
-                return task_unknown(in->process_id, err);
+        struct task *t;
+        int r = find_known(req, params, &t, err);
+        if (r < 0)
+                return r;
         const struct process *p = t->process;
         uint64_t max = in->has_max_bytes ? MIN(in->max_bytes, p->output.cap_bytes) : p->output.cap_bytes;
         uint64_t omitted[ARRAY_LEN(streams)], total_omitted = 0;
@@ -128,20 +160,23 @@ static int handle_snapshot(struct req *req, const void *params, struct err *err)
 #define PROCESS_METHOD(wire_name, type)                                                 \
         .name = wire_name, .family = "exec", .needs = NEEDS_READY, METHOD_PARAMS(type), \
         METHOD_KEY(KEY_PROCESS, type, process_id), .is_exclusive = true
+/* A method that may also name a process of another session. */
+#define PROCESS_METHOD_ANYWHERE(wire_name, type) PROCESS_METHOD(wire_name, type), METHOD_SESSION(type)
 
 /* clang-format off */
 const struct method process_methods[] = {
         { PROCESS_METHOD("process/start", process_start), .handle = process_start_handle, .is_start = true,
           .may_be_job = true },
-        { PROCESS_METHOD("process/read", process_read), .handle = handle_read },
+        { PROCESS_METHOD_ANYWHERE("process/read", process_read), .handle = handle_read },
         { PROCESS_METHOD("process/write", process_write), .handle = handle_write },
-        { PROCESS_METHOD("process/signal", process_signal), .handle = handle_signal },
-        { PROCESS_METHOD("process/terminate", process_terminate), .handle = handle_terminate, .is_urgent = true },
+        { PROCESS_METHOD_ANYWHERE("process/signal", process_signal), .handle = handle_signal },
+        { PROCESS_METHOD_ANYWHERE("process/terminate", process_terminate), .handle = handle_terminate,
+          .is_urgent = true },
         { PROCESS_METHOD("process/closeStdin", process_close_stdin), .handle = handle_close_stdin },
         { PROCESS_METHOD("process/resize", process_resize), .handle = handle_resize },
-        { PROCESS_METHOD("process/wait", process_wait), .handle = handle_wait },
-        { PROCESS_METHOD("process/snapshot", process_snapshot), .handle = handle_snapshot },
-        { PROCESS_METHOD("process/list", process_list), .handle = process_list_handle },
+        { PROCESS_METHOD_ANYWHERE("process/wait", process_wait), .handle = handle_wait },
+        { PROCESS_METHOD_ANYWHERE("process/snapshot", process_snapshot), .handle = handle_snapshot },
+        { PROCESS_METHOD_ANYWHERE("process/list", process_list), .handle = process_list_handle },
 };
 /* clang-format on */
 const size_t process_method_count = ARRAY_LEN(process_methods);

@@ -33,13 +33,8 @@ static void take_over(struct session *session)
 static int find_old(struct req *req, const struct initialize *in, struct session **ret, struct err *err)
 {
         struct session *session = session_find(req->server, &req->client->conn->who, in->resume_session_id);
-        if (!session) {
-                err_set(err, RPC_INVALID_REQUEST, -ENOENT, "unknown session id %.*s",
-                        (int)MIN(in->resume_session_id.n, 1024), in->resume_session_id.p);
-                err->reason =
-                        session_missing_reason(req->server, &req->client->conn->who, in->resume_session_id);
-                return err->code;
-        }
+        if (!session)
+                return session_unknown(req->server, &req->client->conn->who, in->resume_session_id, err);
         if (session->client && !in->takeover) {
                 session_probe(session);
                 return err_set(err, RPC_SESSION_ATTACHED, -EBUSY,

@@ -1,4 +1,5 @@
 /* session_life_test: tests which identities find a session, and how sessions without processes are detached, resumed and ended. */
+#include "core/req.h"
 #include "server/server_rig.h"
 
 static const struct identity alice = { .owner = { 1 } }, bob = { .owner = { 2 } },
@@ -53,6 +54,87 @@ TEST(the_id_is_whole_for_clients_that_may_resume_the_session)
         eq_u64(session_id_for(session, other).n, SESSION_SHORT_ID_CHARS);
         eq_slice(session_id_for(session, rig_client(rig, &admin)), id_of(session));
         eq_slice(session_id_for(session, rig_client(rig, &personal)), id_of(session));
+        rig_free(rig);
+}
+
+/* Which session a request of this client finds by an id: its name for the tests, or the text of the error. */
+static const char *named(struct client *c, struct slice id)
+{
+        static char text[ERR_TEXT_BYTES];
+        struct req req = { .client = c, .server = c->server };
+        struct err err = ERR_INIT;
+        struct session *session = NULL;
+        int r = session_named(&req, id, &session, &err);
+        eq_int(r, err.code);
+        snprintf(text, sizeof(text), "%s", r == 0 ? session->client_name : err.text);
+        return text;
+}
+
+static struct slice short_id_of(const struct session *session)
+{
+        return slice_from(session->id, SESSION_SHORT_ID_CHARS);
+}
+
+/* Gives the session this short id. */
+static void set_short_id(struct session *session, const char *id)
+{
+        struct map *sessions = &session->server->sessions;
+        map_remove(sessions, id_of(session));
+        memcpy(session->id, id, SESSION_SHORT_ID_CHARS);
+        map_put(sessions, id_of(session), session);
+}
+
+TEST(a_request_names_another_session_by_the_id_that_its_client_is_shown)
+{
+        struct rig *rig = rig_new();
+        struct server *s = &rig->server;
+        struct session *own = session_new(s, &alice, S("own"), LONG_MS);
+        struct session *other = session_new(s, &alice, S("other"), LONG_MS);
+        struct session *hidden = session_new(s, &bob, S("hidden"), LONG_MS);
+        struct client *c = rig_client(rig, &alice);
+        session_attach(own, c);
+        set_short_id(own, "5e1f0c9a-0000");
+        set_short_id(other, "5e1f0c9a-1111");
+        eq_str(named(c, slice_from(NULL, 0)), "own");
+        eq_str(named(c, id_of(own)), "own");
+        eq_str(named(c, short_id_of(own)), "own");
+        eq_str(named(c, id_of(other)), "other");
+        eq_str(named(c, short_id_of(other)), "other");
+        ok(!session_is_elsewhere(c, slice_from(NULL, 0)) && !session_is_elsewhere(c, id_of(own)));
+        ok(!session_is_elsewhere(c, short_id_of(own)));
+        ok(session_is_elsewhere(c, id_of(other)) && session_is_elsewhere(c, short_id_of(other)));
+        ok(session_is_elsewhere(c, S("")));
+        eq_str(named(c, S("x")), "unknown session id x");
+        /* Sessions of others do not count, neither alone nor as twins. */
+        set_short_id(hidden, other->id);
+        eq_str(named(c, short_id_of(other)), "other");
+        ok(slice_starts(slice_from_str(named(c, id_of(hidden))), S("unknown session id ")));
+
+        struct session *twin = session_new(s, &alice, S("twin"), LONG_MS);
+        set_short_id(twin, other->id);
+        eq_str(named(c, short_id_of(other)), "session id 5e1f0c9a-1111 is that of several sessions");
+        eq_str(named(c, id_of(other)), "other");
+        eq_str(named(c, id_of(twin)), "twin");
+        rig->config.allow_server_scope = false;
+        eq_str(named(c, id_of(own)), "own");
+        eq_str(named(c, id_of(other)), "server scope is disabled");
+        rig_free(rig);
+}
+
+TEST(a_shortened_id_names_nothing_for_clients_that_see_whole_ids)
+{
+        struct rig *rig = rig_new();
+        struct session *session = session_new(&rig->server, &alice, S("other"), LONG_MS);
+        const struct identity *who[] = { &admin, &personal };
+        for (size_t i = 0; i < ARRAY_LEN(who); i++) {
+                struct client *c = rig_client(rig, who[i]);
+                struct session *own = session_new(&rig->server, who[i], S("own"), LONG_MS);
+                session_attach(own, c);
+                eq_str(named(c, id_of(session)), "other");
+                ok(slice_starts(slice_from_str(named(c, short_id_of(session))), S("unknown session id ")));
+                ok(slice_starts(slice_from_str(named(c, short_id_of(own))), S("unknown session id ")));
+                ok(session_is_elsewhere(c, short_id_of(own)));
+        }
         rig_free(rig);
 }
 

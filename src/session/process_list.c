@@ -53,11 +53,13 @@ static void write_task(struct jsonw *w, const struct task *t, const struct clien
         jsonw_object_end(w);
 }
 
-static bool is_wanted(const struct req *req, const struct process_list *in, const struct task *t)
+/* `session`: the session whose processes are asked for; NULL: all that the client may see. */
+static bool is_wanted(const struct req *req, const struct process_list *in, const struct session *session,
+                      const struct task *t)
 {
-        const struct client *c = req->client;
-        if (!t->is_named || (t->session != c->session &&
-                             !(in->is_server_wide && identity_may_see(&c->conn->who, t->session->owner))))
+        bool is_of_it = session ? t->session == session
+                                : identity_may_see(&req->client->conn->who, t->session->owner);
+        if (!t->is_named || !is_of_it)
                 return false;
         return !in->process_id.p || slice_eq(in->process_id, task_id(t));
 }
@@ -65,7 +67,10 @@ static bool is_wanted(const struct req *req, const struct process_list *in, cons
 int process_list_handle(struct req *req, const void *params, struct err *err)
 {
         const struct process_list *in = params;
-        int r = in->is_server_wide ? req_server_scope(req, err) : 0;
+        const struct client *c = req->client;
+        struct session *session = NULL;
+        int r = in->is_server_wide ? req_server_scope(req, err)
+                                   : session_named(req, in->session_id, &session, err);
         if (r < 0)
                 return r;
         struct jsonw w;
@@ -74,8 +79,8 @@ int process_list_handle(struct req *req, const void *params, struct err *err)
         jsonw_array(&w);
         const struct task *t;
         list_each (t, &req->server->tasks, server_link)
-                if (is_wanted(req, in, t))
-                        write_task(&w, t, in->is_server_wide ? req->client : NULL);
+                if (is_wanted(req, in, session, t))
+                        write_task(&w, t, session == c->session ? NULL : c);
         jsonw_array_end(&w);
         conn_reply_end(req->client->conn, req->id, &w);
         return 0;

@@ -4,6 +4,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "core/req.h"
+
+#include <errno.h>
 
 /* The id of a session that has ended, kept so that clients are told "expired" and not "unknown". */
 struct expired {
@@ -56,9 +59,15 @@ struct session *session_find(struct server *s, const struct identity *who, struc
         return session && identity_may_see(who, session->owner) ? session : NULL;
 }
 
+/* Returns whether the client sees the whole ids of sessions that are not its own. */
+static bool sees_whole_ids(const struct client *c)
+{
+        return c->conn->who.is_admin || c->conn->who.is_personal;
+}
+
 struct slice session_id_for(const struct session *session, const struct client *c)
 {
-        bool is_whole = c->session == session || c->conn->who.is_admin || c->conn->who.is_personal;
+        bool is_whole = c->session == session || sees_whole_ids(c);
         return is_whole ? slice_from_str(session->id) : slice_from(session->id, SESSION_SHORT_ID_CHARS);
 }
 
@@ -86,4 +95,66 @@ const char *session_missing_reason(struct server *s, const struct identity *who,
         if (looks_like_session_id(id) && memcmp(id.p, s->id, 8) != 0)
                 return "otherServer";
         return "unknown";
+}
+
+int session_unknown(struct server *s, const struct identity *who, struct slice id, struct err *err)
+{
+        err_set(err, RPC_INVALID_REQUEST, -ENOENT, "unknown session id %.*s", (int)MIN(id.n, 1024), id.p);
+        err->reason = session_missing_reason(s, who, id);
+        return err->code;
+}
+
+/* --- sessions that requests name ---------------------------------------------------------------------------------- */
+
+static bool has_short_id(const struct session *session, struct slice id)
+{
+        return slice_eq(id, slice_from(session->id, SESSION_SHORT_ID_CHARS));
+}
+
+/* Finds a session by its shortened id, for a client that does not see whole ids. Returns 0 with *ret NULL when there is none. */
+static int find_short(const struct client *c, struct slice id, struct session **ret, struct err *err)
+{
+        struct session *session;
+        *ret = NULL;
+        if (sees_whole_ids(c) || id.n != SESSION_SHORT_ID_CHARS)
+                return 0;
+        for (size_t pos = 0; (session = map_next(&c->server->sessions, &pos));) {
+                if (!has_short_id(session, id) || !identity_may_see(&c->conn->who, session->owner))
+                        continue;
+                if (*ret) {
+                        err->reason = "ambiguous";
+                        return err_set(err, RPC_INVALID_REQUEST, -ENOTUNIQ,
+                                       "session id %.*s is that of several sessions", SLICE(id));
+                }
+                *ret = session;
+        }
+        return 0;
+}
+
+int session_named(const struct req *req, struct slice id, struct session **ret, struct err *err)
+{
+        const struct client *c = req->client;
+        if (!id.p || slice_eq(id, slice_from_str(c->session->id))) {
+                *ret = c->session;
+                return 0;
+        }
+        int r = req_server_scope(req, err);
+        if (r < 0)
+                return r;
+        struct session *found = session_find(c->server, &c->conn->who, id);
+        if (!found)
+                r = find_short(c, id, &found, err);
+        if (r < 0)
+                return r;
+        if (!found)
+                return session_unknown(c->server, &c->conn->who, id, err);
+        *ret = found;
+        return 0;
+}
+
+bool session_is_elsewhere(const struct client *c, struct slice id)
+{
+        bool is_own = !id.p || slice_eq(id, slice_from_str(c->session->id)) ||
+                      (!sees_whole_ids(c) && has_short_id(c->session, id));
+        return !is_own;
 }

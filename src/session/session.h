@@ -56,12 +56,24 @@ NODISCARD struct session *session_find(struct server *s, const struct identity *
 /* Returns why session_find found nothing: "otherServer", "expired" or "unknown". */
 const char *session_missing_reason(struct server *s, const struct identity *who, struct slice id);
 
+/* Sets the error for an id with which session_find found nothing, and returns its code. */
+int session_unknown(struct server *s, const struct identity *who, struct slice id, struct err *err);
+
 /* How many characters of an id may be shown to anybody, as in logs. They tell sessions apart, but do not suffice to resume a
  * session (74 random bits are missing). */
 #define SESSION_SHORT_ID_CHARS 13
 /* Returns the id as this client may see it: whole when the client may resume the session, otherwise shortened. The caller must
  * check with identity_may_see that the client may see the session at all. */
 NODISCARD struct slice session_id_for(const struct session *session, const struct client *c);
+
+/* Finds the session that a request names: the client's own when `id` is absent (p == NULL) or its id; otherwise another one that
+ * the client may see, by the id that session_id_for shows to it or by the whole one. The session is only borrowed: it stays
+ * attached to whom it is. Fails when the operator allows no requests beyond the own session, when there is no such session, and
+ * when a shortened id is that of several. */
+struct req;
+NODISCARD int session_named(const struct req *req, struct slice id, struct session **ret, struct err *err);
+/* Returns whether session_named would find another session than the client's own, or none. */
+NODISCARD bool session_is_elsewhere(const struct client *c, struct slice id);
 
 /* session_remember_expired keeps the id of a session that ends, for session_missing_reason; session_forget_expired frees all kept
  * ids. */

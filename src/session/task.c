@@ -107,8 +107,8 @@ static void on_retention_over(void *arg)
                 task_forget(t);
 }
 
-/* Forgets the tasks that closed first when there are too many. A task stays while a process/read on it waits for room in the
- * queue of its connection; the number of such requests is limited elsewhere (parked.h). */
+/* Forgets the tasks that closed first when there are too many. A task stays while a process/read of its owner waits for room in
+ * the queue of the connection; the number of such requests is limited elsewhere (parked.h). */
 static void forget_finished(struct session *session, const struct task *newest)
 {
         uint64_t max = session->server->config->max_finished_processes_per_session;
@@ -116,7 +116,7 @@ static void forget_finished(struct session *session, const struct task *newest)
         list_each (t, &session->finished, finished_link) {
                 if (session->finished_count <= max || t == newest)
                         return;
-                if (list_is_empty(&t->readers))
+                if (!task_has_own_readers(t))
                         on_retention_over(t);
         }
 }

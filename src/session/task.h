@@ -57,6 +57,7 @@ struct task {
         struct deferred give_up;  /* forgets a task whose process will never begin */
         struct list readers;      /* reader::waiting.link (task_wait.c) */
         struct list waits;        /* waiter::waiting.link (task_wait.c) */
+        unsigned guests;          /* how many in `readers` and `waits` come from clients of other sessions */
         struct list writes;       /* writer::link (task_write.c), in order of arrival */
         struct list signals;      /* signal_wait::link (task_signal.c), in order of sending */
         struct write_ids *write_ids;

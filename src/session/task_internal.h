@@ -100,6 +100,8 @@ bool task_is_planned_again(const struct task *t);
 
 /* task_wait.c */
 void task_readers_wake(struct task *t); /* called when the process has output or has changed its state */
+/* Returns whether a process/read of the client that owns the session waits. */
+NODISCARD bool task_has_own_readers(const struct task *t);
 void task_waits_wake(struct task *t);   /* called when the process has started, exited or closed */
 void task_waiting_fail(struct task *t); /* answers readers and waiters that the id is unknown */
 

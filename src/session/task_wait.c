@@ -2,6 +2,7 @@
  * for, or when the time of the request is over. */
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/mem.h"
 #include "proto/control.h"
 #include "proto/process.h"
@@ -15,11 +16,14 @@ struct waiting {
         struct task *task;
         struct timer *timer;
         uint64_t deadline_ms;
+        bool is_guest; /* it comes from a client of another session, and counts in task::guests */
 };
 
 static void waiting_forget(struct parked *parked)
 {
         struct waiting *w = container_of(parked, struct waiting, parked);
+        if (w->is_guest)
+                w->task->guests--;
         list_remove(&w->link);
         list_remove(&w->reads_link);
         timer_free(w->timer);
@@ -30,11 +34,16 @@ static void waiting_forget(struct parked *parked)
 static int waiting_begin(struct waiting *w, size_t size, struct list *list, struct task *t, struct req *req,
                          uint64_t wait_ms, void (*on_deadline)(void *arg), struct err *err)
 {
-        int e = parked_init(&w->parked, req, size, waiting_forget, err);
+        w->is_guest = req->client->session != t->session;
+        int e = w->is_guest && t->guests >= LIMIT_GUEST_REQUESTS
+                        ? req_limit(err, "waiting requests of other sessions on a process",
+                                    LIMIT_GUEST_REQUESTS)
+                        : parked_init(&w->parked, req, size, waiting_forget, err);
         if (e < 0) {
                 free(w);
                 return e;
         }
+        t->guests += w->is_guest;
         list_init(&w->reads_link);
         w->task = t;
         w->deadline_ms = clock_mono_ms() + wait_ms;
@@ -63,7 +72,7 @@ void task_waiting_fail(struct task *t)
 
 struct reader {
         struct waiting waiting;
-        struct process_read ask; /* without process_id, whose memory is not kept */
+        struct process_read ask; /* without the ids, whose memory is not kept */
 };
 
 /* Returns whether a reader can be answered without waiting. */
@@ -179,7 +188,7 @@ int task_read(struct task *t, struct req *req, const struct process_read *in, st
         }
         struct reader *r = mem_new(struct reader);
         r->ask = *in;
-        r->ask.process_id = S("");
+        r->ask.process_id = r->ask.session_id = S("");
         int e = waiting_begin(&r->waiting, sizeof(*r), &t->readers, t, req, in->wait_ms, on_read_deadline,
                               err);
         if (e == 0)
@@ -203,6 +212,15 @@ void task_readers_wake(struct task *t)
                 reader_wake(r);
 }
 
+bool task_has_own_readers(const struct task *t)
+{
+        const struct reader *r;
+        list_each (r, &t->readers, waiting.link)
+                if (!r->waiting.is_guest)
+                        return true;
+        return false;
+}
+
 void task_reads_on_room(struct client *c)
 {
         struct reader *r;
@@ -214,7 +232,7 @@ void task_reads_on_room(struct client *c)
 
 struct waiter {
         struct waiting waiting;
-        struct process_wait ask; /* without process_id, whose memory is not kept */
+        struct process_wait ask; /* without the ids, whose memory is not kept */
         bool is_draining;        /* the exit was seen; the timer now counts drainMs */
 };
 
@@ -277,7 +295,7 @@ int task_wait(struct task *t, struct req *req, const struct process_wait *in, st
         }
         struct waiter *w = mem_new(struct waiter);
         w->ask = *in;
-        w->ask.process_id = S("");
+        w->ask.process_id = w->ask.session_id = S("");
         int e = waiting_begin(&w->waiting, sizeof(*w), &t->waits, t, req, in->wait_ms, on_wait_deadline, err);
         if (e == 0)
                 begin_draining(w);

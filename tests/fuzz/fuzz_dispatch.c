@@ -12,6 +12,7 @@
  *     jN JN the N-th of the file works that wait is done; only runs   aN the N-th that ran is done   A all are done
  *     nN client N is the current one, connected anew when it is not   d drops it   w W it stops, goes on reading
  *     R T it initializes with the last session's id, T with takeover   *N sends the rest of the line N times
+ *     @ sends the rest of the line with the last session's id in place of $, and with its shortened id in place of %
  *     ~ the rest of the line as two fragments   # the rest of the line as bytes, not as a frame
  *
  * Checked: every frame is one good message; no request is answered twice, and in the end each is answered, unless its
@@ -689,6 +690,20 @@ static void on_child(char op, struct start *st, struct slice text)
         }
 }
 
+/* Sends a request that names the last session. */
+static void client_names_session(struct user *cl, struct slice text)
+{
+        _buf_ struct buf out = BUF_INIT(SENT_MAX);
+        for (size_t i = 0; i < text.n; i++) {
+                struct slice piece = text.p[i] == '$'   ? slice_from_str(last_session)
+                                     : text.p[i] == '%' ? slice_from(last_session, SESSION_SHORT_ID_CHARS)
+                                                        : slice_from(text.p + i, 1);
+                if (buf_append(&out, piece) < 0)
+                        return;
+        }
+        client_send(cl, buf_slice(&out), false);
+}
+
 static void on_client(char op, struct user *cl, struct slice text)
 {
         switch (op) {
@@ -702,6 +717,9 @@ static void on_client(char op, struct user *cl, struct slice text)
         case 'R':
         case 'T':
                 client_resume(cl, op == 'T');
+                break;
+        case '@':
+                client_names_session(cl, text);
                 break;
         case '~':
                 client_send(cl, text, true);
@@ -754,7 +772,7 @@ static void on_line(struct slice line, size_t *current)
                         client_open(&clients[*current]);
         } else if (clients[*current].fd < 0) {
                 return;
-        } else if (op && strchr("dwWRT~*#", op)) {
+        } else if (op && strchr("dwWRT@~*#", op)) {
                 on_client(op, &clients[*current], slice_from(line.p + 1, line.n - 1));
         } else {
                 client_send(&clients[*current], line, false);

@@ -203,10 +203,14 @@ def test_requests_of_the_documents(server, stage, block):
         elif method in ("initialize", "initialized"):
             handshake(server, stage, request, answers)
         else:
-            with Client(server.url) as c:
-                prepare(c, stage, method or answers[0].value["method"], request)
+            with Client(server.url) as c, Client(server.url) as other:
+                is_elsewhere = request and "sessionId" in (request.value.get("params") or {})
+                prepare(other if is_elsewhere else c, stage, method or answers[0].value["method"], request)
                 if request:
-                    c.send_raw(stage.spell(request.text))
+                    text = stage.spell(request.text)
+                    if is_elsewhere:
+                        text = re.sub(r'("sessionId":)"[^"]*"', rf'\1"{other.session_id[:13]}"', text)
+                    c.send_raw(text)
                     c.response(request.value["id"], 30)
                 AFTER.get(method, lambda *_: None)(c, stage)
                 expect(c, stage, answers)
