@@ -51,6 +51,8 @@ static void job_forget(struct parked *parked)
                 c->jobs.running--;
         if (is_process(job))
                 c->jobs.held--;
+        if (job->is_unordered)
+                c->jobs.unordered--;
         if (c->jobs.count < LIMIT_JOBS / 2)
                 conn_unblock(c->conn, BLOCK_REQUESTS);
         if (c->jobs.count == 0)
@@ -126,6 +128,12 @@ static void job_run(struct work *work)
 
 /* --- the order of the jobs ---------------------------------------------------------------------------------------- */
 
+/* Returns whether ordered jobs before and behind this one are kept apart by it. */
+static bool is_barrier(const struct job *job)
+{
+        return job->is_change && !job->is_unordered;
+}
+
 /* Returns whether two jobs must keep their order because of their keys. */
 static bool is_same_key(const struct job *a, const struct job *b)
 {
@@ -200,14 +208,17 @@ static bool begin_some(struct client *c)
 {
         struct job *job;
         bool may_start = c->jobs.running < LIMIT_POOL_PER_CONNECTION && conn_wants_output(c->conn);
-        bool is_first = true; /* no job before this one is unfinished */
+        bool is_first = true;   /* no ordered job before this one is unfinished */
+        bool is_behind = false; /* an unfinished change is before this job */
         if (!may_start && c->jobs.held == 0)
                 return false;
         list_each (job, &c->jobs.all, link) {
-                if (job->is_change && !is_first)
-                        return false; /* a change waits for all jobs before it, and all jobs behind it wait for the change */
-                is_first = false;
-                bool may_begin = !job->has_begun && !job->is_waiting && (may_start || !job->class);
+                /* A change waits for all ordered jobs before it, and all ordered jobs behind it wait for the change. */
+                is_behind = is_behind || (is_barrier(job) && !is_first);
+                if (is_behind && c->jobs.unordered == 0)
+                        return false;
+                bool may_begin = !job->has_begun && !job->is_waiting && (may_start || !job->class) &&
+                                 (job->is_unordered || !is_behind);
                 if (may_begin && !waits_for_key(c, job)) {
                         if (job->class)
                                 start(job);
@@ -215,8 +226,8 @@ static bool begin_some(struct client *c)
                                 go_on(job);
                         return true;
                 }
-                if (job->is_change)
-                        return false;
+                is_first = is_first && job->is_unordered;
+                is_behind = is_behind || is_barrier(job);
         }
         return false;
 }
@@ -375,6 +386,7 @@ static int add(struct job *job, struct req *req, struct err *err)
         job->arena = *req->arena;
         *req->arena = ARENA_INIT;
         list_append(&c->jobs.all, &job->link);
+        c->jobs.unordered += job->is_unordered;
         if (++c->jobs.count >= LIMIT_JOBS)
                 conn_block(c->conn, BLOCK_REQUESTS);
         return 0;
@@ -390,6 +402,7 @@ static struct job *job_new(struct req *req, const struct job_class *class, void 
         job->key = method_key_of(m, params);
         job->is_exclusive = m->is_exclusive;
         job->is_change = m->is_change;
+        job->is_unordered = req->is_unordered;
         job->sandbox = method_sandbox_of(m, params);
         job->server = req->server;
         job->id = *req->id;
@@ -461,7 +474,7 @@ bool job_must_hold(const struct req *req, const void *params)
         if (m->is_urgent || !process_id.p || (!m->is_start && c->jobs.held == 0))
                 return false;
         list_each (job, &c->jobs.all, link)
-                if ((m->is_start && job->is_change) || (is_process(job) && slice_eq(job->key, process_id)))
+                if ((m->is_start && is_barrier(job)) || (is_process(job) && slice_eq(job->key, process_id)))
                         return true;
         return false;
 }

@@ -5,7 +5,8 @@
  * The jobs of a connection behave as if they were done one after another. Jobs that only read run side by side. A job that
  * changes something waits for all jobs before it, and all jobs behind it wait for it. Two jobs with the same key (a file
  * handle) keep their order when one of them is exclusive. A process/start behind a change waits for the change, and later
- * requests on the same process wait for the start.
+ * requests on the same process wait for the start. A job whose client says that it is unordered waits for none of them but those
+ * with the same key, and none waits for it.
  *
  * An answer that is too large to be held in memory is sent in pieces. The pool makes the next piece when the outgoing queue has
  * room.
@@ -63,6 +64,7 @@ struct job {
         const struct job_class *class; /* NULL: a request on a process that was held back */
         struct server *server;
         bool is_change;
+        bool is_unordered; /* the order of the jobs is none of its business, apart from its key */
         bool is_exclusive; /* not at the same time as other jobs with this key */
         struct slice key;  /* p == NULL: the job has no key */
         bool has_begun;

@@ -13,6 +13,7 @@ struct req {
         struct client *client;
         const struct rpc_id *id;
         struct arena *arena; /* released when the handler returns, unless a job takes it */
+        bool is_unordered;   /* a file request that waits for no other and holds none back */
         bool may_keep; /* the message is large: the handler may take the arena with the params instead of copying them */
         struct buf text; /* for jobs: the message, when it was too large to be copied into the arena */
 };

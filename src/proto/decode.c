@@ -399,6 +399,18 @@ void decode_optional_u64_or_null(struct decoder *d, const char *key, bool *ret_h
 
 /* --- methods without params, and refused paths -------------------------------------------------------------------- */
 
+int decode_unordered(struct arena *a, const struct json_doc *doc, const struct json *params, bool *ret,
+                     struct err *err)
+{
+        struct decoder d;
+
+        decode_begin(&d, a, doc, params, "FsParams", err);
+        decode_own_members(&d);
+        if (decode_peek(&d, "unordered"))
+                decode_bool(&d, "unordered", ret);
+        return decode_end(&d);
+}
+
 int decode_nothing(struct arena *a, const struct json_doc *doc, const struct json *params, UNUSED void *ret,
                    struct err *err)
 {

@@ -78,6 +78,11 @@ void decode_u16_value(struct decoder *d, const struct json *value, uint16_t *ret
 /* `what` is NULL, or the name of the member in the error text about a path of another host or platform ("cwd URI"). */
 void decode_path_value(struct decoder *d, const struct json *value, const char *what, struct slice *ret);
 
+/* Decodes the member `unordered`, which all file requests have beside their own members; absent and null mean false. Returns 0, or
+ * -EINVAL with err: -32602. */
+NODISCARD int decode_unordered(struct arena *a, const struct json_doc *doc, const struct json *params,
+                               bool *ret, struct err *err);
+
 /* Decodes the params of methods that have none: absent params, null and {} are accepted. */
 NODISCARD params_decode decode_nothing;
 

@@ -401,3 +401,31 @@ TEST(refused_paths_say_why)
         eq_int(path_refusal(&err, RPC_INVALID_PARAMS, URI_PORT, S(""), S("")), -EINVAL);
         eq_str(err.text, "ports are not allowed in path URIs");
 }
+
+TEST(unordered_is_a_bool_of_any_file_request)
+{
+        static const struct {
+                const char *text;
+                bool is_unordered;
+                const char *message; /* NULL: accepted */
+        } rows[] = {
+                { "{'path':'/x'}", false, NULL },
+                { "{'unordered':true}", true, NULL },
+                { "{'unordered':false}", false, NULL },
+                { "{'unordered':null}", false, NULL },
+                { "{'unordered':1}", false, "unordered: invalid type: number, expected a boolean" },
+                { "{'unordered':'true'}", false,
+                  "unordered: invalid type: string \"true\", expected a boolean" },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct json_doc doc = { 0 };
+                struct err err = ERR_INIT;
+                bool is_unordered = false;
+                const struct json *params = test_parse(&a, slice_from_str(rows[i].text), &doc);
+                int r = decode_unordered(&a, &doc, params, &is_unordered, &err);
+                eq_str(err.text, rows[i].message ? rows[i].message : "");
+                eq_int(r, rows[i].message ? -EINVAL : 0);
+                eq_int(is_unordered, rows[i].is_unordered);
+        }
+}

@@ -70,6 +70,12 @@ struct method {
         .text_count = 3,              \
         .texts_at = { offsetof(struct type, a), offsetof(struct type, b), offsetof(struct type, c) }
 
+/* Returns whether requests of this method are jobs from the beginning: file requests. They may say `unordered` (decode.h). */
+static inline bool method_is_file(const struct method *m)
+{
+        return m->job || m->run;
+}
+
 static inline struct slice method_key_of(const struct method *m, const void *params)
 {
         struct slice key = { 0 };

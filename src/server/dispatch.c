@@ -10,10 +10,11 @@
 #include <errno.h>
 
 static int decode(const struct method *m, struct arena *a, const struct json_doc *doc,
-                  const struct json *params, void **ret, struct err *err)
+                  const struct json *params, void **ret, bool *ret_is_unordered, struct err *err)
 {
         *ret = arena_zalloc(a, MAX(m->params_size, 1));
-        return m->decode(a, doc, params, *ret, err);
+        int r = m->decode(a, doc, params, *ret, err);
+        return r == 0 && method_is_file(m) ? decode_unordered(a, doc, params, ret_is_unordered, err) : r;
 }
 
 /* Makes the text of a message outlive the turn, for jobs: their params must not point into the input buffer of the connection. The
@@ -40,12 +41,13 @@ static int on_known(struct req *req, const struct method *m, const struct rpc_me
         bool may_wait = m->key == KEY_PROCESS && req->client->jobs.count > 0;
         if (parsed) {
                 params = parsed->params;
+                req->is_unordered = parsed->is_unordered;
                 *err = parsed->err;
                 r = parsed->decoded;
         } else {
-                if (m->job || m->run || m->may_be_job || may_wait)
+                if (method_is_file(m) || m->may_be_job || may_wait)
                         keep_text(req, &doc, text);
-                r = decode(m, req->arena, &doc, msg->params, &params, err);
+                r = decode(m, req->arena, &doc, msg->params, &params, &req->is_unordered, err);
         }
         if (r == 0)
                 r = req_admit(m, req->client, err);
@@ -144,8 +146,8 @@ struct parsed *dispatch_parse(struct arena *a, struct slice text)
                 return ret;
         ret->method = method_find(ret->msg.method);
         if (ret->method)
-                ret->decoded =
-                        decode(ret->method, a, &ret->msg.doc, ret->msg.params, &ret->params, &ret->err);
+                ret->decoded = decode(ret->method, a, &ret->msg.doc, ret->msg.params, &ret->params,
+                                      &ret->is_unordered, &ret->err);
         return ret;
 }
 

@@ -18,6 +18,7 @@ struct parsed {
         struct rpc_message msg;
         const struct method *method; /* method of a request; NULL when it is unknown */
         void *params;                /* decoded params of a request with a known method */
+        bool is_unordered;           /* req::is_unordered */
         int decoded;                 /* result of decoding the params; negative: `err` is the answer */
         struct err err;
 };

@@ -233,21 +233,24 @@ static bool must_wait_for_key(struct client *c, const struct job *job)
         return false;
 }
 
-/* A job that changes files runs alone, after all jobs before it; later jobs wait for it. */
+/* A job that changes files runs alone, after all jobs before it; later jobs wait for it. Unordered jobs are none of that. */
 static void check_order(struct client *c)
 {
-        unsigned count = 0, running = 0, held = 0;
+        unsigned count = 0, ordered = 0, running = 0, held = 0;
         bool must_wait = false;
         struct job *job;
         list_each (job, &c->jobs.all, link) {
-                must_wait = must_wait || (job->is_change && count > 0);
+                bool is_barrier = job->is_change && !job->is_unordered;
+                must_wait = must_wait || (is_barrier && ordered > 0);
                 if (job->has_begun || job->is_in_pool)
-                        must(job->class && !must_wait && !must_wait_for_key(c, job));
-                must_wait = must_wait || job->is_change;
+                        must(job->class && (job->is_unordered || !must_wait) && !must_wait_for_key(c, job));
+                must_wait = must_wait || is_barrier;
+                ordered += !job->is_unordered;
                 count++;
                 running += job->has_begun;
                 held += !job->class || job->class->go_on; /* held back, or a start that is being prepared */
         }
+        must(count - ordered == c->jobs.unordered);
         must(count == c->jobs.count && running == c->jobs.running && held == c->jobs.held);
         must(running <= LIMIT_POOL_PER_CONNECTION);
         must(map_count(&c->open_files) + c->files_opening <= OPEN_FILES_MAX);

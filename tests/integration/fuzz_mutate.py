@@ -51,6 +51,8 @@ def of_each_method(d):
                 ("process/wait", {**p, "until": "exited", "waitMs": 50, "drainMs": 10}), ("process/snapshot", {**p, "maxBytes": 99}),
                 ("process/list", {"scope": "server"}), ("session/list", {}), ("environment/info", None),
                 ("environment/status", None))
+    yield "fs/writeFile", {"path": f"{d}/f5", "dataBase64": "eA==", "unordered": True}
+    yield "process/wait", {**p, "waitMs": 50, "sessionId": "00000000-0000"}
     for method in ("readFile", "getMetadata", "canonicalize", "readDirectory", "readLink", "remove", "createDirectory"):
         yield f"fs/{method}", {"path": f"{d}/f1"}
     yield from (("fs/writeFile", {"path": f"file://{d}/f1", "dataBase64": "aGVsbG8K", "createParents": True, "mode": 420,

@@ -9,8 +9,9 @@ import os
 import pytest
 
 from farhand_client import DEFAULT_ENV, wait_until
-from fs_helpers import (EIO, MIB, b64, block, content, failure, fs, make, noise, outcome, read, send, stuck_server,
+from fs_helpers import (EIO, EROFS, MIB, b64, block, content, failure, fs, make, noise, outcome, read, send, stuck_server,
                         tree, uri, write)
+from sandbox_rig import Box, is_error, why_not, workspace_write
 
 
 def start(client, process_id, argv, **more):
@@ -253,6 +254,134 @@ def test_a_file_that_is_shorter_than_it_says(stuck):
     with server.connect() as client:
         assert read(client, f"{mount}/short", timeout=30) == b"x" * (4 * MIB)
         assert len(read(client, f"{mount}/plain", timeout=30)) == 8 * MIB
+
+
+# Unordered: the client itself waits for what must be in order
+
+
+def stuck_change(client, mount, name, **more):
+    """Sends a change that is held in the stuck file system."""
+    return send(client, "setMetadata", path=f"{mount}/{name}", mode=0o600, **more)
+
+
+def test_an_unordered_request_waits_for_no_change(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    big = noise(MIB)  # such a message is parsed on a thread
+    with server.connect() as client:
+        held = stuck_change(client, mount, "stuck")
+        is_held("stuck")
+        ordered = send(client, "writeFile", path=f"{tmp}/ordered", dataBase64=b64(b"x"))
+        write(client, f"{tmp}/f", b"hello", unordered=True)
+        write(client, f"{tmp}/big", big, unordered=True)
+        assert read(client, f"{tmp}/f", unordered=True) == b"hello" and content(f"{tmp}/big") == big
+        assert fs(client, "rename", sourcePath=f"{tmp}/f", destinationPath=f"{tmp}/g", unordered=True) == {}
+        fs(client, "open", handleId="h", path=f"{tmp}/g", mode="replace", unordered=True)
+        assert fs(client, "writeBlock", handleId="h", offset=0, chunk=b64(b"block"), unordered=True) == {}
+        assert fs(client, "close", handleId="h", unordered=True) == {} and content(f"{tmp}/g") == b"block"
+        assert not os.path.exists(f"{tmp}/ordered") and not client.has_response(ordered)
+        let_go()
+        outcome(client, held)
+        client.result(ordered)
+
+
+def test_nothing_waits_for_an_unordered_change(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    make(f"{tmp}/f", b"old")
+    with server.connect() as client:
+        held = stuck_change(client, mount, "stuck", unordered=True)
+        is_held("stuck")
+        assert read(client, f"{tmp}/f") == b"old"
+        write(client, f"{tmp}/f", b"new")
+        assert client.run(["/bin/cat", f"{tmp}/f"])[0] == b"new"
+        # Ordered ones keep their order among themselves.
+        sent = [(n, send(client, "writeFile", path=f"{tmp}/f", dataBase64=b64(b"%d" % n)), send(client, "readFile", path=f"{tmp}/f"))
+                for n in range(20)]
+        started = start(client, "p", ["/bin/cat", f"{tmp}/f"])
+        assert all(client.result(seen)["dataBase64"] == b64(b"%d" % n) for n, _, seen in sent)
+        client.result(started)
+        client.wait_closed("p")
+        assert client.output("p") == b"19" and not client.has_response(held)
+        let_go()
+        outcome(client, held)
+
+
+def test_unordered_changes_run_side_by_side_and_four_at_a_time(stuck, tmp):
+    """The fifth request waits for a thread, ordered or not; another connection does not."""
+    server, mount, let_go, is_held = stuck
+    with server.connect() as client, server.connect() as other:
+        held = [stuck_change(client, mount, f"stuck{n}", unordered=True) for n in range(4)]
+        for n in range(4):
+            is_held(f"stuck{n}")
+        more = [send(client, "writeFile", path=f"{tmp}/{n}", dataBase64=b64(b"x"), unordered=n > 0) for n in range(3)]
+        write(other, f"{tmp}/other", b"y", unordered=True)
+        assert client.call("environment/status") == {"status": "ready"}
+        assert sorted(os.listdir(tmp)) == ["other", "stuck"]
+        let_go()
+        for ident in held:
+            outcome(client, ident)
+        for ident in more:
+            client.result(ident)
+
+
+def test_unordered_requests_in_a_sandbox(stuck, tmp):
+    server, mount, let_go, is_held = stuck
+    if why_not("root") is not None:
+        pytest.skip(why_not("root"))
+    there = f"{tmp}/there"
+    os.mkdir(there)
+    with server.connect() as client:
+        box = Box(client, workspace_write(), there)
+        held = stuck_change(client, mount, "stuck")
+        is_held("stuck")
+        ordered = box.send("writeFile", path=f"{there}/ordered", dataBase64="")
+        sent = [box.send("writeFile", path=f"{there}/{n}", dataBase64=b64(b"%d" % n), unordered=True) for n in range(40)]
+        assert not [a for a in map(box.answer, sent) if is_error(a)]
+        assert box.ask("writeFile", path="/etc/made", dataBase64="", unordered=True) == EROFS
+        assert tree(there) == {b"%d" % n: b"%d" % n for n in range(40)} and not client.has_response(ordered)
+        let_go()
+        outcome(client, held)
+        assert not is_error(box.answer(ordered))
+
+
+def test_a_handle_is_made_and_ended_in_order_also_by_unordered_requests(client, tmp):
+    """The client's own handles and watches stay what they are, whatever is sent without waiting."""
+    data = noise(MIB)
+    make(f"{tmp}/f", data)
+    for _ in range(20):
+        sent = [send(client, "open", handleId="h", path=f"{tmp}/f", unordered=True)]
+        sent += [send(client, "readBlock", handleId="h", offset=n * 1000, len=1000, unordered=True) for n in range(20)]
+        sent += [send(client, "close", handleId="h", unordered=True), send(client, "watch", watchId="w", path=tmp, unordered=True),
+                 send(client, "unwatch", watchId="w", unordered=True),
+                 send(client, "watchMissing", watchId=1, missing=[uri(f"{tmp}/none")], unordered=True)]
+        results = [client.result(i) for i in sent]
+        assert b"".join(block(r)[0] for r in results[1:21]) == data[:20000]
+
+
+def test_a_flood_of_unordered_changes(client, tmp):
+    sent = [send(client, "writeFile", path=f"{tmp}/{n}", dataBase64=b64(b"%d" % n), unordered=bool(n % 3)) for n in range(600)]
+    for ident in sent:
+        client.result(ident, 30)
+    assert tree(tmp) == {b"%d" % n: b"%d" % n for n in range(600)}
+
+
+FILE_REQUESTS = {
+    "readFile": {"path": "/x"}, "getMetadata": {"path": "/x"}, "canonicalize": {"path": "/x"}, "readLink": {"path": "/x"},
+    "readDirectory": {"path": "/x"}, "remove": {"path": "/x"},
+    "walk": {"path": "/x", "options": {"maxDepth": 1, "maxDirectories": 1, "maxEntries": 1, "followDirectorySymlinks": False}},
+    "writeFile": {"path": "/x", "dataBase64": ""}, "createDirectory": {"path": "/x"}, "symlink": {"path": "/x", "target": "y"},
+    "copy": {"sourcePath": "/x", "destinationPath": "/y", "recursive": False},
+    "rename": {"sourcePath": "/x", "destinationPath": "/y"}, "setMetadata": {"path": "/x"}, "open": {"handleId": "h", "path": "/x"},
+    "readBlock": {"handleId": "h", "offset": 0, "len": 1}, "writeBlock": {"handleId": "h", "offset": 0, "chunk": "eA=="},
+    "close": {"handleId": "h"}, "watch": {"watchId": "w", "path": "/x"}, "unwatch": {"watchId": "w"},
+    "watchMissing": {"watchId": 1, "missing": []},
+}
+
+
+@pytest.mark.parametrize("method", FILE_REQUESTS)
+def test_every_file_request_may_say_unordered_and_must_say_it_right(client, method):
+    for wrong in (1, "true", [], {}):
+        code, message = failure(client, method, **FILE_REQUESTS[method], unordered=wrong)
+        assert code == -32602 and message.startswith("unordered: invalid type")
 
 
 def test_the_tree_is_what_was_asked_for(client, tmp):
