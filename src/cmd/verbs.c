@@ -37,7 +37,9 @@ static void print_help(FILE *to, const struct verbs *verbs)
                 fprintf(to, "%s\n\n", verbs->about);
         fprintf(to, "Usage: %s COMMAND [OPTIONS]\n\nCommands:\n", verbs->name);
         verbs_print(to, verbs->list);
-        fprintf(to, "\n`%s COMMAND --help` explains one.\n", verbs->name);
+        fprintf(to,
+                "\nOptions:\n  -h, --help  Print the list of commands\n\n`%s COMMAND --help` explains one.\n",
+                verbs->name);
         fflush(to);
 }
 

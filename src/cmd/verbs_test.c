@@ -51,13 +51,16 @@ static const struct command list[] = {
 
 static const struct verbs fs = { .name = "prog fs", .about = "Files.", .list = list };
 
-#define LIST                                 \
-        "Usage: prog fs COMMAND [OPTIONS]\n" \
-        "\n"                                 \
-        "Commands:\n"                        \
-        "  ls            list a directory\n" \
-        "  cat           print files\n"      \
-        "\n"                                 \
+#define LIST                                         \
+        "Usage: prog fs COMMAND [OPTIONS]\n"         \
+        "\n"                                         \
+        "Commands:\n"                                \
+        "  ls            list a directory\n"         \
+        "  cat           print files\n"              \
+        "\n"                                         \
+        "Options:\n"                                 \
+        "  -h, --help  Print the list of commands\n" \
+        "\n"                                         \
         "`prog fs COMMAND --help` explains one.\n"
 
 static char printed[2048];

@@ -231,12 +231,18 @@ def test_every_option_of_the_program_is_offered(tmp):
     """What --help shows, bash offers."""
     desk = Desk(tmp)
     desk.files["bash"] = desk.write("ours.bash", make("bash", BIN))
-    commands = re.findall(r"^  ([a-z-]+) ", ask("--help"), re.M)
+    commands, command = re.findall(r"^  ([a-z-]+) ", ask("--help"), re.M), None
     assert desk.bash("farhand ") == sorted(commands)
     assert desk.bash("farhand sandbox --network -- zz-") == ["zz-tool"]
-    for command in commands:
-        offered = set(desk.bash(f"farhand {command} -"))
-        assert {word for pair in words_of(ask(command, "--help")) for word in pair if word} == offered, command
+    paths = []
+    for kind, name, *_ in (row.split("\t") for row in ask("--help-table").splitlines()):
+        if kind in ("command", "verb"):
+            paths.append(name if kind == "command" else f"{command} {name}")
+            command = name if kind == "command" else command
+    assert [path for path in paths if " " not in path] == commands
+    for path in paths:
+        offered = set(desk.bash(f"farhand {path} -"))
+        assert {word for pair in words_of(ask(*path.split(), "--help")) for word in pair if word} == offered, path
 
 
 @pytest.mark.parametrize("shell", SHELLS)
