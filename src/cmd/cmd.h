@@ -11,5 +11,6 @@ int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_env(int argc, char **argv);
 /* Not a subcommand: runs when the program is started under the name codex-linux-sandbox, which is argv[0]. */
 int cmd_linux_sandbox(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct command commands[] = {
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },
         { "doctor", "say what can be enforced here, and what cannot", cmd_doctor },
+        { "env", "show and add environments: machines on which commands run", cmd_env },
         { .name = NULL },
 };
 

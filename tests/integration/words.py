@@ -99,6 +99,6 @@ def command_lines():
     for name in MANUALS:
         for number, line in enumerate(read(name).split("\n"), 1):
             line = line.removesuffix("++").strip()
-            if line.startswith("$ ") or re.match(r"farhand (sandbox|serve|doctor) ", line):
+            if line.startswith("$ ") or re.match(r"farhand (sandbox|serve|doctor|env) ", line):
                 found.append((f"{name}:{number}", line.removeprefix("$ ")))
     return found
