@@ -21,6 +21,7 @@ struct flags {
         bool insecure_no_auth;
         bool allow_other_namespaces;
         const char *sandbox_backend;
+        uint64_t exit_when_idle_sec;
         const char *log_level, *log_format;
 };
 
@@ -58,6 +59,8 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                   .target = &f->config_file, .offers = OFFER_FILE },
                 { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
                   .target = &f->sandbox_backend },
+                { "exit-when-idle", ARG_U64, "SECONDS", "end when there was no session for so long",
+                  .target = &f->exit_when_idle_sec, .min = 1, .max = 31536000 },
                 { "log-level", ARG_STRING, "LEVEL", "debug, info, warn (default), error or off",
                   .target = &f->log_level },
                 { "log-format", ARG_STRING, "FORMAT", "text (default) or json", .target = &f->log_format },
@@ -95,6 +98,8 @@ static enum args_result apply_flags(struct config *c, const struct flags *f)
                 auth->max_clock_skew_seconds = f->ws_max_clock_skew_seconds;
                 auth->has_max_clock_skew_seconds = true;
         }
+        if (f->exit_when_idle_sec)
+                c->exit_when_idle_sec = f->exit_when_idle_sec;
         if (f->has_concurrent_requests)
                 c->concurrent_requests = f->concurrent_requests;
         c->insecure_no_auth = c->insecure_no_auth || f->insecure_no_auth;

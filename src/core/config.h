@@ -29,6 +29,8 @@ struct config {
         uint64_t exited_process_retention_ms;
         uint64_t max_sessions;
         uint64_t output_chunk_bytes;
+        uint64_t
+                exit_when_idle_sec; /* 0: never; a flag only, because it is for servers that a program starts */
         enum backend sandbox_backend; /* BACKEND_AUTO: the first backend that works */
         enum log_level log_level;
         enum log_format log_format;

@@ -54,6 +54,9 @@ struct server {
         struct map sessions;           /* by id */
         struct list detached_sessions; /* session::detached_link: longest detached first */
         uint64_t last_session;         /* session::number of the newest session */
+        struct timer *idle_timer;      /* NULL: the server never ends by itself */
+        uint64_t idle_since_ms;        /* no session was seen since then */
+        uint64_t idle_session;         /* last_session at that time */
         struct list ended_sessions;    /* session::ended_link: sessions whose processes are being ended */
         struct list expired; /* expired::link (session.c): ids of sessions that have ended, oldest first */
         size_t expired_count;

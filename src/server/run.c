@@ -13,6 +13,7 @@
 #include "policy/env.h"
 #include "server/client_events.h"
 #include "server/drain.h"
+#include "server/idle.h"
 #include "server/net_helper.h"
 #include "server/selftest.h"
 #include "session/session_life.h"
@@ -206,6 +207,7 @@ static void server_release(struct server *s)
         sessions_release(s);
         task_again_release(s);
         s->drain_timer = timer_free(s->drain_timer);
+        s->idle_timer = timer_free(s->idle_timer);
         conns_release(&s->conns);
         if (is_quiet) {
                 s->selftest = selftest_free(s->selftest);
@@ -242,6 +244,7 @@ int server_run(struct config *config, const struct config_source *source)
                 log_info("listening", "listen=%s server=\"%.8s\"", log_quote(slice_from_str(url)), s.id);
                 /* Clients may connect meanwhile: the URL is printed already. They are not read before the loop runs. */
                 net_program_open(&s.net_program);
+                idle_begin(&s);
                 loop_run(&s.loop);
         } else {
                 fprintf(stderr, "Error: %s\n", err.text);
