@@ -90,6 +90,9 @@ struct farhand_process {
         bool has_failed;
         struct farhand_error failure;
         bool is_freed; /* it goes at the end of the step */
+        /* Of writeIds. The server remembers them beyond a client, and drops what looks like a repeat: another client that goes on with
+         * this process must begin with others. */
+        uint32_t write_prefix;
         uint64_t next_write;
         unsigned writes_waiting; /* for the server's answer */
         bool wants_room;         /* a write was cut short: on_writable is due */

@@ -2,6 +2,7 @@
 #include "client/client_internal.h"
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "client/error.h"
 
 #include <errno.h>
@@ -25,6 +26,7 @@ static struct farhand_process *process_new(struct farhand *f, const char *id, ui
         p->events = events ? *events : (struct farhand_process_events){ 0 };
         p->arg = arg;
         p->next_write = 1;
+        random_bytes(&p->write_prefix, sizeof(p->write_prefix));
         sequence_init(&p->sequence, after_seq);
         list_append(&f->processes, &p->link);
         return p;
@@ -209,11 +211,11 @@ static void on_written(UNUSED struct farhand *f, void *arg, const struct rpc_mes
 static int write_piece(struct farhand_process *p, struct slice piece, struct farhand_error *ret_error)
 {
         struct jsonw w;
-        char number[24];
+        char number[40];
         struct call *call = call_begin(p->client, "process/write", &w, ret_error);
         if (!call)
                 return p->client->state == FARHAND_FAILED ? p->client->failure.code : -EAGAIN;
-        (void)snprintf(number, sizeof(number), "%" PRIu64, p->next_write);
+        (void)snprintf(number, sizeof(number), "%08" PRIx32 ".%" PRIu64, p->write_prefix, p->next_write);
         jsonw_object(&w);
         jsonw_member_str(&w, "processId", p->id);
         jsonw_key(&w, "chunk");
