@@ -8,6 +8,11 @@ struct command {
 };
 
 int cmd_run(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

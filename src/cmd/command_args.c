@@ -17,24 +17,47 @@
 static const char policy_local[] =
         "{\"inherit\":\"all\",\"ignoreDefaultExcludes\":true,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
 
+/* The background server has the variables of whoever started it: a command gets ours instead. */
+static const char policy_background[] =
+        "{\"inherit\":\"none\",\"ignoreDefaultExcludes\":true,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
+
 /* ---- variables ---- */
+
+/* Adds NAME=VALUE, in place of one with the same name. */
+static void put(const char **env, size_t *n, const char *item)
+{
+        size_t name = strcspn(item, "=") + 1;
+        for (size_t i = 0; i < *n; i++)
+                if (strncmp(env[i], item, name) == 0) {
+                        env[i] = item;
+                        return;
+                }
+        env[(*n)++] = item;
+}
 
 static const char *const *make_env(const struct command_args *c, struct remote *r, bool wants_terminal)
 {
         static const char *const travelling[] = { "TERM", "LANG", "LC_ALL", "LC_CTYPE" };
-        const char **env = arena_alloc(&r->arena, (c->env.count + ARRAY_LEN(travelling) + 1) * sizeof(*env));
-        size_t n = 0;
+        size_t n = 0, ours = 0;
+        while (r->is_background && environ[ours])
+                ours++;
+        const char **env =
+                arena_alloc(&r->arena, (ours + c->env.count + ARRAY_LEN(travelling) + 1) * sizeof(*env));
+        for (size_t i = 0; i < ours; i++)
+                if (strchr(environ[i], '=') &&
+                    strncmp(environ[i], "FARHAND_TOKEN=", strlen("FARHAND_TOKEN=")) != 0)
+                        put(env, &n, environ[i]);
         for (size_t i = 0; wants_terminal && i < ARRAY_LEN(travelling); i++) {
                 const char *value = getenv(travelling[i]);
                 if (value)
-                        env[n++] = arena_printf(&r->arena, "%s=%s", travelling[i], value);
+                        put(env, &n, arena_printf(&r->arena, "%s=%s", travelling[i], value));
         }
         for (size_t i = 0; i < c->env.count; i++) {
                 const char *item = c->env.items[i], *value = strchr(item, '=') ? NULL : getenv(item);
                 if (strchr(item, '='))
-                        env[n++] = item;
+                        put(env, &n, item);
                 else if (value)
-                        env[n++] = arena_printf(&r->arena, "%s=%s", item, value);
+                        put(env, &n, arena_printf(&r->arena, "%s=%s", item, value));
         }
         env[n] = NULL;
         return env;
@@ -194,6 +217,6 @@ int command_args_apply(const struct command_args *c, struct remote *r, const str
         if (result < 0)
                 return result;
         ret->env = make_env(c, r, wants_terminal);
-        ret->env_policy = remote_is_local(r) ? policy_local : NULL;
+        ret->env_policy = r->is_background ? policy_background : remote_is_local(r) ? policy_local : NULL;
         return 0;
 }

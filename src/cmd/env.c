@@ -1,4 +1,4 @@
-/* env: `farhand env VERB`: shows the environments, and adds one. Each verb has a file of its own. */
+/* env: `farhand env VERB`: shows the environments, adds one, and tries one. Each verb has a file of its own. */
 #include "cmd/env.h"
 
 #include "cmd/verbs.h"
@@ -6,6 +6,7 @@
 static const struct command list[] = {
         { "list", "show which environments there are, and what names them", env_list },
         { "add", "add one to the file environments.toml", env_add },
+        { "check", "connect to one, and say what it offers", env_check },
         { .name = NULL },
 };
 

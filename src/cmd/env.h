@@ -4,3 +4,4 @@
 
 int env_list(int argc, char **argv);
 int env_add(int argc, char **argv);
+int env_check(int argc, char **argv);

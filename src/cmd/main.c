@@ -13,6 +13,11 @@
 
 static const struct command commands[] = {
         { "run", "run a command on an environment, or here", cmd_run },
+        { "shell", "a login shell that goes on when you leave it", cmd_shell },
+        { "attach", "go on with a command that runs detached", cmd_attach },
+        { "ps", "list what runs on a server", cmd_ps },
+        { "logs", "print what a command has written", cmd_logs },
+        { "kill", "send a signal to commands", cmd_kill },
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },

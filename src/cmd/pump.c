@@ -10,6 +10,7 @@
 #include "base/errno_text.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "cmd/detached.h"
 #include "cmd/escape.h"
 #include "cmd/outlet.h"
 #include "cmd/terminal.h"
@@ -37,6 +38,7 @@ struct pump {
         int signals;
         bool is_in_open;  /* our stdin is still of interest */
         bool is_in_ended; /* there was its end; the command is told when all is written */
+        bool may_leave;   /* the command runs on without us */
         bool has_left;    /* the person has left by ~. */
         char in[IN_BYTES + 1];
         size_t in_at, in_n; /* read and not written yet */
@@ -114,7 +116,8 @@ static void on_failed(UNUSED struct farhand_process *process, void *arg, const s
 
 static void print_escapes(struct pump *p)
 {
-        remote_say(p->remote, "~.  leave: the command ends");
+        remote_say(p->remote,
+                   p->may_leave ? "~.  leave: the command runs on" : "~.  leave: the command ends");
         remote_say(p->remote, "~?  this list");
         remote_say(p->remote, "~~  one ~");
 }
@@ -214,46 +217,88 @@ static int turn(struct pump *p)
         return farhand_step(p->client, NULL);
 }
 
-int pump_run(struct remote *r, struct farhand *f, struct farhand_command *command, bool no_stdin)
+static const struct farhand_process_events events = { .on_output = on_output,
+                                                      .on_writable = on_writable,
+                                                      .on_exited = on_exited,
+                                                      .on_closed = on_closed,
+                                                      .on_failed = on_failed };
+
+static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
 {
-        static const struct farhand_process_events events = { .on_output = on_output,
-                                                              .on_writable = on_writable,
-                                                              .on_exited = on_exited,
-                                                              .on_closed = on_closed,
-                                                              .on_failed = on_failed };
         struct pump *p = mem_new(struct pump);
-        struct farhand_error error;
         *p = (struct pump){ .remote = r, .client = f, .signals = -1, .code = PUMP_FAILED };
         outlet_init(&p->out, STDOUT_FILENO);
         outlet_init(&p->err, STDERR_FILENO);
         terminal_init(&p->terminal);
-        p->is_in_open = !no_stdin && has_input();
-        p->escape.is_off = !command->tty || p->terminal.fd < 0;
-        command->stdin_open = p->is_in_open;
-        if (command->tty && !terminal_size(&command->rows, &command->columns))
-                command->rows = command->columns = 0;
+        p->escape.is_off = !is_tty || p->terminal.fd < 0;
         int result = open_signals(p);
-        if (result < 0)
-                remote_say(r, "signalfd: %s", errno_text(result));
-        p->process = result == 0 ? farhand_start(f, command, &events, p, &error) : NULL;
-        if (result == 0 && !p->process)
-                remote_say(r, "%s", error.text);
-        if (p->process) {
-                if (!p->escape.is_off)
-                        terminal_make_raw(&p->terminal);
-                r->is_raw = p->terminal.is_raw;
-                while (!is_done(p) && turn(p) == 0)
-                        ;
-                terminal_restore(&p->terminal);
-                r->is_raw = false;
-        }
+        if (result == 0)
+                return p;
+        remote_say(r, "signalfd: %s", errno_text(result));
+        free(p);
+        return NULL;
+}
+
+/* Stays until the process is over, frees the pump, and returns the exit code. */
+static int pump_stay(struct pump *p)
+{
+        struct remote *r = p->remote;
+        if (!p->escape.is_off)
+                terminal_make_raw(&p->terminal);
+        r->is_raw = p->terminal.is_raw;
+        while (!is_done(p) && turn(p) == 0)
+                ;
+        terminal_restore(&p->terminal);
+        r->is_raw = false;
         if (p->out.is_broken && p->out.os_errno != EPIPE)
                 remote_say(r, "cannot write the output: %s", errno_text(p->out.os_errno));
-        int code = p->has_left ? PUMP_FAILED : p->code;
+        int code = p->has_left ? (p->may_leave ? 0 : PUMP_FAILED) : p->code;
+        if (p->has_left && p->may_leave)
+                remote_say(r, "detached; come back with: farhand attach %s",
+                           detached_id(farhand_session_id(p->client)));
         farhand_process_free(p->process);
         outlet_release(&p->out);
         outlet_release(&p->err);
         fd_close(p->signals);
         free(p);
         return code;
+}
+
+int pump_run(struct remote *r, struct farhand *f, struct farhand_command *command, bool no_stdin,
+             bool may_leave)
+{
+        struct farhand_error error;
+        struct pump *p = pump_new(r, f, command->tty);
+        if (!p)
+                return PUMP_FAILED;
+        p->may_leave = may_leave;
+        p->is_in_open = !no_stdin && has_input();
+        command->stdin_open = p->is_in_open;
+        if (command->tty && !terminal_size(&command->rows, &command->columns))
+                command->rows = command->columns = 0;
+        p->process = farhand_start(f, command, &events, p, &error);
+        if (!p->process) {
+                remote_say(r, "%s", error.text);
+                p->is_over = true;
+        }
+        return pump_stay(p);
+}
+
+int pump_attach(struct remote *r, struct farhand *f, const char *process_id, bool is_tty)
+{
+        unsigned rows, columns;
+        struct farhand_error error;
+        struct pump *p = pump_new(r, f, is_tty);
+        if (!p)
+                return PUMP_FAILED;
+        p->may_leave = true;
+        p->is_in_open = has_input();
+        p->process = farhand_adopt(f, process_id, 0, &events, p, &error);
+        if (!p->process) {
+                remote_say(r, "%s", error.text);
+                p->is_over = true;
+        } else if (is_tty && terminal_size(&rows, &columns)) {
+                (void)farhand_process_resize(p->process, rows, columns);
+        }
+        return pump_stay(p);
 }

@@ -1,6 +1,8 @@
 /* remote: finds the environment that is meant, and connects to it. */
 #include "cmd/remote.h"
 
+#include "base/printable.h"
+#include "cmd/background.h"
 #include "env/environments_file.h"
 
 #include <errno.h>
@@ -14,10 +16,8 @@ void remote_say(const struct remote *r, const char *fmt, ...)
         va_start(ap, fmt);
         (void)vsnprintf(text, sizeof(text), fmt, ap);
         va_end(ap);
-        for (char *p = text; *p; p++)
-                if ((unsigned char)*p < ' ' || *p == 0x7f)
-                        *p = '?';
-        fprintf(stderr, "farhand: %s%s", text, r->is_raw ? "\r\n" : "\n");
+        _arena_ struct arena a = ARENA_INIT;
+        fprintf(stderr, "farhand: %s%s", printable_str(&a, text), r->is_raw ? "\r\n" : "\n");
 }
 
 int remote_choose(struct remote *r)
@@ -37,6 +37,25 @@ int remote_choose(struct remote *r)
                                    : "%s names no default environment; say which with --env NAME",
                    all.source ? all.source : "the configuration");
         return -ENOENT;
+}
+
+int remote_choose_lasting(struct remote *r, bool may_start)
+{
+        struct err err = ERR_INIT;
+        int result = remote_choose(r);
+        if (result < 0 || r->environment->kind != ENVIRONMENT_LOCAL)
+                return result;
+        const char *url = background_url(&r->arena, may_start, &err);
+        if (!url) {
+                if (err.code != -ENOENT || !r->is_none_fine)
+                        remote_say(r, "%s", err.text);
+                return err.code;
+        }
+        struct environment *background = arena_new(&r->arena, struct environment);
+        *background = (struct environment){ .id = ENVIRONMENT_LOCAL_ID, .kind = ENVIRONMENT_URL, .url = url };
+        r->environment = background;
+        r->is_background = true;
+        return 0;
 }
 
 static void on_state(UNUSED struct farhand *f, void *arg, int state, const char *text)

@@ -10,9 +10,11 @@ struct remote {
         const char *env_name, *url; /* --env, --url */
         struct arena arena;
         const struct environment *environment;
-        bool is_quiet; /* says nothing of lost and resumed connections */
-        bool is_raw;   /* the terminal is raw: lines end with CR LF */
-        bool was_lost; /* the connection is being resumed */
+        bool is_background; /* the environment is the user's background server here */
+        bool is_none_fine;  /* nothing is said when there is no background server */
+        bool is_quiet;      /* says nothing of lost and resumed connections */
+        bool is_raw;        /* the terminal is raw: lines end with CR LF */
+        bool was_lost;      /* the connection is being resumed */
 };
 
 /* The rows of an option table that name the server. */
@@ -30,13 +32,16 @@ struct remote {
 
 /* Finds the environment. Returns 0, or -errno; then stderr was told why. */
 NODISCARD int remote_choose(struct remote *r);
+/* The same for what outlives us: in place of a private server here it is the user's background server, which is started when there is
+ * none and `may_start`. */
+NODISCARD int remote_choose_lasting(struct remote *r, bool may_start);
 /* Connects to it. `options` has the caller's wishes; url, program, tokens, timeouts and messages are filled in. NULL: stderr was told
  * why. */
 NODISCARD struct farhand *remote_connect(struct remote *r, struct farhand_options *options);
 void remote_release(struct remote *r);
 static inline bool remote_is_local(const struct remote *r)
 {
-        return r->environment && r->environment->kind == ENVIRONMENT_LOCAL;
+        return r->is_background || (r->environment && r->environment->kind == ENVIRONMENT_LOCAL);
 }
 
 /* Prints "farhand: TEXT" on stderr. What a server or a file has said comes in escaped: no control character reaches the terminal. */
