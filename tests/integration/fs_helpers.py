@@ -224,9 +224,14 @@ def stuck_server(tmp):
             files.stdin.write("\n")
             files.stdin.flush()
 
+        held = []  # told, and not yet awaited: calls of several threads come in any order
+
         def is_held(name):
-            while files.stdout.readline() != f"held {name}\n":
-                pass
+            while f"held {name}\n" not in held:
+                held.append(files.stdout.readline())
+                if not held[-1]:
+                    raise RuntimeError(f"the file system ended before it held {name}")
+            held.remove(f"held {name}\n")
 
         with server_under(f'exec nsenter -t {files.pid} -m -- "$@"') as server:
             try:

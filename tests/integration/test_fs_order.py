@@ -334,6 +334,8 @@ def test_unordered_requests_in_a_sandbox(stuck, tmp):
         held = stuck_change(client, mount, "stuck")
         is_held("stuck")
         ordered = box.send("writeFile", path=f"{there}/ordered", dataBase64="")
+        inside = box.send("setMetadata", path=f"{mount}/stuck inside", mode=0o600, unordered=True)
+        is_held("stuck inside")
         sent = [box.send("writeFile", path=f"{there}/{n}", dataBase64=b64(b"%d" % n), unordered=True) for n in range(40)]
         assert not [a for a in map(box.answer, sent) if is_error(a)]
         assert box.ask("writeFile", path="/etc/made", dataBase64="", unordered=True) == EROFS
@@ -341,6 +343,7 @@ def test_unordered_requests_in_a_sandbox(stuck, tmp):
         let_go()
         outcome(client, held)
         assert not is_error(box.answer(ordered))
+        assert box.answer(inside) == EROFS
 
 
 def test_a_handle_is_made_and_ended_in_order_also_by_unordered_requests(client, tmp):
