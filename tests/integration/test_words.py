@@ -326,8 +326,8 @@ def try_farhand(words, tmp):
         pytest.skip("needs git")
     words = ["true" if w == "my-agent" else w for w in words]
     env = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-    if words[1] == "env":
-        env["FARHAND_HOME"] = os.path.join(tmp, "environments")
+    # Nothing of the machine's own configuration decides where a command runs.
+    env |= {"FARHAND_HOME": os.path.join(tmp, "environments"), "CODEX_HOME": tmp, "FARHAND_URL": None, "CODEX_EXEC_SERVER_URL": None}
     done = subprocess.run([BIN, *words[1:]], cwd=project(tmp), env=merged_env(env), capture_output=True,
                           timeout=60 * PATIENCE, check=False)
     if words[1] == "doctor":
