@@ -258,6 +258,9 @@ export interface SessionTakenOverParams {
 
 // --- process.json: Processes
 
+/** The process is one of this session, by an id that session/list has shown; absent: of the own one. Farhand only. */
+export type OtherSession = string | null;
+
 /** The client's name for a process, unique in the session; at most 1,024 bytes. */
 export type ProcessId = string;
 
@@ -461,6 +464,7 @@ export interface Denial {
 export type ExitCode = number | null;
 
 export interface ProcessReadParams {
+  sessionId?: OtherSession;
   processId: ProcessId;
   /** Chunks above this number; absent: 0. */
   afterSeq?: Uint64OrNull;
@@ -511,6 +515,7 @@ export interface ProcessWriteResult {
 }
 
 export interface ProcessSignalParams {
+  sessionId?: OtherSession;
   processId: ProcessId;
   /** Other servers know only interrupt. */
   signal: "interrupt" | "terminate" | "kill" | "hangup" | "quit" | "user1" | "user2" | number;
@@ -519,6 +524,7 @@ export interface ProcessSignalParams {
 }
 
 export interface ProcessTerminateParams {
+  sessionId?: OtherSession;
   processId: ProcessId;
   /** Farhand alone. force is the default. */
   mode?: TerminateForce | TerminateGraceful | null;
@@ -563,6 +569,7 @@ export interface ProcessResizeParams {
 }
 
 export interface ProcessWaitParams {
+  sessionId?: OtherSession;
   processId: KnownProcessId;
   /** closed is the default. */
   until?: "closed" | "exited" | null;
@@ -583,6 +590,7 @@ export interface ProcessWaitResult extends ExitRecord {
 }
 
 export interface ProcessSnapshotParams {
+  sessionId?: OtherSession;
   processId: KnownProcessId;
   /** Of each stream at most; absent: all that is retained. */
   maxBytes?: Uint64OrNull;
@@ -609,6 +617,7 @@ export interface OmittedBytes {
 }
 
 export type ProcessListParams = {
+  sessionId?: OtherSession;
   /** Only this one. */
   processId?: string | null;
   /** server: also those of other sessions that this client may see. session is the default. */
@@ -684,6 +693,9 @@ export interface ProcessClosedParams {
 
 // --- files.json: Files
 
+/** Stands outside of the order of the connection: the client waits itself for what must be in order. Farhand only. */
+export type Unordered = boolean | null;
+
 /** true when absent. false: a link anywhere in the path is refused. */
 export type FollowSymlinks = boolean | null;
 
@@ -691,6 +703,7 @@ export type FollowSymlinks = boolean | null;
 export type FileDigest = string;
 
 export interface FsReadFileParams {
+  unordered?: Unordered;
   path: Path;
   followSymlinks?: FollowSymlinks;
   sandbox?: Sandbox;
@@ -726,6 +739,7 @@ export interface IfUnchanged {
 }
 
 export interface FsWriteFileParams {
+  unordered?: Unordered;
   path: Path;
   dataBase64: Base64;
   followSymlinks?: FollowSymlinks;
@@ -753,6 +767,7 @@ export interface FsWriteFileErrorData extends ErrorData {
 }
 
 export interface FsCreateDirectoryParams {
+  unordered?: Unordered;
   path: Path;
   /** true when absent. */
   recursive?: boolean | null;
@@ -761,6 +776,7 @@ export interface FsCreateDirectoryParams {
 }
 
 export interface FsGetMetadataParams {
+  unordered?: Unordered;
   path: Path;
   followSymlinks?: FollowSymlinks;
   sandbox?: Sandbox;
@@ -807,6 +823,7 @@ export interface FsReadDirectoryParams {
 }
 
 export interface FsReadDirectoryResult {
+  unordered?: Unordered;
   /** Sorted by bytes. */
   entries: DirectoryEntry[];
 }
@@ -820,6 +837,7 @@ export interface DirectoryEntry {
 }
 
 export interface FsWalkParams {
+  unordered?: Unordered;
   path: Path;
   options: WalkOptions;
   sandbox?: Sandbox;
@@ -856,6 +874,7 @@ export interface WalkError {
 }
 
 export interface FsRemoveParams {
+  unordered?: Unordered;
   path: Path;
   /** true when absent. */
   recursive?: boolean | null;
@@ -866,6 +885,7 @@ export interface FsRemoveParams {
 }
 
 export interface FsCopyParams {
+  unordered?: Unordered;
   sourcePath: Path;
   destinationPath: Path;
   recursive: boolean;
@@ -873,6 +893,7 @@ export interface FsCopyParams {
 }
 
 export interface FsRenameParams {
+  unordered?: Unordered;
   sourcePath: Path;
   destinationPath: Path;
   /** true when absent. */
@@ -881,6 +902,7 @@ export interface FsRenameParams {
 }
 
 export interface FsSymlinkParams {
+  unordered?: Unordered;
   path: Path;
   /** As it shall stand in the link. */
   target: string;
@@ -893,12 +915,14 @@ export interface FsReadLinkParams {
 }
 
 export interface FsReadLinkResult {
+  unordered?: Unordered;
   target?: string;
   /** In place of target when that is not UTF-8. */
   targetBase64?: Base64;
 }
 
 export interface FsSetMetadataParams {
+  unordered?: Unordered;
   path: Path;
   mode?: FileMode | null;
   modifiedAtMs?: TimeMs | null;
@@ -910,6 +934,7 @@ export interface FsSetMetadataParams {
 export type HandleId = string;
 
 export interface FsOpenParams {
+  unordered?: Unordered;
   handleId: HandleId;
   path: Path;
   /** read is the default. replace: created or emptied. resume (Farhand alone): created or kept. */
@@ -925,6 +950,7 @@ export interface FsOpenResult {
 }
 
 export interface FsReadBlockParams {
+  unordered?: Unordered;
   handleId: HandleId;
   offset: Uint64;
   len: number;
@@ -939,6 +965,7 @@ export interface FsReadBlockResult {
 }
 
 export interface FsWriteBlockParams {
+  unordered?: Unordered;
   handleId: HandleId;
   offset: Uint64;
   /** 1 to 1,048,576 bytes. */
@@ -948,6 +975,7 @@ export interface FsWriteBlockParams {
 }
 
 export interface FsCloseParams {
+  unordered?: Unordered;
   handleId: HandleId;
   /** Farhand alone: wait for the disk. false when absent. */
   sync?: boolean | null;
@@ -959,6 +987,7 @@ export interface FsCloseParams {
 export type WatchId = string;
 
 export interface FsWatchParams {
+  unordered?: Unordered;
   watchId: WatchId;
   path: Path;
   /** false when absent. */
@@ -967,6 +996,7 @@ export interface FsWatchParams {
 }
 
 export interface FsUnwatchParams {
+  unordered?: Unordered;
   watchId: WatchId;
   /** Without effect. */
   sandbox?: Sandbox;
@@ -987,6 +1017,7 @@ export interface FileEvent {
 }
 
 export interface FsWatchMissingParams {
+  unordered?: Unordered;
   /** A number that rises. */
   watchId: Uint64;
   missing: Path[];

@@ -28,7 +28,7 @@ def method_tables():
     for path in sorted((ROOT / "src").glob("*/*.c")):
         text = path.read_text(encoding="utf-8")
         for table in re.findall(r"^const struct method \w+\[\] = \{\n(.*?)^\};", text, re.M | re.S):
-            found.update(re.findall(r"(?:_METHOD\(|\.name = )\"([^\"]+)\"", table))
+            found.update(re.findall(r"(?:_METHOD\w*\(|\.name = )\"([^\"]+)\"", table))
     return found
 
 
