@@ -217,7 +217,8 @@ struct farhand_output {
         struct farhand_exit exit;
 };
 /* Runs a command: writes the input, closes the stdin, waits until it is closed, and collects what it wrote: at most `max_bytes` of
- * each stream, more is -EMSGSIZE. The command's tty and stdin_open are taken from it; what a tty shows is in `out`. */
+ * each stream, more is -EMSGSIZE. Without a tty the stdin is a pipe when there is input, or when the command asks for one; what a tty
+ * shows is in `out`. *ret is written only on success. */
 FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_command *command,
                                     const void *input, size_t input_bytes, size_t max_bytes, int timeout_ms,
                                     struct farhand_output *ret, struct farhand_error *ret_error);

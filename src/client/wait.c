@@ -173,18 +173,23 @@ static void dialogue_on_output(UNUSED struct farhand_process *p, void *arg, enum
         buf_commit(&d->streams[stream == FARHAND_STDERR], n);
 }
 
-int farhand_communicate(struct farhand *f, const struct farhand_command *command, const void *input,
+int farhand_communicate(struct farhand *f, const struct farhand_command *given, const void *input,
                         size_t input_bytes, size_t max_bytes, int timeout_ms, struct farhand_output *ret,
                         struct farhand_error *ret_error)
 {
+        struct farhand_command command = { 0 };
         static const struct farhand_process_events events = { .on_started = dialogue_on_started,
                                                               .on_writable = dialogue_on_writable,
                                                               .on_output = dialogue_on_output };
         struct dialogue d = { .input = slice_from(input, input_bytes),
                               .streams = { BUF_INIT(max_bytes), BUF_INIT(max_bytes) } };
         uint64_t end = end_of(timeout_ms);
-        struct farhand_process *p = farhand_start(f, command, &events, &d, ret_error);
-        int r = p ? 0 : ret_error ? ret_error->code : -EIO;
+        struct farhand_error error;
+        memcpy(&command, given, MIN(given->size, sizeof(command)));
+        command.size = sizeof(command);
+        command.stdin_open |= input_bytes > 0;
+        struct farhand_process *p = farhand_start(f, &command, &events, &d, &error);
+        int r = p ? 0 : error_copy(ret_error, &error);
         while (r == 0 && p->state != PROCESS_OVER) {
                 int n = wait_until(f, end, ret_error);
                 if (p->state == PROCESS_OVER)
