@@ -1,0 +1,138 @@
+"""libfarhand as other programs get it: what it exports, and that programs build against an installed copy and run."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from farhand_client import BIN, PATIENCE, REPO
+from test_install import BUILD, install
+
+SECONDS = 60 * PATIENCE
+FOLDER = os.path.dirname(os.path.abspath(os.environ["FARHAND_BIN"])) if os.environ.get("FARHAND_BIN") else BUILD
+SHARED, STATIC = os.path.join(FOLDER, "libfarhand.so"), os.path.join(FOLDER, "libfarhand.a")
+IS_SANITIZED = os.path.exists(SHARED) and b"__asan_init" in open(SHARED, "rb").read()
+
+pytestmark = pytest.mark.skipif(not os.path.exists(SHARED), reason="not a build with the library")
+
+# Names that the library has inside of itself: a program may have its own.
+PROGRAM = """
+#include <farhand/farhand.h>
+#include <stdio.h>
+
+int buf_append(void) { return 7; }
+int json_parse(void) { return 8; }
+
+int main(int argc, char **argv)
+{
+        struct farhand_options options = FARHAND_OPTIONS_INIT;
+        struct farhand_error error;
+        options.farhand = argv[1];
+        struct farhand *f = farhand_connect(&options, &error);
+        if (!f)
+                return fprintf(stderr, "%s\\n", error.text), 1;
+        const char *const command_argv[] = { "sh", "-c", "cat; exit 3", NULL };
+        struct farhand_command command = FARHAND_COMMAND_INIT;
+        command.argv = command_argv;
+        struct farhand_output output;
+        if (farhand_communicate(f, &command, "hello", 5, 1000, 30000, &output, &error) < 0)
+                return fprintf(stderr, "%s\\n", error.text), 1;
+        printf("%s %d %d\\n", output.out, output.exit.code, buf_append() + json_parse() + (argc > 99));
+        farhand_free(f);
+}
+"""
+
+
+def names(*args):
+    """The names of nm's lines, without their versions."""
+    done = subprocess.run(["nm", "--defined-only", *args], capture_output=True, text=True, timeout=SECONDS, check=True)
+    return sorted(re.sub(r"@@FARHAND_0$", "", line.split()[2]) for line in done.stdout.splitlines()
+                  if len(line.split()) == 3 and line.split()[1] != "A")
+
+
+def listed():
+    with open(os.path.join(REPO, "src/client/farhand.symbols"), encoding="utf-8") as f:
+        return f.read().split()
+
+
+def declared():
+    with open(os.path.join(REPO, "include/farhand/farhand.h"), encoding="utf-8") as f:
+        return sorted(re.findall(r"^FARHAND_API[^(]*?\b(farhand_\w+)\(", f.read(), re.M))
+
+
+def test_the_list_has_what_the_header_declares():
+    assert listed() == sorted(listed()) == declared()
+
+
+def test_both_libraries_export_the_list_and_nothing_else():
+    assert names("-D", SHARED) == listed()
+    assert names("-g", STATIC) == listed()
+
+
+def test_every_name_has_its_version_and_the_library_its_soname():
+    done = subprocess.run(["readelf", "-W", "-d", "--dyn-syms", SHARED], capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert "[libfarhand.so.0]" in done.stdout and "TEXTREL" not in done.stdout
+    assert {line.split()[-1] for line in done.stdout.splitlines() if " farhand_" in line} == {f"{n}@@FARHAND_0" for n in listed()}
+
+
+@pytest.fixture(scope="module")
+def root():
+    """A copy that `make install` has made; what is read from it has to be told by pkg-config."""
+    if not os.path.exists(os.path.join(FOLDER, "build.ninja")) or not shutil.which("meson") or not shutil.which("pkg-config"):
+        pytest.skip("no meson or no pkg-config")
+    with tempfile.TemporaryDirectory(prefix="fh-lib-") as path:
+        prefix = install(FOLDER, path)
+        [found] = [place for place, _, files in os.walk(prefix) if "farhand.pc" in files]
+        yield path, found
+
+
+def pkg_config(root, *args):
+    env = {**os.environ, "PKG_CONFIG_PATH": root[1], "PKG_CONFIG_SYSROOT_DIR": root[0]}
+    return subprocess.run(["pkg-config", *args, "farhand"], env=env, capture_output=True, text=True, timeout=SECONDS,
+                          check=True).stdout.split()
+
+
+def build(root, tmp, compiler, name, flags):
+    with open(f"{tmp}/{name}", "w", encoding="utf-8") as f:
+        f.write(PROGRAM)
+    done = subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-o", f"{tmp}/program", f"{tmp}/{name}", *flags], capture_output=True,
+                          text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    lib = os.path.dirname(root[1])
+    return subprocess.run([f"{tmp}/program", BIN], env={**os.environ, "LD_LIBRARY_PATH": lib}, capture_output=True, text=True,
+                          timeout=SECONDS, check=False)
+
+
+SANITIZED = ["-fsanitize=address,undefined"] if IS_SANITIZED else []
+
+
+@pytest.mark.parametrize("compiler,name", [("cc", "program.c"), ("c++", "program.cc")])
+def test_a_program_with_the_shared_library(root, tmp, compiler, name):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    quiet = ["-Wno-missing-field-initializers"] if compiler == "c++" else []  # the -Wextra of C++ wants every member
+    done = build(root, tmp, compiler, name, pkg_config(root, "--cflags", "--libs") + SANITIZED + quiet)
+    assert (done.stdout, done.returncode) == ("hello 3 15\n", 0), done.stderr
+    needed = subprocess.run(["readelf", "-d", f"{tmp}/program"], capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+    assert "libfarhand.so.0" in needed and "nettle" not in needed
+
+
+def test_a_program_with_the_static_library(root, tmp):
+    flags = pkg_config(root, "--static", "--cflags", "--libs")
+    assert "-lnettle" in flags and "-pthread" in flags
+    static = " ".join(flags).replace("-lfarhand", "-l:libfarhand.a").split()
+    done = build(root, tmp, "cc", "program.c", static + SANITIZED)
+    assert (done.stdout, done.returncode) == ("hello 3 15\n", 0), done.stderr
+    needed = subprocess.run(["readelf", "-d", f"{tmp}/program"], capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+    assert "libfarhand" not in needed
+
+
+def test_a_program_without_any_shared_library(root, tmp):
+    if IS_SANITIZED:
+        pytest.skip("sanitizers need shared libraries")
+    # A static libc says that getaddrinfo wants its shared libraries; that is a warning of the linker.
+    done = build(root, tmp, "cc", "program.c", ["-static", *pkg_config(root, "--static", "--cflags", "--libs")])
+    assert (done.stdout, done.returncode) == ("hello 3 15\n", 0), done.stderr
