@@ -8,11 +8,11 @@
 #include "conn/assembly.h"
 #include "conn/auth.h"
 #include "conn/buffer_pool.h"
-#include "conn/listen_url.h"
 #include "conn/peer.h"
 #include "conn/refusals.h"
 #include "loop/loop.h"
 #include "loop/pool.h"
+#include "wire/listen_url.h"
 
 struct conn;
 struct conns;
@@ -22,9 +22,9 @@ struct conns;
 
 /* What the operator chose. The values change when the configuration is read again: look at them in each callback. */
 struct conn_options {
-        char *listen; /* the URL as the operator wrote it */
-        struct listen_url listen_url;
-        bool allow_other_namespaces; /* peers of a unix socket may be in other namespaces */
+        char *listen;                 /* the URL as the operator wrote it */
+        struct listen_url listen_url; /* its path is absolute */
+        bool allow_other_namespaces;  /* peers of a unix socket may be in other namespaces */
         struct auth auth;
         uint64_t max_message_bytes;
         uint64_t max_connections;

@@ -9,14 +9,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <unistd.h>
 
 #define FILE_BYTES_MAX (1 * MIB)
 #define MS_MAX (INT64_C(3650) * 24 * 3600 * 1000) /* ten years, so that sums of times cannot overflow */
 #define BYTES_MAX (INT64_C(1) << 50)
 #define COUNT_MAX (1 << 20)
 #define SKEW_SECONDS_MAX 86400
-
-#define LISTEN_DEFAULT "ws://127.0.0.1:0"
 
 enum key_type { KEY_STRING, KEY_INTEGER, KEY_BOOL, KEY_WS_AUTH, KEY_BACKEND, KEY_LOG_LEVEL, KEY_LOG_FORMAT };
 
@@ -87,7 +86,7 @@ static const struct key keys[] = {
 void config_init(struct config *c)
 {
         *c = (struct config){
-                .conn.listen = mem_strdup(LISTEN_DEFAULT),
+                .conn.listen = mem_strdup(LISTEN_URL_DEFAULT),
                 .concurrent_requests = 1,
                 .shutdown_grace_period_ms = 500,
                 .conn.max_message_bytes = LIMIT_MESSAGE_BYTES,
@@ -258,12 +257,29 @@ void config_keep_fixed(struct config *fresh, const struct config *live, void (*d
                         differs(keys[i].name.p);
 }
 
+/* Puts the working directory in front of the path of a unix socket. */
+static int make_absolute(struct listen_url *url, const char *text, struct err *err)
+{
+        if (url->kind != LISTEN_UNIX || url->path[0] == '/')
+                return 0;
+        _free_ char *cwd = getcwd(NULL, 0);
+        if (!cwd)
+                return err_set(err, 0, -errno, "invalid unix --listen URL `%s`: no working directory: %s",
+                               text, errno_text(errno));
+        char *absolute = mem_printf("%s/%s", cwd, url->path);
+        free(url->path);
+        url->path = absolute;
+        return strlen(absolute) > LISTEN_PATH_MAX ? listen_url_too_long(text, err) : 0;
+}
+
 int config_check(struct config *c, struct err *err)
 {
         listen_url_release(&c->conn.listen_url);
         auth_release(&c->conn.auth);
 
         int r = listen_url_parse(c->conn.listen, &c->conn.listen_url, err);
+        if (r == 0)
+                r = make_absolute(&c->conn.listen_url, c->conn.listen, err);
         if (r < 0)
                 return r;
         if (c->conn.listen_url.kind == LISTEN_STDIO && c->auth_options.mode)

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define _config_ CLEANUP(config_release)
-#define _listen_url_ CLEANUP(listen_url_release)
 
 static int read_text(struct config *c, struct slice text, char *ret_path, struct err *err)
 {
@@ -280,16 +279,21 @@ TEST(the_error_of_an_unreadable_file_has_the_text_of_the_system)
 /* Returns "KIND HOST PORT PATH", or the error. */
 static char *url_shown(const char *text)
 {
-        _listen_url_ struct listen_url u = { 0 };
+        _config_ struct config c;
         struct err err = ERR_INIT;
 
-        if (listen_url_parse(text, &u, &err) < 0)
+        config_init(&c);
+        free(c.conn.listen);
+        c.conn.listen = mem_strdup(text);
+        c.insecure_no_auth = true;
+        if (config_check(&c, &err) < 0)
                 return mem_strdup(err.text);
-        if (u.kind == LISTEN_STDIO)
+        const struct listen_url *u = &c.conn.listen_url;
+        if (u->kind == LISTEN_STDIO)
                 return mem_strdup("stdio");
-        if (u.kind == LISTEN_UNIX)
-                return mem_printf("unix %s", u.path);
-        return mem_printf("ws %s %u%s", u.host, u.port, listen_url_is_loopback(&u) ? " loopback" : "");
+        if (u->kind == LISTEN_UNIX)
+                return mem_printf("unix %s", u->path);
+        return mem_printf("ws %s %u%s", u->host, u->port, listen_url_is_loopback(u) ? " loopback" : "");
 }
 
 TEST(listen_urls_are_addresses_paths_or_stdio)

@@ -1,17 +1,12 @@
 /* listen_url: parses the URL of --listen. Addresses are literals; no host name is looked up, so that the operator sees which
  * address is bound, and whether it is loopback.
  */
-#include "conn/listen_url.h"
+#include "wire/listen_url.h"
 
 #include "base/mem.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-/* The longest path that a unix socket can have. */
-#define UNIX_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
 
 static bool is_address(int family, const char *host)
 {
@@ -64,19 +59,17 @@ static int unix_parse(const char *text, const char *path, struct listen_url *ret
 {
         if (path[0] == '\0')
                 return err_set(err, 0, -EINVAL, "invalid unix --listen URL `%s`; expected `unix:PATH`", text);
-
-        _free_ char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
-        if (path[0] != '/' && !cwd)
-                return err_set(err, 0, -errno, "invalid unix --listen URL `%s`: no working directory: %s",
-                               text, errno_text(errno));
-        _free_ char *absolute = cwd ? mem_printf("%s/%s", cwd, path) : mem_strdup(path);
-        if (strlen(absolute) > UNIX_PATH_MAX)
-                return err_set(
-                        err, 0, -ENAMETOOLONG,
-                        "invalid unix --listen URL `%s`; the path of a unix socket has at most %zu bytes",
-                        text, UNIX_PATH_MAX);
-        *ret = (struct listen_url){ .kind = LISTEN_UNIX, .path = TAKE(absolute) };
+        if (strlen(path) > LISTEN_PATH_MAX)
+                return listen_url_too_long(text, err);
+        *ret = (struct listen_url){ .kind = LISTEN_UNIX, .path = mem_strdup(path) };
         return 0;
+}
+
+int listen_url_too_long(const char *text, struct err *err)
+{
+        return err_set(err, 0, -ENAMETOOLONG,
+                       "invalid unix --listen URL `%s`; the path of a unix socket has at most %zu bytes",
+                       text, LISTEN_PATH_MAX);
 }
 
 int listen_url_parse(const char *text, struct listen_url *ret, struct err *err)
