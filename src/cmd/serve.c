@@ -8,6 +8,7 @@
 #include "server/run.h"
 
 #include <errno.h>
+#include <limits.h>
 
 struct flags {
         const char *config_file;
@@ -18,6 +19,8 @@ struct flags {
         bool has_ws_max_clock_skew_seconds;
         uint64_t concurrent_requests;
         bool has_concurrent_requests;
+        uint64_t lifeline;
+        bool has_lifeline;
         bool insecure_no_auth;
         bool allow_other_namespaces;
         const char *sandbox_backend;
@@ -57,6 +60,8 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                   .target = &f->allow_other_namespaces },
                 { "config", ARG_STRING, "FILE", "configuration file (TOML); flags win over it",
                   .target = &f->config_file, .offers = OFFER_FILE },
+                { "lifeline", ARG_U64, "FD", "end when this descriptor, a pipe or a socket, reaches its end",
+                  .target = &f->lifeline, .max = INT_MAX, .given = &f->has_lifeline },
                 { "sandbox-backend", ARG_STRING, "NAME", BACKEND_WISHES " (default auto)",
                   .target = &f->sandbox_backend },
                 { "exit-when-idle", ARG_U64, "SECONDS", "end when there was no session for so long",
@@ -102,6 +107,8 @@ static enum args_result apply_flags(struct config *c, const struct flags *f)
                 c->exit_when_idle_sec = f->exit_when_idle_sec;
         if (f->has_concurrent_requests)
                 c->concurrent_requests = f->concurrent_requests;
+        c->has_lifeline = f->has_lifeline;
+        c->lifeline = f->lifeline;
         c->insecure_no_auth = c->insecure_no_auth || f->insecure_no_auth;
         c->conn.allow_other_namespaces = c->conn.allow_other_namespaces || f->allow_other_namespaces;
         if (f->ws_auth && strcmp(f->ws_auth, "capability-token") != 0 &&

@@ -285,6 +285,11 @@ int config_check(struct config *c, struct err *err)
         if (c->conn.listen_url.kind == LISTEN_STDIO && c->auth_options.mode)
                 return err_set(err, 0, -EINVAL, "WebSocket auth requires a WebSocket listener, not stdio");
 
+        if (c->conn.listen_url.kind == LISTEN_STDIO && c->has_lifeline && c->lifeline <= STDOUT_FILENO)
+                return err_set(err, 0, -EINVAL,
+                               "--lifeline %u: with stdio the server ends with its input anyway",
+                               (unsigned)c->lifeline);
+
         r = auth_init(&c->conn.auth, &c->auth_options, err);
         if (r < 0)
                 return r;

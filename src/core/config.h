@@ -32,6 +32,8 @@ struct config {
         uint64_t
                 exit_when_idle_sec; /* 0: never; a flag only, because it is for servers that a program starts */
         enum backend sandbox_backend; /* BACKEND_AUTO: the first backend that works */
+        bool has_lifeline;
+        uint64_t lifeline; /* a descriptor: the server ends when it reaches its end */
         enum log_level log_level;
         enum log_format log_format;
 };

@@ -14,6 +14,7 @@
 #include "server/client_events.h"
 #include "server/drain.h"
 #include "server/idle.h"
+#include "server/lifeline.h"
 #include "server/net_helper.h"
 #include "server/selftest.h"
 #include "session/session_life.h"
@@ -49,6 +50,12 @@ static void on_signal(void *arg, int signo)
         if (signo == SIGUSR1 || signo == SIGUSR2 || (signo == SIGHUP && reload_hang_up(&s->reload)))
                 return;
         server_drain(s);
+}
+
+static void on_lifeline_end(void *arg)
+{
+        log_info("lifeline ended");
+        server_drain(arg);
 }
 
 /* Raises the limit on open files as far as possible, because each connection needs one descriptor and each process three.
@@ -225,6 +232,7 @@ static void server_release(struct server *s)
 int server_run(struct config *config, const struct config_source *source)
 {
         struct err err = ERR_INIT;
+        struct lifeline lifeline = LIFELINE_INIT;
         static struct server s;   /* static: stuck threads may use it when this function has returned */
         signal(SIGPIPE, SIG_IGN); /* writing to a dead peer fails with EPIPE */
         signal(SIGXFSZ, SIG_IGN); /* writing beyond a limit on the size of files fails with EFBIG */
@@ -234,11 +242,17 @@ int server_run(struct config *config, const struct config_source *source)
         env_scrub(environ);
         environment_init();
         warn_if_open(config);
+        if (config->has_lifeline && lifeline_open(&lifeline, (int)config->lifeline, &err) < 0) {
+                fprintf(stderr, "Error: %s\n", err.text);
+                return 1;
+        }
         if (server_init(&s, config, source, &err) < 0) {
                 fprintf(stderr, "Error: %s\n", err.text);
                 return 1;
         }
-        int r = open_listener(&s, &err);
+        int r = lifeline_watch(&lifeline, &s.loop, on_lifeline_end, &s, &err);
+        if (r == 0)
+                r = open_listener(&s, &err);
         if (r == 0) {
                 const char *url = s.listener ? listener_url(s.listener) : config->conn.listen;
                 log_info("listening", "listen=%s server=\"%.8s\"", log_quote(slice_from_str(url)), s.id);
@@ -249,6 +263,7 @@ int server_run(struct config *config, const struct config_source *source)
         } else {
                 fprintf(stderr, "Error: %s\n", err.text);
         }
+        lifeline_release(&lifeline);
         server_release(&s);
         environment_release();
         return r == 0 ? 0 : 1;
