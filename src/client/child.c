@@ -70,6 +70,8 @@ static int set_actions(posix_spawn_file_actions_t *actions, int theirs, const ch
 {
         int r = posix_spawn_file_actions_adddup2(actions, theirs, STDIN_FILENO);
         r = r ? r : posix_spawn_file_actions_adddup2(actions, theirs, STDOUT_FILENO);
+        /* What else the program of our host has open is nobody's business: not every program opens with O_CLOEXEC. */
+        r = r ? r : posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
         if (r == 0 && cwd)
                 r = posix_spawn_file_actions_addchdir_np(actions, cwd);
         return r;
@@ -103,7 +105,7 @@ int child_start(const struct child_spec *spec, int *ret_fd, pid_t *ret_pid, stru
         if (r != 0)
                 return err_set(err, 0, -r, "cannot start `%s`: %s", spec->argv[0], errno_text(r));
         if ((r = fd_set_nonblock(ours, true)) < 0) {
-                child_end(pid, 0);
+                (void)child_end(pid, 0);
                 return err_set(err, 0, r, "cannot talk to `%s`: %s", spec->argv[0], errno_text(r));
         }
         *ret_fd = TAKE_FD(ours);
@@ -111,20 +113,28 @@ int child_start(const struct child_spec *spec, int *ret_fd, pid_t *ret_pid, stru
         return 0;
 }
 
-void child_end(pid_t pid, int patience_ms)
+int child_end(pid_t pid, int patience_ms)
 {
+        int status = -1;
         if (pid <= 0)
-                return;
+                return status;
         /* Where the kernel has no pidfd the program is killed at once: nothing can be awaited without a signal handler. */
         _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
         uint64_t end = clock_mono_ms() + (uint64_t)patience_ms;
-        while (fd >= 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+        for (;;) {
+                /* Only what this says to be a child of ours that still runs may be signalled: the host may have reaped it (by
+                 * waitpid(-1), or because it ignores SIGCHLD), and then the pid may be somebody else's. */
+                pid_t r = waitpid(pid, &status, WNOHANG);
+                if (r != 0)
+                        return r == pid ? status : -1;
                 uint64_t now = clock_mono_ms();
-                if (now >= end)
+                if (fd < 0 || now >= end)
                         break;
                 (void)poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, (int)(end - now));
         }
         (void)kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        pid_t r;
+        while ((r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
                 ;
+        return r == pid ? status : -1;
 }

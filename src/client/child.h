@@ -19,5 +19,6 @@ struct child_spec {
 
 /* Starts the program. Returns 0 with our end of the socket, non-blocking, and the pid; or -errno with *err filled. */
 NODISCARD int child_start(const struct child_spec *spec, int *ret_fd, pid_t *ret_pid, struct err *err);
-/* Waits until the program has ended; after `patience_ms` it is killed. The socket was closed before. pid 0 is fine. */
-void child_end(pid_t pid, int patience_ms);
+/* Waits until the program has ended; after `patience_ms` it is killed. The socket was closed before. pid 0 is fine. Returns its wait
+ * status, or -1 when the host has reaped it. */
+int child_end(pid_t pid, int patience_ms);

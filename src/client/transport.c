@@ -36,7 +36,7 @@ void transport_close(struct transport *t, int patience_ms)
 {
         t->resolver = resolver_free(t->resolver);
         fd_close(t->fd);
-        child_end(t->child, patience_ms);
+        (void)child_end(t->child, patience_ms);
         endpoint_release(&t->endpoint);
         free(t->token);
         buf_release(&t->in);
