@@ -223,6 +223,47 @@ FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_comm
                                     const void *input, size_t input_bytes, size_t max_bytes, int timeout_ms,
                                     struct farhand_output *ret, struct farhand_error *ret_error);
 
+/* ---- a server of our own ---- */
+
+#define FARHAND_DEFAULT_LISTEN_URL "ws://127.0.0.1:0"
+
+/* Whether a server can listen on this URL, as far as the text tells: ws://IP:PORT, unix:PATH, stdio. Returns 0, or a negative errno
+ * with the sentence that `farhand serve --listen` would print. */
+FARHAND_API int farhand_listen_url_check(const char *text, struct farhand_error *ret_error);
+
+/* A server that runs beside this program, for clients of any kind. It is a child, and it ends with this process, however that ends:
+ * by farhand_server_free(), by exit, by SIGKILL. (What this process forks without an exec holds it alive, too.)
+ *
+ * On ws:// every user of this machine can connect and run commands as us, unless `args` asks for a token (--ws-auth); a unix socket
+ * is for our own user alone. */
+struct farhand_server;
+
+struct farhand_server_options {
+        size_t size;
+        const char *listen;      /* NULL: FARHAND_DEFAULT_LISTEN_URL */
+        const char *farhand;     /* as in struct farhand_options */
+        const char *const *args; /* more options of `farhand serve`; ends with NULL; NULL: none */
+        const char *const *env;  /* "NAME=VALUE", added to our environment; ends with NULL */
+        const char *cwd;
+        unsigned start_timeout_ms; /* 0: 10,000 */
+};
+#define FARHAND_SERVER_OPTIONS_INIT                           \
+        {                                                     \
+                .size = sizeof(struct farhand_server_options) \
+        }
+
+/* Starts a server and waits until it listens. Returns NULL with *ret_error when it does not; what it complains of it prints on
+ * stderr. `options` may be NULL. */
+FARHAND_API struct farhand_server *farhand_server_start(const struct farhand_server_options *options,
+                                                        struct farhand_error *ret_error);
+/* Where it listens, for farhand_options::url and for others; NULL with `stdio`. */
+FARHAND_API const char *farhand_server_url(const struct farhand_server *s);
+/* With `stdio`: the connected descriptor, on which the protocol is spoken, one message per line. It is non-blocking, and stays the
+ * server's. Otherwise -1. */
+FARHAND_API int farhand_server_fd(const struct farhand_server *s);
+/* Ends the server with all its commands, at the latest after five seconds by SIGKILL. NULL is fine. */
+FARHAND_API void farhand_server_free(struct farhand_server *s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,14 +9,11 @@ import tempfile
 import pytest
 
 from farhand_client import BIN, PATIENCE, REPO
-from test_install import BUILD, install
+from library_rig import FOLDER, HAS_LIBRARY, SANITIZED, SHARED, STATIC
+from test_install import install
 
 SECONDS = 60 * PATIENCE
-FOLDER = os.path.dirname(os.path.abspath(os.environ["FARHAND_BIN"])) if os.environ.get("FARHAND_BIN") else BUILD
-SHARED, STATIC = os.path.join(FOLDER, "libfarhand.so"), os.path.join(FOLDER, "libfarhand.a")
-IS_SANITIZED = os.path.exists(SHARED) and b"__asan_init" in open(SHARED, "rb").read()
-
-pytestmark = pytest.mark.skipif(not os.path.exists(SHARED), reason="not a build with the library")
+pytestmark = pytest.mark.skipif(not HAS_LIBRARY, reason="not a build with the library")
 
 # Names that the library has inside of itself: a program may have its own.
 PROGRAM = """
@@ -106,9 +103,6 @@ def build(root, tmp, compiler, name, flags):
                           timeout=SECONDS, check=False)
 
 
-SANITIZED = ["-fsanitize=address,undefined"] if IS_SANITIZED else []
-
-
 @pytest.mark.parametrize("compiler,name", [("cc", "program.c"), ("c++", "program.cc")])
 def test_a_program_with_the_shared_library(root, tmp, compiler, name):
     if not shutil.which(compiler):
@@ -131,7 +125,7 @@ def test_a_program_with_the_static_library(root, tmp):
 
 
 def test_a_program_without_any_shared_library(root, tmp):
-    if IS_SANITIZED:
+    if SANITIZED:
         pytest.skip("sanitizers need shared libraries")
     # A static libc says that getaddrinfo wants its shared libraries; that is a warning of the linker.
     done = build(root, tmp, "cc", "program.c", ["-static", *pkg_config(root, "--static", "--cflags", "--libs")])
