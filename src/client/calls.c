@@ -14,6 +14,7 @@
 static void release(struct farhand *f, struct call *call)
 {
         buf_release(&call->text);
+        f->held_bytes -= call->held;
         *call = (struct call){ 0 };
         f->call_count--;
 }
@@ -46,8 +47,11 @@ static void send_call(struct farhand *f, struct call *call)
 {
         transport_send(&f->transport, buf_slice(&call->text));
         call->is_sent = true;
-        if (!(call->flags & FARHAND_REPEAT))
-                buf_release(&call->text);
+        if (call->flags & FARHAND_REPEAT)
+                return;
+        buf_release(&call->text);
+        f->held_bytes -= call->held;
+        call->held = 0;
 }
 
 int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned flags, call_done done, void *arg,
@@ -58,6 +62,14 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
                 release(f, call);
                 return error_set(ret_error, -EMSGSIZE, "a request has at most %zu bytes", REQUEST_MAX);
         }
+        /* All that is held must fit into the queue of a new connection, beside what is there. */
+        if (call->text.n + f->held_bytes + transport_queued(&f->transport) > TRANSPORT_OUT_MAX) {
+                release(f, call);
+                return error_set(ret_error, -EAGAIN, "more than %zu bytes wait to be sent",
+                                 TRANSPORT_OUT_MAX);
+        }
+        call->held = call->text.n;
+        f->held_bytes += call->held;
         /* A line end in JSON is a blank between values; where messages are lines it would end the message. */
         for (char *p = call->text.p; (p = memchr(p, '\n', (size_t)(call->text.p + call->text.n - p)));)
                 *p = ' ';
@@ -69,11 +81,19 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
         return 0;
 }
 
-void calls_forget(struct farhand *f, const void *arg)
+void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *arg)
 {
-        for (size_t i = 0; i < CALLS_MAX; i++)
-                if (f->calls[i].id != 0 && f->calls[i].arg == arg)
-                        f->calls[i].is_forgotten = true;
+        for (size_t i = 0; i < CALLS_MAX; i++) {
+                struct call *call = &f->calls[i];
+                if (call->id == 0 || call->arg != arg || call->on_answer != on_answer)
+                        continue;
+                /* What is sent needs no place any more: an answer to nothing is ignored. But what the library has asked for a
+                 * process, such as its end, is asked again when the connection is lost. */
+                if (call->is_sent && (on_answer || !(call->flags & FARHAND_REPEAT)))
+                        release(f, call);
+                else
+                        call->is_forgotten = true;
+        }
 }
 
 /* Returns the result as JSON text, to be freed. */

@@ -240,7 +240,12 @@ static void watch_transport(struct farhand *f)
 {
         int fd = f->transport.state == TRANSPORT_CLOSED ? -1 : transport_poll_fd(&f->transport);
         uint32_t events = fd >= 0 ? wanted_events(f) : 0;
-        if (fd == f->watched && events == f->watched_events)
+        if (events == 0 && fd >= 0) {
+                /* epoll tells of the end of a connection even when it is asked for nothing: a paused client would never sleep. */
+                (void)epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
+                fd = -1;
+        }
+        if (fd == f->watched && events == f->watched_events && f->watched_serial == f->transport.serial)
                 return;
         struct epoll_event event = { .events = events };
         /* A descriptor that was closed has left the epoll by itself, and its number may be in use again. */
@@ -254,6 +259,7 @@ static void watch_transport(struct farhand *f)
         }
         f->watched = fd;
         f->watched_events = events;
+        f->watched_serial = f->transport.serial;
 }
 
 static void on_message(struct farhand *f, struct slice text)
@@ -337,6 +343,7 @@ int farhand_step(struct farhand *f, struct farhand_error *ret_error)
         struct err err = ERR_INIT;
         if (f->transport.state != TRANSPORT_CLOSED && transport_flush(&f->transport, &err) < 0)
                 client_lost(f, &err);
+        client_processes_feed(f);
         watch_transport(f);
         f->depth--;
         client_processes_sweep(f);
@@ -355,8 +362,7 @@ int farhand_timeout_ms(const struct farhand *f)
         if (f->state == FARHAND_READY && !f->transport.is_lines && !f->is_paused)
                 at = MIN(at, f->transport.heard_at_ms + SILENCE_MS);
         /* What a callback has queued since the last step is to be sent. */
-        if (f->transport.state != TRANSPORT_CLOSED &&
-            (wanted_events(f) != f->watched_events || f->watched < 0))
+        if (f->transport.state != TRANSPORT_CLOSED && wanted_events(f) != f->watched_events)
                 return 0;
         return at == UINT64_MAX ? -1 : at <= now ? 0 : (int)MIN(at - now, (uint64_t)INT32_MAX);
 }

@@ -35,6 +35,7 @@ struct call {
         bool is_sent;
         bool is_forgotten; /* nobody waits for the answer any more */
         struct buf text;   /* the request, for as long as it may have to be sent (again) */
+        size_t held;       /* what `text` counts for in farhand::held_bytes */
 };
 
 struct farhand {
@@ -54,7 +55,8 @@ struct farhand {
         int epoll;
         int watched; /* the descriptor in `epoll`, or -1 */
         uint32_t watched_events;
-        bool is_paused; /* nothing is read */
+        unsigned watched_serial; /* transport::serial of it */
+        bool is_paused;          /* nothing is read */
         uint64_t
                 attempt_end_ms; /* connecting or initializing must be done by then; 0: neither is under way */
         uint64_t recover_end_ms;
@@ -64,6 +66,8 @@ struct farhand {
         uint64_t next_id;
         struct call calls[CALLS_MAX];
         size_t call_count;
+        size_t held_bytes;     /* of the requests that may have to be sent (again) */
+        bool is_starved;       /* a process was given no room because others had it all */
         struct list processes; /* farhand_process::link */
         uint64_t next_process;
         unsigned depth; /* how many farhand_step are under way */
@@ -114,8 +118,8 @@ struct call *call_begin(struct farhand *f, const char *method, struct jsonw *w,
 /* Ends it, and sends it when there is a connection. Returns 0, or -EMSGSIZE when it is too long: then nothing is called. */
 int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned flags, call_done done, void *arg,
              struct farhand_error *ret_error);
-/* Answers of calls with this argument are dropped from now on. */
-void calls_forget(struct farhand *f, const void *arg);
+/* Answers of calls with this callback (NULL: those of the library itself) and argument are dropped from now on. */
+void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *arg);
 void calls_on_answer(struct farhand *f, const struct rpc_message *m);
 void calls_send_waiting(struct farhand *f);             /* the connection is there */
 void calls_on_lost(struct farhand *f, const char *why); /* those that cannot be repeated fail */
@@ -132,7 +136,10 @@ void client_process_fail(struct farhand_process *p, const struct farhand_error *
 void client_process_on_started(struct farhand_process *p, int64_t pid);
 void client_processes_sweep(struct farhand *f); /* the end of a step: frees what was freed in it */
 void client_process_tell_writable(struct farhand_process *p);
-void client_process_read_missed(struct farhand_process *p);
+/* Asks for everything after the newest event that was told. */
+int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
+void client_processes_feed(
+        struct farhand *f); /* the end of a step: there may be room for those who wait for it */
 
 /* ---- paths ---- */
 

@@ -20,7 +20,7 @@ static struct farhand_process *process_find(struct farhand *f, struct slice id)
 /* Inside of a step a process stays until the end of the step: callers of the callback that freed it still hold it. */
 void client_process_release(struct farhand_process *p)
 {
-        calls_forget(p->client, p);
+        calls_forget(p->client, NULL, p);
         p->is_freed = true;
         p->state = PROCESS_OVER;
         if (p->client->depth > 0)
@@ -46,6 +46,7 @@ void client_process_fail(struct farhand_process *p, const struct farhand_error *
         p->state = PROCESS_OVER;
         p->failure = *error;
         p->has_failed = true;
+        sequence_release(&p->sequence);
         if (p->events.on_failed)
                 p->events.on_failed(p, p->arg, error);
 }
@@ -68,10 +69,12 @@ static void tell(struct farhand_process *p, const struct event *event)
 {
         switch (event->kind) {
         case EVENT_OUTPUT:
-                if (p->events.on_output)
+                if (p->events.on_output && event->n > 0)
                         p->events.on_output(p, p->arg, event->stream, event->bytes, event->n);
                 return;
         case EVENT_EXITED:
+                if (p->has_exited) /* a process exits once, whatever its server says */
+                        return;
                 p->has_exited = true;
                 p->exit = event->exit;
                 if (p->events.on_exited)
@@ -228,31 +231,29 @@ void client_process_on_notification(struct farhand *f, const struct rpc_message 
 static void on_read(struct farhand *f, void *arg, const struct rpc_message *m,
                     const struct farhand_error *error);
 
-/* Asks for everything after the newest event that was told. */
-void client_process_read_missed(struct farhand_process *p)
+int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error)
 {
         struct jsonw w;
         struct farhand_error error;
         struct call *call = call_begin(p->client, "process/read", &w, &error);
-        if (!call) {
-                client_process_fail(p, &error);
-                return;
-        }
+        if (!call)
+                return error_copy(ret_error, &error);
         jsonw_object(&w);
         jsonw_member_str(&w, "processId", p->id);
         jsonw_member_u64(&w, "afterSeq", p->sequence.last);
         jsonw_member_u64(&w, "waitMs", 0);
         jsonw_object_end(&w);
-        if (call_end(p->client, call, &w, FARHAND_REPEAT, on_read, p, &error) < 0)
-                client_process_fail(p, &error);
+        return call_end(p->client, call, &w, FARHAND_REPEAT, on_read, p, ret_error);
 }
 
 void client_processes_recover(struct farhand *f)
 {
         struct farhand_process *p;
+        struct farhand_error error;
         list_each (p, &f->processes, link)
-                if (p->state == PROCESS_RUNNING || (p->state == PROCESS_STARTING && p->is_start_unknown))
-                        client_process_read_missed(p);
+                if ((p->state == PROCESS_RUNNING || (p->state == PROCESS_STARTING && p->is_start_unknown)) &&
+                    client_process_read_missed(p, &error) < 0)
+                        client_process_fail(p, &error);
 }
 
 /* Lays the answer over what is known. Returns 0, or -errno with *err filled. */
@@ -267,12 +268,19 @@ static int merge(struct farhand_process *p, const struct rpc_message *m, struct 
         get_exit(&m->doc, m->result, &state.exit);
         p->sequence.is_filling = true;
         int r = 0;
+        uint64_t before = 0; /* out of order, thousands of them would take very long to put into order */
         json_each (chunk, &m->doc, chunks) {
                 struct event event;
-                if (!get_output(&m->doc, chunk, &event)) {
+                bool is_good = get_output(&m->doc, chunk, &event);
+                if (is_good && event.seq <= before) {
+                        free(event.bytes);
+                        is_good = false;
+                }
+                if (!is_good) {
                         r = err_set(err, 0, -EPROTO, "the server's answer to process/read cannot be read");
                         break;
                 }
+                before = event.seq;
                 r = sequence_put(&p->sequence, &event, err);
                 free(event.bytes);
                 if (r < 0)

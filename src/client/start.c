@@ -27,6 +27,7 @@ static struct farhand_process *process_new(struct farhand *f, const char *id, ui
         p->arg = arg;
         p->next_write = 1;
         random_bytes(&p->write_prefix, sizeof(p->write_prefix));
+        p->exit.code = -1; /* until the server tells it */
         sequence_init(&p->sequence, after_seq);
         list_append(&f->processes, &p->link);
         return p;
@@ -188,8 +189,10 @@ struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
         struct farhand_process *p = process_new(f, process_id, after_seq, events, arg);
         p->is_tty = true; /* not known: the server says what can be written */
         p->state = PROCESS_RUNNING;
-        client_process_read_missed(p);
-        return p;
+        if (client_process_read_missed(p, ret_error) == 0)
+                return p;
+        client_process_release(p);
+        return NULL;
 }
 
 /* ---- writing ---- */
@@ -239,14 +242,29 @@ int64_t farhand_process_write(struct farhand_process *p, const void *bytes, size
         while (taken < n && p->state == PROCESS_RUNNING && p->writes_waiting < WRITES_MAX) {
                 struct slice piece = slice_from((const char *)bytes + taken, MIN(n - taken, WRITE_BYTES_MAX));
                 int r = write_piece(p, piece, ret_error);
-                if (r == -EAGAIN)
+                if (r == -EAGAIN) {
+                        p->client->is_starved = true;
                         break;
+                }
                 if (r < 0)
                         return r;
                 taken += piece.n;
         }
         p->wants_room |= taken < n;
         return (int64_t)taken;
+}
+
+/* Tells those who could write nothing because other calls took all the room: no answer to a write of their own will. */
+void client_processes_feed(struct farhand *f)
+{
+        struct farhand_process *p;
+        if (!f->is_starved || f->call_count > CALLS_MAX / 2 ||
+            farhand_queued_bytes(f) > TRANSPORT_OUT_MAX / 2)
+                return;
+        f->is_starved = false;
+        list_each (p, &f->processes, link)
+                if (p->wants_room && p->writes_waiting <= WRITES_MAX / 2)
+                        client_process_tell_writable(p);
 }
 
 /* ---- control ---- */
@@ -291,8 +309,9 @@ int farhand_process_close_stdin(struct farhand_process *p, struct farhand_error 
         struct call *call = begin(p, "process/closeStdin", &w, ret_error);
         if (!call)
                 return no_call(p);
-        p->is_stdin_closed = !p->is_tty;
-        return end(p, call, &w, ret_error);
+        int r = end(p, call, &w, ret_error);
+        p->is_stdin_closed = r == 0 && !p->is_tty;
+        return r;
 }
 
 int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned columns)

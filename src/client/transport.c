@@ -21,8 +21,11 @@
 #define READ_BYTES ((size_t)256 * 1024)
 /* A message and the start of the next one; a server that keeps to its word sends no more than one message at a time per read. */
 #define IN_MAX (TRANSPORT_MESSAGE_MAX + 2 * READ_BYTES)
-/* What a caller may queue. Callers look at transport_queued() long before: this is for programs that do not. */
-#define OUT_MAX ((size_t)1024 * 1024 * 1024)
+/* Beside what callers queue there are heads of frames, the handshake, pings and pongs; and what is sent is cut off only when it is
+ * the larger half. */
+#define OUT_MAX (2 * (TRANSPORT_OUT_MAX + 1024 * 1024))
+/* A server that pings and does not read gets no more answers than this. */
+#define PONGS_MAX 1000
 
 void transport_init(struct transport *t)
 {
@@ -42,7 +45,9 @@ void transport_close(struct transport *t, int patience_ms)
         buf_release(&t->in);
         buf_release(&t->message);
         buf_release(&t->out);
+        unsigned serial = t->serial;
         transport_init(t);
+        t->serial = serial + 1;
 }
 
 static void begin_messages(struct transport *t)
@@ -136,6 +141,7 @@ static int try_addresses(struct transport *t, int last_errno, struct err *err)
 {
         for (; t->address; t->address = t->address->ai_next) {
                 t->fd = fd_close(t->fd);
+                t->serial++;
                 t->fd = socket(t->address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
                                IPPROTO_TCP);
                 if (t->fd >= 0 && (connect(t->fd, t->address->ai_addr, t->address->ai_addrlen) == 0 ||
@@ -194,6 +200,7 @@ int transport_flush(struct transport *t, struct err *err)
         }
         buf_truncate(&t->out, 0);
         t->out_at = 0;
+        t->pongs = 0;
         if (t->out.allocated > 4 * READ_BYTES)
                 buf_release(&t->out);
         return 0;
@@ -246,6 +253,15 @@ int transport_on_ready(struct transport *t, struct err *err)
 
 /* ---- messages ---- */
 
+/* Cuts off what is sent, each byte of the rest being moved at most once for each that was sent. */
+static void tidy_out(struct transport *t)
+{
+        if (t->out_at < transport_queued(t) || t->out_at == 0)
+                return;
+        buf_consume(&t->out, t->out_at);
+        t->out_at = 0;
+}
+
 static void send_frame(struct transport *t, enum ws_opcode opcode, struct slice payload)
 {
         char head[WS_HEAD_MAX + 4], *room;
@@ -253,6 +269,7 @@ static void send_frame(struct transport *t, enum ws_opcode opcode, struct slice 
         unsigned key_at = 0;
         random_bytes(key, sizeof(key));
         size_t n = ws_head_write_masked(head, opcode, true, payload.n, key);
+        tidy_out(t);
         must(buf_reserve(&t->out, n + payload.n, &room) == 0);
         memcpy(room, head, n);
         if (payload.n > 0)
@@ -267,6 +284,7 @@ void transport_send(struct transport *t, struct slice text)
                 send_frame(t, WS_TEXT, text);
                 return;
         }
+        tidy_out(t);
         must(buf_append(&t->out, text) == 0);
         must(buf_append_char(&t->out, '\n') == 0);
 }
@@ -321,7 +339,7 @@ static int on_piece(struct transport *t, const struct ws_piece *piece, struct sl
 
 static int on_control(struct transport *t, const struct ws_piece *piece, struct err *err)
 {
-        if (piece->opcode == WS_PING)
+        if (piece->opcode == WS_PING && t->pongs++ < PONGS_MAX)
                 send_frame(t, WS_PONG, piece->payload);
         if (piece->opcode != WS_CLOSE)
                 return 0;

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #define TRANSPORT_MESSAGE_MAX (64 * 1024 * 1024)
+#define TRANSPORT_OUT_MAX ((size_t)256 * 1024 * 1024) /* what callers may have queued at once */
 
 enum transport_state {
         TRANSPORT_CLOSED,
@@ -30,7 +31,8 @@ struct resolver;
 
 struct transport {
         enum transport_state state;
-        int fd; /* -1 while it is closed, or a name is looked up */
+        unsigned serial; /* changes with the descriptor to watch: its number alone does not tell */
+        int fd;          /* -1 while it is closed, or a name is looked up */
         pid_t child;
         bool is_lines;
         struct resolver *resolver;      /* while it connects */
@@ -43,6 +45,7 @@ struct transport {
         struct buf message; /* a message in several pieces */
         struct buf out;     /* what is to be sent; the first `out_at` bytes are sent */
         size_t out_at;
+        unsigned pongs; /* how many were queued since the queue was empty */
         struct ws_decoder ws;
         struct line_decoder lines;
         bool at_end;           /* the server has closed its side */
@@ -72,7 +75,7 @@ NODISCARD int transport_on_ready(struct transport *t, struct err *err);
  * bytes behind it; 0 when there is none; -errno with *err filled when the connection must be given up. */
 NODISCARD int transport_next(struct transport *t, struct slice *ret, struct err *err);
 
-/* Queues a message; the next transport_flush sends it. */
+/* Queues a message, for which TRANSPORT_OUT_MAX has room; the next transport_flush sends it. */
 void transport_send(struct transport *t, struct slice text);
 NODISCARD int transport_flush(struct transport *t, struct err *err);
 void transport_ping(struct transport *t);

@@ -84,7 +84,7 @@ int farhand_call_wait(struct farhand *f, const char *method, const char *params,
                         r = error_set(ret_error, -ETIMEDOUT, "%s was not answered in time", method);
         }
         if (r < 0) {
-                calls_forget(f, &answer);
+                calls_forget(f, on_answer, &answer);
                 return r;
         }
         if (!answer.result)

@@ -132,7 +132,10 @@ static int paused(char **argv)
                 (void)farhand_wait(f, 700, NULL);
         say("steps", steps);
         farhand_pause(f, false);
-        say("after", farhand_wait(f, 5000, &error) < 0 ? 1 : 0);
+        int r = 0;
+        for (long end = ms() + 10000; r == 0 && ms() < end;)
+                r = farhand_wait(f, 5000, &error);
+        say("after", r < 0);
         farhand_free(f);
         return 0;
 }
@@ -147,6 +150,21 @@ static int pinged(char **argv)
                 most = farhand_queued_bytes(f) > most ? farhand_queued_bytes(f) : most;
         }
         say("queued", most < (1 << 20) ? 0 : 1);
+        farhand_free(f);
+        return 0;
+}
+
+/* How long a lost connection takes to be back. */
+static int recover(char **argv)
+{
+        struct farhand *f = connect_to(argv);
+        long begin = ms();
+        while (farhand_get_state(f) == FARHAND_READY)
+                (void)farhand_wait(f, 1000, &error);
+        while (farhand_get_state(f) == FARHAND_RECOVERING)
+                (void)farhand_wait(f, 1000, &error);
+        say("ready", farhand_get_state(f) == FARHAND_READY);
+        say("slow", ms() - begin > 5000);
         farhand_free(f);
         return 0;
 }
@@ -231,10 +249,10 @@ int main(int argc, char **argv)
         static const struct {
                 const char *name;
                 int (*run)(char **argv);
-        } table[] = { { "serve", serve },       { "check", check },           { "communicate", communicate },
-                      { "exited", exited },     { "paused", paused },         { "pinged", pinged },
-                      { "adopt", adopt },       { "unanswered", unanswered }, { "crowded", crowded },
-                      { "argument", argument }, { "flooded", flooded } };
+        } table[] = { { "serve", serve },     { "check", check },       { "communicate", communicate },
+                      { "exited", exited },   { "paused", paused },     { "pinged", pinged },
+                      { "adopt", adopt },     { "recover", recover },   { "unanswered", unanswered },
+                      { "crowded", crowded }, { "argument", argument }, { "flooded", flooded } };
         for (size_t i = 0; argc > 2 && i < sizeof(table) / sizeof(*table); i++)
                 if (strcmp(argv[1], table[i].name) == 0)
                         return table[i].run(argv + 2);
