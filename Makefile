@@ -4,7 +4,7 @@
 #   make                  build/farhand
 #   make run              installs what is missing, builds, and starts the server; ARGS="…" are options of it
 #   make test             installs what is missing, builds, and runs every test
-#   make install          programs, manual pages, completions, documents, a systemd unit; PREFIX=/usr/local DESTDIR=
+#   make install          programs, library, manual pages, completions, documents, a systemd unit; PREFIX=/usr/local DESTDIR=
 #   make static           build/static/farhand, one static program
 #   make bench            this server beside the machine's limit; REFERENCE=/path/to/codex measures that beside it
 #   make check, format    the quick checks of the sources; brings them into form

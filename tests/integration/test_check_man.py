@@ -50,7 +50,7 @@ farhand-box(1)
 @pytest.fixture
 def tree(tmp):
     """A copy of what is looked at, with the command `box` in all of it."""
-    for name in ("man", "src/core"):
+    for name in ("man", "src/core", "include/farhand"):
         shutil.copytree(os.path.join(REPO, name), os.path.join(tmp, name))
     shutil.copy(os.path.join(REPO, "meson.build"), tmp)
     write(tmp, "man/farhand-box.1.scd", PAGE)

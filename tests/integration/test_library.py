@@ -15,34 +15,6 @@ from test_install import install
 SECONDS = 60 * PATIENCE
 pytestmark = pytest.mark.skipif(not HAS_LIBRARY, reason="not a build with the library")
 
-# Names that the library has inside of itself: a program may have its own.
-PROGRAM = """
-#include <farhand/farhand.h>
-#include <stdio.h>
-
-int buf_append(void) { return 7; }
-int json_parse(void) { return 8; }
-
-int main(int argc, char **argv)
-{
-        struct farhand_options options = FARHAND_OPTIONS_INIT;
-        struct farhand_error error;
-        options.farhand = argv[1];
-        struct farhand *f = farhand_connect(&options, &error);
-        if (!f)
-                return fprintf(stderr, "%s\\n", error.text), 1;
-        const char *const command_argv[] = { "sh", "-c", "cat; exit 3", NULL };
-        struct farhand_command command = FARHAND_COMMAND_INIT;
-        command.argv = command_argv;
-        struct farhand_output output;
-        if (farhand_communicate(f, &command, "hello", 5, 1000, 30000, &output, &error) < 0)
-                return fprintf(stderr, "%s\\n", error.text), 1;
-        printf("%s %d %d\\n", output.out, output.exit.code, buf_append() + json_parse() + (argc > 99));
-        farhand_free(f);
-}
-"""
-
-
 def names(*args):
     """The names of nm's lines, without their versions."""
     done = subprocess.run(["nm", "--defined-only", *args], capture_output=True, text=True, timeout=SECONDS, check=True)
@@ -93,8 +65,7 @@ def pkg_config(root, *args):
 
 
 def build(root, tmp, compiler, name, flags):
-    with open(f"{tmp}/{name}", "w", encoding="utf-8") as f:
-        f.write(PROGRAM)
+    shutil.copy(os.path.join(REPO, "tests/integration/library_program.c"), f"{tmp}/{name}")
     done = subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-o", f"{tmp}/program", f"{tmp}/{name}", *flags], capture_output=True,
                           text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
