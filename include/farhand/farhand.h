@@ -6,7 +6,8 @@
  *
  * Everything happens in farhand_step(): call it when farhand_fd() is readable, or when farhand_timeout_ms() has passed. It calls
  * the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that wait. The
- * functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_communicate) call farhand_step() themselves.
+ * functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_communicate, farhand_file_wait, and those on
+ * files that say so) call farhand_step() themselves.
  *
  * Functions return 0 or more, or a negative errno. A `struct farhand_error *` may be NULL. Options and commands are structs that
  * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT or FARHAND_COMMAND_INIT.
@@ -26,6 +27,7 @@ extern "C" {
 
 struct farhand;
 struct farhand_process;
+struct farhand_file;
 
 /* ---- errors ---- */
 
@@ -36,6 +38,9 @@ struct farhand_error {
         char data
                 [1024]; /* the `data` of the server's error as JSON; empty when there is none or it is longer */
 };
+
+/* Returns the errno (a positive number) that the server's system gave, as far as the server tells it; else 0. */
+FARHAND_API int farhand_error_errno(const struct farhand_error *error);
 
 /* ---- connecting ---- */
 
@@ -263,6 +268,102 @@ FARHAND_API const char *farhand_server_url(const struct farhand_server *s);
 FARHAND_API int farhand_server_fd(const struct farhand_server *s);
 /* Ends the server with all its commands, at the latest after five seconds by SIGKILL. NULL is fine. */
 FARHAND_API void farhand_server_free(struct farhand_server *s);
+
+/* ---- files ----
+ *
+ * Paths are absolute paths on the server's machine: bytes, not text. Of a server that lacks a method the error has the rpc_code
+ * -32601. */
+
+struct farhand_metadata {
+        bool is_directory, is_file; /* of a link: its target; neither: a device, a socket, … */
+        bool is_symlink;
+        bool has_mode; /* the server tells mode, uid, gid and links */
+        uint64_t size;
+        int64_t created_ms, modified_ms; /* since 1970; created 0: not told */
+        uint32_t mode;                   /* permission bits, 07777 */
+        uint32_t uid, gid;
+        uint64_t links;
+};
+
+/* Exactly one of `metadata` and `error` is not NULL. */
+typedef void (*farhand_on_stat)(struct farhand *f, void *arg, const struct farhand_metadata *metadata,
+                                const struct farhand_error *error);
+FARHAND_API int farhand_stat_begin(struct farhand *f, const char *path, farhand_on_stat on_stat, void *arg,
+                                   struct farhand_error *ret_error);
+
+/* All that follow wait for the answer. */
+FARHAND_API int farhand_stat(struct farhand *f, const char *path, struct farhand_metadata *ret,
+                             struct farhand_error *ret_error);
+
+struct farhand_entry {
+        const char *name;           /* valid during the call */
+        bool is_directory, is_file; /* of a link: its target; a link without a target is not listed */
+};
+/* Calls `on_entry` for each name in a directory, sorted by bytes. */
+FARHAND_API int farhand_list(struct farhand *f, const char *path,
+                             void (*on_entry)(void *arg, const struct farhand_entry *entry), void *arg,
+                             struct farhand_error *ret_error);
+/* *ret is to be freed by the caller. */
+FARHAND_API int farhand_read_link(struct farhand *f, const char *path, char **ret,
+                                  struct farhand_error *ret_error);
+FARHAND_API int farhand_canonicalize(struct farhand *f, const char *path, char **ret,
+                                     struct farhand_error *ret_error);
+FARHAND_API int farhand_make_directory(struct farhand *f, const char *path, bool with_parents,
+                                       struct farhand_error *ret_error);
+/* with_force: what is not there is no error. */
+FARHAND_API int farhand_remove(struct farhand *f, const char *path, bool is_recursive, bool with_force,
+                               struct farhand_error *ret_error);
+FARHAND_API int farhand_rename(struct farhand *f, const char *from, const char *to,
+                               struct farhand_error *ret_error);
+/* A negative value leaves it as it is. */
+FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
+                                     struct farhand_error *ret_error);
+/* Replaces a file by a content of at most 64 MiB, as a whole where the server can: a reader sees the old content or the new. A
+ * negative mode keeps that of a file that is there. */
+FARHAND_API int farhand_write_file(struct farhand *f, const char *path, const void *bytes, size_t n, int mode,
+                                   struct farhand_error *ret_error);
+
+/* A file that is read or written as a stream, in constant memory and with several requests under way. None of its functions waits but
+ * farhand_file_wait: a program with a loop of its own calls farhand_step, and tries again what was -EAGAIN.
+ *
+ * When the connection is lost and resumed, the stream goes on: blocks whose fate is not known are asked for or written again. A
+ * file that was changed meanwhile is not read on: -ESTALE. A stream that has failed can be begun again at an offset.
+ *
+ * Servers without blocks are served by one request for the whole content, of at most 64 MiB. */
+enum farhand_file_mode {
+        FARHAND_FILE_READ,
+        FARHAND_FILE_REPLACE, /* created or emptied */
+        FARHAND_FILE_RESUME,  /* created or kept, and written from `offset` on */
+};
+struct farhand_file_options {
+        size_t size;
+        enum farhand_file_mode mode;
+        uint64_t offset;    /* where reading or writing begins; FARHAND_FILE_REPLACE: 0 */
+        unsigned window;    /* how many blocks are under way at once, at most 32; 0: 6 */
+        size_t block_bytes; /* at most 1 MiB; 0: 256 KiB */
+};
+#define FARHAND_FILE_OPTIONS_INIT                           \
+        {                                                   \
+                .size = sizeof(struct farhand_file_options) \
+        }
+
+/* Begins to open. Whether that succeeds is said by the functions below. NULL: the options are bad. */
+FARHAND_API struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
+                                                   const struct farhand_file_options *options,
+                                                   struct farhand_error *ret_error);
+/* Forgets the stream; the server closes its file. What was written and not finished may or may not be there. NULL is fine. */
+FARHAND_API void farhand_file_free(struct farhand_file *file);
+/* Copies what comes next. Returns how many bytes; 0 at the end of the file; -EAGAIN: nothing has arrived yet. */
+FARHAND_API int64_t farhand_file_read(struct farhand_file *file, void *buf, size_t n,
+                                      struct farhand_error *ret_error);
+/* Returns how many bytes were taken; -EAGAIN: the window is full. */
+FARHAND_API int64_t farhand_file_write(struct farhand_file *file, const void *bytes, size_t n,
+                                       struct farhand_error *ret_error);
+/* After the last write: 0 when everything is written and the file closed; -EAGAIN: not yet. */
+FARHAND_API int farhand_file_finish(struct farhand_file *file, struct farhand_error *ret_error);
+/* Waits until the file is open and farhand_file_read, farhand_file_write or, once it was called, farhand_file_finish does not return
+ * -EAGAIN. Returns 0; -ETIMEDOUT; or why the stream has failed. */
+FARHAND_API int farhand_file_wait(struct farhand_file *file, int timeout_ms, struct farhand_error *ret_error);
 
 #ifdef __cplusplus
 }

@@ -112,6 +112,8 @@ static void finish(struct farhand *f, struct call *call, const struct rpc_messag
         release(f, call);
         if (!was.is_forgotten && was.done)
                 was.done(f, was.arg, m, error);
+        if (!was.is_forgotten && was.on_stat)
+                client_stat_tell(f, was.on_stat, was.arg, m, error);
         if (!was.is_forgotten && was.on_answer) {
                 _free_ char *result = m ? result_text(m) : NULL;
                 was.on_answer(f, was.arg, result, error);

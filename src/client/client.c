@@ -213,6 +213,7 @@ void client_lost(struct farhand *f, const struct err *err)
                 (void)snprintf(f->lost_text, sizeof(f->lost_text), "%.*s", (int)sizeof(f->lost_text) - 1,
                                err->text);
                 f->state = FARHAND_RECOVERING;
+                f->losses++;
                 f->retry_at_ms = now;
                 calls_on_lost(f, f->lost_text);
                 if (f->state == FARHAND_RECOVERING && is_worth_retry(err->code))

@@ -30,6 +30,7 @@ struct call {
         uint64_t id;                 /* 0: the slot is free */
         call_done done;              /* for a call of the library's */
         farhand_on_answer on_answer; /* for a call of the program's */
+        farhand_on_stat on_stat;     /* for fs/getMetadata */
         void *arg;
         unsigned flags;
         bool is_sent;
@@ -61,6 +62,7 @@ struct farhand {
                 attempt_end_ms; /* connecting or initializing must be done by then; 0: neither is under way */
         uint64_t recover_end_ms;
         uint64_t retry_at_ms;         /* when the next attempt to connect begins; 0: none is due */
+        uint64_t losses;              /* how often the connection was lost */
         char lost_text[512];          /* why the connection was lost */
         struct farhand_error failure; /* FARHAND_FAILED: why */
         uint64_t next_id;
@@ -70,6 +72,8 @@ struct farhand {
         bool is_starved;       /* a process was given no room because others had it all */
         struct list processes; /* farhand_process::link */
         uint64_t next_process;
+        struct list files; /* farhand_file::link */
+        uint64_t next_file;
         unsigned depth; /* how many farhand_step are under way */
 };
 
@@ -140,6 +144,26 @@ void client_process_tell_writable(struct farhand_process *p);
 int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
 void client_processes_feed(
         struct farhand *f); /* the end of a step: there may be room for those who wait for it */
+
+/* ---- wait.c ---- */
+
+/* When a wait of `timeout_ms` is over; -1: never. */
+uint64_t client_wait_end(int timeout_ms);
+/* Waits for work until `end`, and does it. Returns 1; 0 when the time is over; negative when the client has failed. */
+NODISCARD int client_wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret_error);
+
+/* ---- files.c ---- */
+
+/* The longest content of a file in one message: as base64 it fits into REQUEST_MAX. */
+#define WHOLE_FILE_MAX ((size_t)64 * 1024 * 1024)
+
+/* Tells the answer to fs/getMetadata. */
+void client_stat_tell(struct farhand *f, farhand_on_stat on_stat, void *arg, const struct rpc_message *m,
+                      const struct farhand_error *error);
+
+/* ---- file_stream.c ---- */
+
+void client_files_release(struct farhand *f);
 
 /* ---- paths ---- */
 

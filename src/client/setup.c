@@ -112,10 +112,11 @@ struct farhand *farhand_new(const struct farhand_options *options, struct farhan
         struct err err = ERR_INIT;
         transport_init(&f->transport);
         list_init(&f->processes);
+        list_init(&f->files);
         f->epoll = f->watched = -1;
         f->session_id = mem_strdup("");
         f->info = mem_strdup("{}");
-        f->next_id = f->next_process = 1;
+        f->next_id = f->next_process = f->next_file = 1;
         f->state = FARHAND_CONNECTING;
         if (set_up(f, options, &err) < 0) {
                 error_from_err(ret_error, &err);
@@ -133,6 +134,7 @@ void farhand_free(struct farhand *f)
         must(f->depth == 0);
         while (!list_is_empty(&f->processes))
                 client_process_release(list_first(&f->processes, struct farhand_process, link));
+        client_files_release(f);
         calls_release(f);
         transport_close(&f->transport, CHILD_PATIENCE_MS);
         fd_close(f->epoll);

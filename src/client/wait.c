@@ -8,14 +8,12 @@
 #include <errno.h>
 #include <poll.h>
 
-/* When a wait of `timeout_ms` is over; -1: never. */
-static uint64_t end_of(int timeout_ms)
+uint64_t client_wait_end(int timeout_ms)
 {
         return timeout_ms < 0 ? UINT64_MAX : clock_mono_ms() + (uint64_t)timeout_ms;
 }
 
-/* Waits for work until `end`, and does it. Returns 1; 0 when the time is over; negative when the client has failed. */
-static int wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret_error)
+int client_wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret_error)
 {
         uint64_t now = clock_mono_ms();
         int timeout = farhand_timeout_ms(f);
@@ -33,7 +31,7 @@ static int wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret
 
 int farhand_wait(struct farhand *f, int timeout_ms, struct farhand_error *ret_error)
 {
-        int r = wait_until(f, end_of(timeout_ms), ret_error);
+        int r = client_wait_until(f, client_wait_end(timeout_ms), ret_error);
         return r < 0 ? r : 0;
 }
 
@@ -42,7 +40,7 @@ struct farhand *farhand_connect(const struct farhand_options *options, struct fa
         struct farhand *f = farhand_new(options, ret_error);
         /* Connecting and the handshake have time limits of their own. */
         while (f && f->state == FARHAND_CONNECTING) {
-                if (wait_until(f, UINT64_MAX, ret_error) < 0) {
+                if (client_wait_until(f, UINT64_MAX, ret_error) < 0) {
                         farhand_free(f);
                         return NULL;
                 }
@@ -72,10 +70,10 @@ int farhand_call_wait(struct farhand *f, const char *method, const char *params,
                       int timeout_ms, char **ret_result, struct farhand_error *ret_error)
 {
         struct answer answer = { 0 };
-        uint64_t end = end_of(timeout_ms);
+        uint64_t end = client_wait_end(timeout_ms);
         int r = farhand_call(f, method, params, flags, on_answer, &answer, ret_error);
         while (r == 0 && !answer.is_there) {
-                int n = wait_until(f, end, ret_error);
+                int n = client_wait_until(f, end, ret_error);
                 if (answer.is_there)
                         break;
                 if (n < 0)
@@ -108,9 +106,9 @@ static int result_of(const struct farhand_process *p, struct farhand_exit *ret_e
 int farhand_process_wait(struct farhand_process *p, int timeout_ms, struct farhand_exit *ret_exit,
                          struct farhand_error *ret_error)
 {
-        uint64_t end = end_of(timeout_ms);
+        uint64_t end = client_wait_end(timeout_ms);
         while (p->state != PROCESS_OVER) {
-                int r = wait_until(p->client, end, ret_error);
+                int r = client_wait_until(p->client, end, ret_error);
                 if (r == 0 && p->state != PROCESS_OVER)
                         return error_set(ret_error, -ETIMEDOUT, "process %s still runs", p->id);
                 if (r < 0 && p->state != PROCESS_OVER)
@@ -183,7 +181,7 @@ int farhand_communicate(struct farhand *f, const struct farhand_command *given, 
                                                               .on_output = dialogue_on_output };
         struct dialogue d = { .input = slice_from(input, input_bytes),
                               .streams = { BUF_INIT(max_bytes), BUF_INIT(max_bytes) } };
-        uint64_t end = end_of(timeout_ms);
+        uint64_t end = client_wait_end(timeout_ms);
         struct farhand_error error;
         memcpy(&command, given, MIN(given->size, sizeof(command)));
         command.size = sizeof(command);
@@ -191,7 +189,7 @@ int farhand_communicate(struct farhand *f, const struct farhand_command *given, 
         struct farhand_process *p = farhand_start(f, &command, &events, &d, &error);
         int r = p ? 0 : error_copy(ret_error, &error);
         while (r == 0 && p->state != PROCESS_OVER) {
-                int n = wait_until(f, end, ret_error);
+                int n = client_wait_until(f, end, ret_error);
                 if (p->state == PROCESS_OVER)
                         break;
                 if (d.failure)
