@@ -193,15 +193,19 @@ int transport_flush(struct transport *t, struct err *err)
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && fd_is_passing(errno))
-                        return 0;
+                        break;
                 if (n < 0)
                         return lost(err, errno);
                 t->out_at += (size_t)n;
         }
-        buf_truncate(&t->out, 0);
-        t->out_at = 0;
-        t->pongs = 0;
-        if (t->out.allocated > 4 * READ_BYTES)
+        /* A queue that is never empty must not grow by what was sent. What is moved is less than what was sent since. */
+        if (t->out_at >= t->out.n - t->out_at) {
+                buf_consume(&t->out, t->out_at);
+                t->out_at = 0;
+        }
+        if (transport_queued(t) == 0)
+                t->pongs = 0;
+        if (t->out.n == 0 && t->out.allocated > 4 * READ_BYTES)
                 buf_release(&t->out);
         return 0;
 }
