@@ -28,6 +28,11 @@ static void drop(struct outlet *o, int os_errno)
 
 void outlet_put(struct outlet *o, const void *bytes, size_t n)
 {
+        /* What never runs empty must not grow by what was written. */
+        if (o->at >= outlet_waiting(o)) {
+                buf_consume(&o->bytes, o->at);
+                o->at = 0;
+        }
         if (!o->is_broken && buf_append(&o->bytes, slice_from(bytes, n)) < 0)
                 drop(o, ENOBUFS);
         outlet_flush(o);
