@@ -18,6 +18,7 @@ static const struct command commands[] = {
         { "ps", "list what runs on a server", cmd_ps },
         { "logs", "print what a command has written", cmd_logs },
         { "kill", "send a signal to commands", cmd_kill },
+        { "fs", "list, read, write and watch files of an environment, or here", cmd_fs },
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },
