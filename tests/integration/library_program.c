@@ -1,6 +1,7 @@
 /* A program outside of the tree, for test_library.py: it has functions of its own with names that the library has inside of itself. */
 #include <farhand/farhand.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int buf_append(void);
 int buf_append(void)
@@ -29,5 +30,7 @@ int main(int argc, char **argv)
         if (farhand_communicate(f, &command, "hello", 5, 1000, 30000, &output, &error) < 0)
                 return fprintf(stderr, "%s\n", error.text), 1;
         printf("%s %d %d\n", output.out, output.exit.code, buf_append() + json_parse() + (argc > 99));
+        free(output.out);
+        free(output.err);
         farhand_free(f);
 }
