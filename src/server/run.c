@@ -201,8 +201,9 @@ static void server_release(struct server *s)
         net_program_close(&s->net_program);
         fs_helpers_interrupt(&s->fs_helpers);
         bool is_quiet = conns_end_threads(&s->conns, LIMIT_POOL_END_MS);
-        is_quiet = pool_free(TAKE(s->pool), LIMIT_POOL_END_MS) && is_quiet;
-        s->confine.pool = NULL;
+        /* What ends with the pool may still submit work: the last request on a dropped handle closes its file there. */
+        is_quiet = pool_free(s->pool, LIMIT_POOL_END_MS) && is_quiet;
+        s->pool = s->confine.pool = NULL;
         if (is_quiet) {
                 s->watcher = watcher_free(s->watcher);
                 s->journal = journal_close(s->journal);
