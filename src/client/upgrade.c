@@ -80,6 +80,17 @@ static int read_status(struct slice line)
         return (int)status;
 }
 
+/* Whether a body may follow: not when its length is told to be 0, and the connection may stay open. */
+static bool has_body(struct slice head)
+{
+        while (head.n > 0) {
+                struct slice value = next_line(&head), name = slice_split(&value, ':');
+                if (slice_eq_nocase(name, S("content-length")) && slice_eq(slice_trim(value), S("0")))
+                        return false;
+        }
+        return true;
+}
+
 /* What a server that refuses says: the first line of its body. */
 static int refuse(int status, struct slice body, struct err *err)
 {
@@ -105,7 +116,7 @@ ssize_t upgrade_answer(struct slice in, bool at_end, const char *key, struct err
         if (status < 0)
                 return err_set(err, 0, -EPROTO, "this is no exec server: its answer is not HTTP");
         if (status != 101) {
-                if (!at_end && in.n - length < BODY_SHOWN && in.n == length)
+                if (!at_end && in.n == length && has_body(rest))
                         return 0; /* the reason is in the body */
                 return refuse(status, slice_from(in.p + length, in.n - length), err);
         }
