@@ -173,11 +173,24 @@ TEST(holes_that_nothing_explains_are_losses)
         sequence_init(&s, 0);
         eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = 2 }, &err),
                -ENODATA); /* not an exit */
-        eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = 0 }, &err), -ENODATA);
         sequence_init(&s, 9);
-        eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = 5 }, &err), -ENODATA);
         eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = UINT64_MAX, .has_exited = true },
                              &err),
                -ENODATA);
+        sequence_release(&s);
+}
+
+TEST(an_answer_that_events_have_overtaken_tells_nothing_new)
+{
+        struct sequence s;
+        struct err err = ERR_INIT;
+        sequence_init(&s, 0);
+        for (uint64_t i = 1; i <= 3; i++)
+                eq_int(put(&s, i, "a"), 0);
+        eq_str(taken(&s), "aaa");
+        for (uint64_t next = 0; next <= 4; next++)
+                eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = next }, &err), 0);
+        eq_str(taken(&s), "");
+        eq_u64(s.last, 3);
         sequence_release(&s);
 }
