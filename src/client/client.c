@@ -79,14 +79,21 @@ static int open_tls(struct farhand *f, struct err *err)
         return r;
 }
 
+/* An attempt to resume ends with the recovery. */
+static uint64_t attempt_end(const struct farhand *f, unsigned timeout_ms)
+{
+        uint64_t end = clock_mono_ms() + timeout_ms;
+        return f->state == FARHAND_RECOVERING ? MIN(end, f->recover_end_ms) : end;
+}
+
 static void begin_attempt(struct farhand *f)
 {
         struct err err = ERR_INIT;
         const struct farhand_options *o = &f->options;
-        uint64_t now = clock_mono_ms();
         f->retry_at_ms = 0;
         f->is_initializing = false;
-        f->attempt_end_ms = now + (o->connect_timeout_ms ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS);
+        f->attempt_end_ms =
+                attempt_end(f, o->connect_timeout_ms ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS);
         int r = !f->has_endpoint ? open_program(f, &err)
                 : f->endpoint.kind == ENDPOINT_TLS
                         ? open_tls(f, &err)
@@ -105,8 +112,8 @@ static void send_initialize(struct farhand *f)
         struct jsonw w;
         struct farhand_error error;
         f->is_initializing = true;
-        f->attempt_end_ms = clock_mono_ms() +
-                            (o->initialize_timeout_ms ? o->initialize_timeout_ms : INITIALIZE_TIMEOUT_MS);
+        f->attempt_end_ms =
+                attempt_end(f, o->initialize_timeout_ms ? o->initialize_timeout_ms : INITIALIZE_TIMEOUT_MS);
         /* Not through the slots of ordinary calls: those may all be taken, and wait for this. */
         _buf_ struct buf text = BUF_INIT(64 * 1024);
         jsonw_begin(&w, &text);
