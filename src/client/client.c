@@ -210,7 +210,8 @@ void client_lost(struct farhand *f, const struct err *err)
         f->is_initializing = false;
         if (f->state == FARHAND_FAILED)
                 return;
-        if (f->state == FARHAND_CONNECTING || (f->state == FARHAND_READY && !can_recover(f))) {
+        if (f->state == FARHAND_CONNECTING ||
+            (f->state == FARHAND_READY && (!can_recover(f) || !is_worth_retry(err->code)))) {
                 error_from_err(&error, err);
                 client_fail(f, &error);
                 return;
@@ -223,7 +224,7 @@ void client_lost(struct farhand *f, const struct err *err)
                 f->losses++;
                 f->retry_at_ms = now;
                 calls_on_lost(f, f->lost_text);
-                if (f->state == FARHAND_RECOVERING && is_worth_retry(err->code))
+                if (f->state == FARHAND_RECOVERING)
                         client_set_state(f, FARHAND_RECOVERING, f->lost_text);
         } else {
                 f->retry_at_ms = now + RECOVER_RETRY_MS;
