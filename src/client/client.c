@@ -327,6 +327,8 @@ static void on_time(struct farhand *f)
         }
         if (f->retry_at_ms && now >= f->retry_at_ms)
                 begin_attempt(f);
+        if (!f->is_paused)
+                client_processes_on_time(f, now);
         if (f->state == FARHAND_READY && !f->transport.is_lines) {
                 if (!f->is_paused && now >= f->transport.heard_at_ms + SILENCE_MS) {
                         (void)err_set(&err, 0, -ETIMEDOUT, "the server has been silent for %d s",
@@ -362,6 +364,8 @@ int farhand_step(struct farhand *f, struct farhand_error *ret_error)
 int farhand_timeout_ms(const struct farhand *f)
 {
         uint64_t at = UINT64_MAX, now = clock_mono_ms();
+        if (!f->is_paused)
+                at = MIN(at, client_processes_due_ms(f));
         if (f->attempt_end_ms)
                 at = MIN(at, f->attempt_end_ms);
         if (f->retry_at_ms)

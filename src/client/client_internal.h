@@ -20,6 +20,8 @@
 #define PING_MS 30000
 #define SILENCE_MS \
         75000 /* a server that has sent nothing for so long, not even an answer to a ping, is gone */
+#define HOLE_MS \
+        1000 /* events that come out of order are in order by then; what still is missing is asked for */
 #define CHILD_PATIENCE_MS 2000
 
 /* Exactly one of m and error is not NULL. */
@@ -94,7 +96,9 @@ struct farhand_process {
         bool has_exited;
         struct farhand_exit exit;
         bool is_tty, is_stdin_closed;
-        bool is_start_unknown; /* the connection was lost before the answer to process/start */
+        bool is_start_unknown;  /* the connection was lost before the answer to process/start */
+        bool is_reading;        /* process/read was asked for what was missed */
+        uint64_t hole_since_ms; /* since when events wait for one before them; 0: they do not */
         bool has_failed;
         struct farhand_error failure;
         bool is_freed; /* it goes at the end of the step */
@@ -141,9 +145,12 @@ void client_process_on_started(struct farhand_process *p, int64_t pid);
 void client_processes_sweep(struct farhand *f); /* the end of a step: frees what was freed in it */
 void client_process_tell_writable(struct farhand_process *p);
 /* Asks for everything after the newest event that was told. */
-int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
+NODISCARD int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
 void client_processes_feed(
         struct farhand *f); /* the end of a step: there may be room for those who wait for it */
+void client_processes_on_time(struct farhand *f,
+                              uint64_t now_ms); /* asks for events that do not come by themselves */
+uint64_t client_processes_due_ms(const struct farhand *f); /* when that is next; UINT64_MAX: never */
 
 /* ---- wait.c ---- */
 

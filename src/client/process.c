@@ -2,6 +2,7 @@
 #include "client/client_internal.h"
 
 #include "base/base64.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "client/error.h"
 
@@ -98,6 +99,8 @@ static void tell_all(struct farhand_process *p)
                 tell(p, event);
                 event_free(event);
         }
+        bool has_hole = !list_is_empty(&p->sequence.early);
+        p->hole_since_ms = !has_hole ? 0 : p->hole_since_ms ? p->hole_since_ms : clock_mono_ms();
 }
 
 /* ---- decoding ---- */
@@ -234,26 +237,66 @@ static void on_read(struct farhand *f, void *arg, const struct rpc_message *m,
 int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error)
 {
         struct jsonw w;
-        struct farhand_error error;
-        struct call *call = call_begin(p->client, "process/read", &w, &error);
+        if (p->is_reading)
+                return 0;
+        struct call *call = call_begin(p->client, "process/read", &w, ret_error);
         if (!call)
-                return error_copy(ret_error, &error);
+                return p->client->state == FARHAND_FAILED ? p->client->failure.code : -EAGAIN;
         jsonw_object(&w);
         jsonw_member_str(&w, "processId", p->id);
         jsonw_member_u64(&w, "afterSeq", p->sequence.last);
         jsonw_member_u64(&w, "waitMs", 0);
         jsonw_object_end(&w);
-        return call_end(p->client, call, &w, FARHAND_REPEAT, on_read, p, ret_error);
+        /* Not repeated: after a loss every process is asked anew. */
+        int r = call_end(p->client, call, &w, 0, on_read, p, ret_error);
+        p->is_reading = r == 0;
+        return r;
+}
+
+/* The same, where nobody waits for the result: a process that cannot be asked is lost. */
+static void read_missed(struct farhand_process *p)
+{
+        struct farhand_error error;
+        if (client_process_read_missed(p, &error) < 0)
+                client_process_fail(p, &error);
+}
+
+/* When the process is to be asked for what its hole hides; UINT64_MAX: not at all. */
+static uint64_t due_ms(const struct farhand_process *p)
+{
+        return p->state == PROCESS_RUNNING && p->hole_since_ms && !p->is_reading ? p->hole_since_ms + HOLE_MS
+                                                                                 : UINT64_MAX;
+}
+
+uint64_t client_processes_due_ms(const struct farhand *f)
+{
+        struct farhand_process *p;
+        uint64_t due = UINT64_MAX;
+        if (f->state == FARHAND_READY)
+                list_each (p, &f->processes, link)
+                        due = MIN(due, due_ms(p));
+        return due;
+}
+
+void client_processes_on_time(struct farhand *f, uint64_t now_ms)
+{
+        struct farhand_process *p;
+        if (f->state != FARHAND_READY)
+                return;
+        list_each (p, &f->processes, link) {
+                if (now_ms < due_ms(p))
+                        continue;
+                p->hole_since_ms = now_ms;
+                read_missed(p);
+        }
 }
 
 void client_processes_recover(struct farhand *f)
 {
         struct farhand_process *p;
-        struct farhand_error error;
         list_each (p, &f->processes, link)
-                if ((p->state == PROCESS_RUNNING || (p->state == PROCESS_STARTING && p->is_start_unknown)) &&
-                    client_process_read_missed(p, &error) < 0)
-                        client_process_fail(p, &error);
+                if (p->state == PROCESS_RUNNING || (p->state == PROCESS_STARTING && p->is_start_unknown))
+                        read_missed(p);
 }
 
 /* Lays the answer over what is known. Returns 0, or -errno with *err filled. */
@@ -296,7 +339,8 @@ static void on_read(struct farhand *f, void *arg, const struct rpc_message *m,
         struct farhand_process *p = arg;
         struct err err = ERR_INIT;
         struct farhand_error failure;
-        if (p->state == PROCESS_OVER)
+        p->is_reading = false;
+        if (p->state == PROCESS_OVER || (error && f->state == FARHAND_RECOVERING))
                 return;
         if (error && p->is_start_unknown) {
                 error_set(&failure, -ECONNRESET, "the connection was lost while the process was started: %s",
