@@ -133,7 +133,7 @@ static void get_exit(const struct json_doc *d, const struct json *object, struct
 {
         int64_t code = -1;
         const struct json *value = json_get(d, object, S("exitCode"));
-        if (!value || json_i64(d, value, &code) < 0)
+        if (!value || json_i64(d, value, &code) < 0 || code < INT32_MIN || code > INT32_MAX)
                 code = -1;
         *ret = (struct farhand_exit){ .code = (int)code };
         get_word(d, object, S("signal"), ret->signal, sizeof(ret->signal));
