@@ -154,7 +154,16 @@ static void take_info(struct farhand *f, const struct rpc_message *m)
                                                                 : mem_strdup("");
         f->info = slice_dup(json_raw(&m->doc, m->result));
         f->wants_uris = info && info->type == JSON_OBJECT;
+        /* Servers before environmentInfo may know writeIds, or may not: they do not tell. */
+        f->can_repeat_writes = f->wants_uris;
         f->has_process_control = farhand_has_capability(f, "processControlV1");
+}
+
+/* The server has not noticed yet that our old connection is gone. Old servers have no code of their own for that. */
+static bool is_still_attached(const struct farhand_error *error)
+{
+        return error->rpc_code == RPC_SESSION_ATTACHED ||
+               (error->rpc_code == RPC_INVALID_REQUEST && strstr(error->text, "is already attached"));
 }
 
 static void on_initialized(struct farhand *f, UNUSED void *arg, const struct rpc_message *m,
@@ -164,8 +173,7 @@ static void on_initialized(struct farhand *f, UNUSED void *arg, const struct rpc
         f->attempt_end_ms = 0;
         if (error) {
                 struct err err = ERR_INIT;
-                /* -32010: the server has not noticed yet that our old connection is gone. */
-                if (error->rpc_code == RPC_SESSION_ATTACHED && f->state == FARHAND_RECOVERING) {
+                if (is_still_attached(error) && f->state == FARHAND_RECOVERING) {
                         (void)err_set(&err, 0, -EAGAIN, "%s", error->text);
                         client_lost(f, &err);
                         return;

@@ -49,7 +49,7 @@ struct farhand {
         char *token;
         enum farhand_state state;
         bool is_initializing;     /* the answer to initialize is awaited */
-        bool can_repeat_writes;   /* the server knows writeIds */
+        bool can_repeat_writes;   /* the server is known to drop a write whose writeId it has seen */
         bool wants_uris;          /* paths are spelled as file: URIs */
         bool has_process_control; /* processControlV1 */
         char *session_id;         /* "" when the server gave none: then nothing can be resumed */

@@ -197,12 +197,16 @@ struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
 
 /* ---- writing ---- */
 
-static void on_written(UNUSED struct farhand *f, void *arg, const struct rpc_message *m,
+static void on_written(struct farhand *f, void *arg, const struct rpc_message *m,
                        const struct farhand_error *error)
 {
         struct farhand_process *p = arg;
         const struct json *status = m ? json_get(&m->doc, m->result, S("status")) : NULL;
         p->writes_waiting--;
+        if (error && error->code == -ECONNRESET && f->state == FARHAND_RECOVERING) {
+                client_process_fail(p, error); /* written twice would be as wrong as not at all */
+                return;
+        }
         if (error ||
             (status && status->type == JSON_STRING && !slice_eq(json_raw(&m->doc, status), S("accepted"))))
                 p->is_stdin_closed = true;
@@ -225,7 +229,8 @@ static int write_piece(struct farhand_process *p, struct slice piece, struct far
         jsonw_base64(&w, piece);
         jsonw_member_str(&w, "writeId", number);
         jsonw_object_end(&w);
-        int r = call_end(p->client, call, &w, FARHAND_REPEAT, on_written, p, ret_error);
+        int r = call_end(p->client, call, &w, p->client->can_repeat_writes ? FARHAND_REPEAT : 0, on_written,
+                         p, ret_error);
         if (r < 0)
                 return r;
         p->next_write++;
@@ -329,6 +334,14 @@ int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned co
         return end(p, call, &w, NULL);
 }
 
+/* The oldest servers know no signal at all: what can be done there is to end the process. */
+static void on_signalled(UNUSED struct farhand *f, void *arg, UNUSED const struct rpc_message *m,
+                         const struct farhand_error *error)
+{
+        if (error && error->rpc_code == RPC_METHOD_NOT_FOUND)
+                (void)farhand_process_terminate(arg);
+}
+
 int farhand_process_signal(struct farhand_process *p, int signo)
 {
         struct jsonw w;
@@ -343,7 +356,8 @@ int farhand_process_signal(struct farhand_process *p, int signo)
                 jsonw_member_str(&w, "signal", "interrupt");
         else
                 jsonw_member_i64(&w, "signal", signo);
-        return end(p, call, &w, NULL);
+        jsonw_object_end(&w);
+        return call_end(p->client, call, &w, FARHAND_REPEAT, on_signalled, p, NULL);
 }
 
 int farhand_process_terminate(struct farhand_process *p)

@@ -153,9 +153,13 @@ static void on_signal(struct pump *p)
         if (read(p->signals, &info, sizeof(info)) != sizeof(info))
                 return;
         unsigned rows, columns;
+        /* A server that cannot pass the signal on can at least end the command, which is what it is for. */
+        if (info.ssi_signo != SIGWINCH &&
+            farhand_process_signal(p->process, (int)info.ssi_signo) == -EOPNOTSUPP)
+                (void)farhand_process_terminate(p->process);
         if (info.ssi_signo != SIGWINCH)
-                (void)farhand_process_signal(p->process, (int)info.ssi_signo);
-        else if (terminal_size(&rows, &columns))
+                return;
+        if (terminal_size(&rows, &columns))
                 (void)farhand_process_resize(p->process, rows, columns);
 }
 
