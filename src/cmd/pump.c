@@ -2,7 +2,8 @@
  *
  * Nothing here blocks: output that nobody takes makes us read less from the server, and input that the command does not take makes us
  * read less from stdin. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; without -t that is what Ctrl-C means. The
- * command may leave children that hold its output: when it has exited, output is awaited for a moment of silence only.
+ * command may leave children that hold its output: when it has exited, output is awaited for a moment of silence only. What is
+ * silence here may be a slow or lost connection: the server is asked something, and what was on the way comes before its answer.
  */
 #include "cmd/pump.h"
 
@@ -45,6 +46,9 @@ struct pump {
         bool has_exited, is_over;
         int code;
         uint64_t quiet_since_ms;
+        bool is_asking;    /* the server is asked whether it has more to tell */
+        uint64_t asked_ms; /* quiet_since_ms of then */
+        bool is_settled;   /* it had not */
 };
 
 /* ---- events of the process ---- */
@@ -189,8 +193,30 @@ static bool is_done(const struct pump *p)
 {
         if (p->has_left)
                 return true;
-        bool is_silent = p->has_exited && clock_mono_ms() >= p->quiet_since_ms + SILENCE_AFTER_EXIT_MS;
-        return (p->is_over || is_silent) && outlet_waiting(&p->out) == 0 && outlet_waiting(&p->err) == 0;
+        return (p->is_over || p->is_settled) && outlet_waiting(&p->out) == 0 && outlet_waiting(&p->err) == 0;
+}
+
+static void on_asked(UNUSED struct farhand *f, void *arg, UNUSED const char *result,
+                     UNUSED const struct farhand_error *error)
+{
+        struct pump *p = arg;
+        p->is_asking = false;
+        p->is_settled = p->asked_ms == p->quiet_since_ms;
+}
+
+/* After the exit and a moment of silence, asks the server for nothing. */
+static void ask_for_more(struct pump *p)
+{
+        char params[1200];
+        if (!p->has_exited || p->is_over || p->is_asking ||
+            clock_mono_ms() < p->quiet_since_ms + SILENCE_AFTER_EXIT_MS)
+                return;
+        (void)snprintf(params, sizeof(params),
+                       "{\"processId\":\"%s\",\"afterSeq\":9007199254740991,\"waitMs\":0}",
+                       farhand_process_id(p->process));
+        p->asked_ms = p->quiet_since_ms;
+        p->is_asking =
+                farhand_call(p->client, "process/read", params, FARHAND_REPEAT, on_asked, p, NULL) == 0;
 }
 
 /* One round: waits, and does what is due. Returns negative when the client has failed. */
@@ -208,7 +234,7 @@ static int turn(struct pump *p)
                 [AT_ERR] = { .fd = outlet_waiting(&p->err) ? p->err.fd : -1, .events = POLLOUT },
         };
         int timeout = farhand_timeout_ms(p->client);
-        if (p->has_exited && (timeout < 0 || timeout > SILENCE_AFTER_EXIT_MS))
+        if (p->has_exited && !p->is_asking && (timeout < 0 || timeout > SILENCE_AFTER_EXIT_MS))
                 timeout = SILENCE_AFTER_EXIT_MS;
         if (poll(fds, AT_COUNT, timeout) < 0 && errno != EINTR)
                 return -errno;
@@ -218,6 +244,7 @@ static int turn(struct pump *p)
                 on_signal(p);
         if (fds[AT_IN].revents)
                 read_input(p);
+        ask_for_more(p);
         return farhand_step(p->client, NULL);
 }
 
