@@ -56,7 +56,7 @@ soak:
 	@scripts/build build
 	@FARHAND_BIN=build/farhand FARHAND_SLOW=1 /usr/bin/python3 -m pytest -q -rP -p no:cacheprovider \
 		tests/integration/test_load.py tests/integration/test_system_limits.py \
-		tests/integration/test_cuts.py tests/integration/test_kill9.py \
+		tests/integration/test_cuts.py tests/integration/test_client_recovery.py tests/integration/test_kill9.py \
 		tests/integration/test_sandbox_overtaken.py tests/integration/test_faults.py \
 		tests/integration/test_fs_neighbour.py tests/integration/test_fuzz_live.py
 

@@ -74,12 +74,13 @@ class Link:
 class CuttingProxy:
     """Listens on a port of its own until close(). `counts` says how often each fate was met."""
 
-    def __init__(self, port, seed=1, kinds=None, most_bytes=100_000, most_struck=None):
+    def __init__(self, port, seed=1, kinds=None, most_bytes=100_000, most_struck=None, spares_first=False):
         self.target = port
         self.counts = collections.Counter()
         self._kinds = kinds or KINDS
         self._most_bytes = most_bytes
         self._most_struck = most_struck  # then every connection is left alone
+        self.spares_first = spares_first  # the next connection lives until it has a session; set it again for the one after
         self._rng = random.Random(seed)
         self._links = []
         self._vanished = []
@@ -147,7 +148,10 @@ class CuttingProxy:
         for sock in (client, server):
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._links.append(Link(client, server, Fate(self._rng, self._kinds, self._most_bytes)))
+        fate = Fate(self._rng, self._kinds, self._most_bytes)
+        if self.spares_first:
+            self.spares_first, fate.is_upward, fate.after = False, False, fate.after + SESSION_BYTES
+        self._links.append(Link(client, server, fate))
 
     def _move(self, link, readable, writable):
         for way in (link.up, link.down):
