@@ -191,3 +191,35 @@ TEST(a_paused_client_does_not_spin_when_the_server_goes)
         eq_int(farhand_get_state(f), FARHAND_RECOVERING);
         farhand_free(f);
 }
+
+static void on_failed(UNUSED struct farhand_process *p, UNUSED void *arg,
+                      UNUSED const struct farhand_error *error)
+{
+        seen.failures++;
+}
+
+static void on_started(UNUSED struct farhand_process *p, UNUSED void *arg, UNUSED int64_t pid)
+{
+        seen.answers++;
+}
+
+TEST(a_process_that_failed_before_the_answer_to_its_start_stays_failed)
+{
+        int server;
+        struct farhand *f = client(&server);
+        struct farhand_process_events events = { .on_started = on_started, .on_failed = on_failed };
+        struct farhand_command command = FARHAND_COMMAND_INIT;
+        const char *const argv[] = { "x", NULL };
+        command.process_id = "p";
+        command.argv = argv;
+        struct farhand_process *p = farhand_start(f, &command, &events, NULL, NULL);
+        (void)sent(f, server);
+        say(f, server,
+            "{\"method\":\"process/"
+            "output\",\"params\":{\"processId\":\"p\",\"seq\":1}}\n{\"id\":1,\"result\":{}}\n");
+        eq_u64(seen.failures, 1);
+        eq_u64(seen.answers, 0);
+        ok(farhand_process_is_closed(p));
+        farhand_free(f);
+        fd_close(server);
+}

@@ -131,6 +131,8 @@ static void on_start_answer(struct farhand *f, void *arg, const struct rpc_messa
                             const struct farhand_error *error)
 {
         struct farhand_process *p = arg;
+        if (p->state != PROCESS_STARTING)
+                return; /* what came before the answer has ended it */
         if (error && error->code == -ECONNRESET && f->state == FARHAND_RECOVERING) {
                 p->is_start_unknown = true; /* the server is asked when the connection is back */
                 return;
