@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 #include "base/random.h"
+#include "wire/tls_status.h"
 #include "wire/ws.h"
 
 #include <errno.h>
@@ -96,6 +97,8 @@ static int refuse(int status, struct slice body, struct err *err)
 {
         struct slice said = next_line(&body);
         said.n = MIN(said.n, BODY_SHOWN);
+        if (status == TLS_STATUS_FAILED)
+                return err_set(err, 0, -ECONNREFUSED, "no TLS connection: %.*s", SLICE(said));
         int code = status == 401 || status == 403 ? -EACCES : -EPROTO;
         return err_set(err, 0, code, "the server answered %d%s%.*s", status, said.n > 0 ? ": " : "",
                        SLICE(said));

@@ -1,4 +1,5 @@
-/* farhand-net: makes HTTP requests for the server, so that TLS and HTTP parsing happen in a process of their own.
+/* farhand-net: makes HTTP requests for the server, so that TLS and HTTP parsing happen in a process of their own. With --tls it is the
+ * TLS end of a client's connection (net/tls.h).
  *
  * The server starts it with a socket as descriptor LINK_FD and nothing else; it ends when the server closes the socket. It knows
  * no clients and no sessions, only requests with a number (wire/netmsg.h). It is not meant to be run by hand.
@@ -7,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "net/link.h"
+#include "net/tls.h"
 #include "net/transfer.h"
 
 #include <errno.h>
@@ -22,8 +24,8 @@
 #define POLL_MS 60000 /* libcurl returns earlier when it has something to do */
 
 /* Secrets of clients pass through this process, so it writes no core file, gains no privileges, closes all other descriptors, and
- * dies with the server. */
-static void close_in(void)
+ * dies with the server. The parent of a TLS end may be a thread that ends before its program does: there the socket is enough. */
+static void close_in(int last_fd, bool dies_with_parent)
 {
         struct rlimit none = { 0, 0 };
         (void)setrlimit(RLIMIT_CORE, &none);
@@ -31,10 +33,11 @@ static void close_in(void)
         (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         /* The leak checker must be able to trace this process, and may still run when the server has ended. */
         if (!IS_ASAN) {
-                (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (dies_with_parent)
+                        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
                 (void)prctl(PR_SET_DUMPABLE, 0);
         }
-        (void)close_range(LINK_FD + 1, ~0U, 0);
+        (void)close_range((unsigned)last_fd + 1, ~0U, 0);
         signal(SIGPIPE, SIG_IGN);
 }
 
@@ -77,12 +80,17 @@ int main(int argc, char **argv)
 {
         int type;
         socklen_t size = sizeof(type);
+        if (argc == 4 && strcmp(argv[1], "--tls") == 0) {
+                close_in(STDERR_FILENO, false);
+                (void)setlocale(LC_CTYPE, "C.UTF-8");
+                return tls_run(argv[2], argv[3]);
+        }
         if (argc != 2 || strcmp(argv[1], "--serve") != 0 ||
             getsockopt(LINK_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0) {
-                fprintf(stderr, "farhand-net is started by farhand serve\n");
+                fprintf(stderr, "farhand-net is started by farhand serve, and by clients for wss:// URLs\n");
                 return 2;
         }
-        close_in();
+        close_in(LINK_FD, true);
         (void)setlocale(LC_CTYPE, "C.UTF-8"); /* libcurl converts host names that are not ASCII from UTF-8 */
         adopt_proxy();
 
