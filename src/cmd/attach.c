@@ -100,8 +100,9 @@ static int shell(struct remote *r, const struct command_args *args)
                      : NULL;
         command.tty = true;
         if (path && command_args_apply(args, r, f, true, &command) == 0) {
-                detached_keep(r, farhand_session_id(f));
-                code = pump_run(r, f, &command, false, farhand_session_id(f)[0] != '\0');
+                if (detached_is_possible(r, f))
+                        detached_keep(r, farhand_session_id(f));
+                code = pump_run(r, f, &command, false, detached_is_possible(r, f));
         }
         farhand_free(f);
         return code;

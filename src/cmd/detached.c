@@ -21,6 +21,11 @@ const char *detached_id(const char *session_id)
         return dash ? dash + 1 : session_id;
 }
 
+bool detached_is_possible(const struct remote *r, const struct farhand *f)
+{
+        return r->environment->kind == ENVIRONMENT_URL && farhand_session_id(f)[0] != '\0';
+}
+
 /* A name that is made of what ids are made of; anything else in the directory, or from a server, is left alone. */
 static bool is_id(const char *text)
 {

@@ -29,8 +29,10 @@ static int run_detached(struct remote *r, struct farhand *f, struct farhand_comm
         struct farhand_error error = { 0 };
         bool has_started = false;
         const char *session = farhand_session_id(f);
-        if (!session[0]) {
-                remote_say(r, "this server ends commands with their connection: --detach is not possible");
+        if (!detached_is_possible(r, f)) {
+                remote_say(
+                        r,
+                        "a command ends with the connection to this environment: --detach is not possible");
                 return PUMP_FAILED;
         }
         struct farhand_process *p = farhand_start(f, command, &events, &has_started, &error);

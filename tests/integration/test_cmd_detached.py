@@ -155,6 +155,13 @@ def test_attach_takes_over(any_desk):
             assert second.wait(SECONDS) == 128 + signal.SIGTERM
 
 
+def test_where_the_session_ends_with_its_connection_nothing_is_detached(desk):
+    with open(f"{desk.home}/environments.toml", "w", encoding="utf-8") as f:
+        f.write(f'default = "p"\n[[environments]]\nid = "p"\nprogram = "{BIN}"\nargs = ["serve", "--listen", "stdio"]\n')
+    done = desk("run", "--detach", "--", "touch", f"{desk.home}/made")
+    assert done.returncode == 255 and b"--detach is not possible" in done.stderr and not os.path.exists(f"{desk.home}/made")
+
+
 # --- the background server
 
 
