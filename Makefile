@@ -90,8 +90,8 @@ static:
 	@scripts/build build/static -Dstatic=true -Dtests=false
 	@strip build/static/farhand
 	@scripts/check-size build/static/farhand $(STATIC_MAX_BYTES)
-	@echo "build/static/farhand runs alone. Left out: farhand-net, since libcurl needs shared libraries (http/request is"
-	@echo "refused without it), the manual pages and the completions. Sandboxes by bubblewrap need build/static/farhand-init beside it."
+	@echo "build/static/farhand runs alone. Left out: farhand-net, since libcurl needs shared libraries (http/request and"
+	@echo "wss:// are refused without it), the manual pages and the completions. Sandboxes by bubblewrap need build/static/farhand-init beside it."
 
 format:
 	@scripts/check-format --fix
