@@ -13,6 +13,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -35,8 +36,26 @@ void transport_init(struct transport *t)
         buf_init(&t->out, OUT_MAX);
 }
 
+/* Tells the program that nothing more will come, and reads until it has closed its side. A socket that is closed with unread bytes
+ * would look to the program like a broken connection, of which ssh complains. */
+static void take_leave(int fd, int patience_ms)
+{
+        char dropped[4096];
+        uint64_t end = clock_mono_ms() + (uint64_t)patience_ms, now;
+        (void)shutdown(fd, SHUT_WR);
+        while ((now = clock_mono_ms()) < end) {
+                if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, (int)(end - now)) <= 0)
+                        continue;
+                ssize_t n = recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);
+                if (n == 0 || (n < 0 && errno != EINTR && !fd_is_passing(errno)))
+                        return;
+        }
+}
+
 void transport_close(struct transport *t, int patience_ms)
 {
+        if (t->child > 0 && t->fd >= 0 && patience_ms > 0)
+                take_leave(t->fd, patience_ms);
         t->resolver = resolver_free(t->resolver);
         fd_close(t->fd);
         (void)child_end(t->child, patience_ms);

@@ -118,6 +118,7 @@ def test_kill_ends_the_whole_tree(any_desk):
     ident = any_desk.detach("bash", "-c", "setsid sleep 600 & echo $!; trap '' TERM; echo ready; while :; do sleep 0.1; done")
     wait_until(lambda: any_desk.said("logs", ident).endswith("ready\n"))
     child = int(any_desk.said("logs", ident).split()[0])
+    wait_until(lambda: os.getsid(child) == child, what="the session of its own")
     assert any_desk("kill", ident).returncode == 0 and pid_alive(child)
     assert any_desk("kill", "-s", "KILL", ident).returncode == 0
     pid_gone(child)
