@@ -146,40 +146,40 @@ static int write_value(struct buf *out, const struct toml *v)
 }
 
 /* The keys that lead from the root to a table, as a list from the innermost key up. */
-struct way {
-        const struct way *above;
+struct key_path {
+        const struct key_path *above;
         struct slice key;
 };
 
-static int write_way(struct buf *out, const struct way *way)
+static int write_key_path(struct buf *out, const struct key_path *path)
 {
-        int r = way->above ? write_way(out, way->above) : 0;
+        int r = path->above ? write_key_path(out, path->above) : 0;
 
-        if (r == 0 && way->above)
+        if (r == 0 && path->above)
                 r = buf_append_char(out, '.');
-        return r < 0 ? r : write_key(out, way->key);
+        return r < 0 ? r : write_key(out, path->key);
 }
 
-static int write_header(struct buf *out, const struct way *way)
+static int write_header(struct buf *out, const struct key_path *path)
 {
         int r = out->n > 0 ? buf_append_char(out, '\n') : 0;
 
         if (r == 0)
                 r = buf_append_char(out, '[');
         if (r == 0)
-                r = write_way(out, way);
+                r = write_key_path(out, path);
         return r < 0 ? r : buf_append(out, S("]\n"));
 }
 
-static int write_table(struct buf *out, const struct toml *table, const struct way *way)
+static int write_table(struct buf *out, const struct toml *table, const struct key_path *path)
 {
         bool has_values = !table->first;
         int r = 0;
 
         for (const struct toml *m = table->first; m; m = m->next)
                 has_values = has_values || m->type != TOML_TABLE;
-        if (way && has_values)
-                r = write_header(out, way);
+        if (path && has_values)
+                r = write_header(out, path);
         for (const struct toml *m = table->first; r == 0 && m; m = m->next) {
                 if (m->type == TOML_TABLE)
                         continue;
@@ -192,7 +192,7 @@ static int write_table(struct buf *out, const struct toml *table, const struct w
                         r = buf_append_char(out, '\n');
         }
         for (const struct toml *m = table->first; r == 0 && m; m = m->next) {
-                const struct way below = { way, m->key };
+                const struct key_path below = { path, m->key };
                 if (m->type == TOML_TABLE)
                         r = write_table(out, m, &below);
         }

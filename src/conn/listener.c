@@ -254,9 +254,9 @@ static int lock_directory(const char *path)
         return TAKE_FD(fd);
 }
 
-/* Returns 0 when no server listens on the socket. Only a refused connection proves that: a socket of another type, or one that we
- * may not connect to, may be in use. */
-static int ask_if_dead(const char *path, const struct sockaddr_un *un, struct err *err)
+/* Returns 0 when no server listens on the socket: it refuses the connection, or was removed meanwhile. Any other failure proves
+ * nothing: a socket of another type, or one that we may not connect to, may be in use. */
+static int check_unused(const char *path, const struct sockaddr_un *un, struct err *err)
 {
         _close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         bool is_there = fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof(*un)) == 0;
@@ -275,7 +275,7 @@ static int clear_path(const struct listen_url *url, const struct sockaddr_un *un
                 return errno == ENOENT ? 0 : err_set(err, 0, -errno, "%s: %s", url->path, errno_text(errno));
         if (!S_ISSOCK(st.st_mode))
                 return err_set(err, 0, -EEXIST, "%s exists and is not a socket", url->path);
-        int r = ask_if_dead(url->path, un, err);
+        int r = check_unused(url->path, un, err);
         if (r < 0)
                 return r;
         if (lock < 0)

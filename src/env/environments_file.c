@@ -101,7 +101,7 @@ static char *directory_of(const char *path)
         return slash ? slice_dup(slice_from(path, (size_t)(slash - path) + 1)) : mem_strdup(".");
 }
 
-/* Makes each directory above `path` that is not there. */
+/* Makes each directory above `path` that does not exist. */
 static int make_parents(const char *path, struct err *err)
 {
         _free_ char *part = mem_strdup(path);
@@ -109,7 +109,7 @@ static int make_parents(const char *path, struct err *err)
         for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = '\0';
                 int r = mkdir(part, 0700) < 0 ? -errno : 0;
-                /* One that is there may be where nothing can be made: a read-only file system, for instance. */
+                /* For a directory that exists, mkdir may report another error than EEXIST, EROFS for instance. */
                 if (r < 0 && access(part, F_OK) < 0)
                         return failed("create the directory", part, r, err);
                 *slash = '/';
@@ -135,7 +135,7 @@ int environments_file_lock(const char *path, struct err *err)
         return TAKE_FD(fd);
 }
 
-/* Gives the new file what the old one has. */
+/* Gives the new file the owner, the group and the mode of the old one. */
 static int copy_owner(int fd, const struct stat *old)
 {
         struct stat made;
@@ -156,7 +156,8 @@ static int fill(int fd, const struct stat *old, struct slice text)
         return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
 }
 
-/* The rename lasts once the directory is on the disk. Some file systems cannot do that, and then nothing can. */
+/* Writes the directory to the disk, so that the rename survives a crash of the machine. A failure is ignored: the file is
+ * already replaced, and some file systems cannot sync a directory. */
 static void sync_directory(const char *path)
 {
         _free_ char *directory = directory_of(path);
@@ -171,7 +172,7 @@ int environments_file_replace(const char *path, struct slice text, struct err *e
         bool is_new = stat(path, &old) < 0;
         if (is_new && errno != ENOENT)
                 return failed("write", path, -errno, err);
-        /* A file that its owner has made read-only is not to be replaced, though the directory would let us. */
+        /* A file that this process may not write is not replaced, although rename would only need a writable directory. */
         if (!is_new && access(path, W_OK) < 0)
                 return failed("write", path, -errno, err);
         _free_ char *target = is_new ? mem_strdup(path) : realpath(path, NULL);

@@ -124,7 +124,8 @@ static bool opens_file(int flags)
         return (reads || makes) && !(flags & (O_PATH | O_DIRECTORY));
 }
 
-/* Opens a file after its kind was checked. -ENOENT when the file is missing, or /proc is. */
+/* Opens a file without ever opening a FIFO: for a FIFO it returns an O_PATH descriptor (fd_open_looked in base/fd.h). Returns
+ * -ENOENT when the file does not exist, or /proc is not mounted. */
 static int open_looking(int dirfd, const char *path, int flags, bool follow)
 {
         int looked = fsop_open_at(dirfd, path, O_PATH | (flags & O_NOFOLLOW), 0, follow);

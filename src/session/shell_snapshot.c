@@ -286,9 +286,9 @@ static bool take_difference(struct shell_snapshot *s, struct slice before, struc
         return is_good;
 }
 
-/* Returns whether the text ends in a NUL, as the output of env(1) does. This is checked because any program that a profile file
- * runs may write to the output. */
-static bool is_block(struct slice s)
+/* Returns whether the text is empty or ends in a NUL, as the output of `env -0` does. This is checked because any program that a
+ * profile file runs may write to the output. */
+static bool is_nul_ended(struct slice s)
 {
         return s.n == 0 || s.p[s.n - 1] == '\0';
 }
@@ -305,7 +305,7 @@ static bool parse(struct shell_snapshot *s, struct slice output, bool *ret_is_go
 
         if (!variables.p)
                 return false;
-        *ret_is_good = !slice_has_nul(text) && is_block(variables) && buf_append(&s->text, text) == 0 &&
+        *ret_is_good = !slice_has_nul(text) && is_nul_ended(variables) && buf_append(&s->text, text) == 0 &&
                        take_difference(s, buf_slice(&s->base), variables);
         return true;
 }

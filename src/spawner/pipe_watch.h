@@ -15,8 +15,9 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-/* The high half is a count, which is odd during a call. The low half is the number of the command. */
 struct pipe_watch {
+        /* The high half counts the begins and ends of calls, so it is odd during a call. The low half is the number of the command;
+         * 0 between calls. */
         _Atomic uint64_t now;
 };
 extern struct pipe_watch *pipe_watch;
@@ -43,10 +44,11 @@ int pipe_watch_close(uint32_t number, int fd);
 /* ---- what the spawner sees ---- */
 
 struct pipe_call {
-        uint32_t count; /* tells one call from the next */
-        uint32_t number;
+        uint32_t count;  /* how many begins and ends of calls there were; two calls never have the same */
+        uint32_t number; /* the command whose pipe or terminal the call uses */
         bool is_under_way;
 };
+/* Returns the call in which the loop is, or was last: `is_under_way` tells. */
 NODISCARD struct pipe_call pipe_watch_look(void);
 
 enum pipe_sleep {

@@ -14,9 +14,11 @@
 #include "base/limits.h"
 #include "spawner/pipe_watch.h"
 
+/* A sleep counts this many times its length where the kernel tells that the server sleeps in a function of pipes. */
 #define SURE_FACTOR (LIMIT_PIPE_UNSURE_MS / LIMIT_PIPE_HELD_MS)
-#define ALERT_FACTOR 5 /* how much more often the spawner looks once a command was ended */
-#define FORGIVEN_MS (LIMIT_PIPE_TICK_MS * SURE_FACTOR / 20) /* subtracted by each look that finds nothing */
+#define ALERT_FACTOR 5 /* the spawner looks this many times as often after it has ended a command */
+/* Each look that does not find the server asleep subtracts this much from the sum of every command. */
+#define FORGIVEN_MS (LIMIT_PIPE_TICK_MS * SURE_FACTOR / 20)
 
 int held_wait_ms(const struct spawner_state *s)
 {
@@ -27,6 +29,7 @@ int held_wait_ms(const struct spawner_state *s)
         return now_ms >= h->next_ms ? 0 : (int)(h->next_ms - now_ms);
 }
 
+/* Called when the server was found awake: makes every sum smaller. */
 static void forgive(struct spawner_state *s)
 {
         struct held *h = &s->held;
@@ -84,7 +87,8 @@ static uint32_t pace_ms(const struct held *h, uint64_t now_ms, uint32_t ms)
         return is_alert(h, now_ms) ? ms / ALERT_FACTOR : ms;
 }
 
-static void note(struct spawner_state *s, uint32_t number, enum pipe_sleep sleep, uint64_t now_ms)
+/* Adds a sleep of the server to the sum of the command `number`, and ends the command if its sum is too large. */
+static void add_sleep(struct spawner_state *s, uint32_t number, enum pipe_sleep sleep, uint64_t now_ms)
 {
         struct held *h = &s->held;
         struct slot *slot = slots_find(&s->slots, number);
@@ -137,7 +141,7 @@ void held_tick(struct spawner_state *s)
         if (is_ending)
                 close_down(s);
         else if (sleep != PIPE_NO_SLEEP)
-                note(s, call.number, sleep, now_ms);
+                add_sleep(s, call.number, sleep, now_ms);
         else
                 forgive(s);
 }

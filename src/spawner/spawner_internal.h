@@ -25,7 +25,7 @@ struct held {
         bool has_sums;      /* such a sleep was added to others_ms, or to the sum in a slot */
         uint64_t next_ms;   /* when to look again; 0: no command runs */
         uint64_t ended_ms;  /* when the last command was ended; 0: never */
-        uint32_t count;     /* number of the server's call at the last look */
+        uint32_t count;     /* pipe_call::count at the last look */
         uint32_t others_ms; /* the sum of sleeps at pipes whose own command has gone or is being killed */
         unsigned rounds;    /* how often other commands were ended because of such a pipe */
 };
