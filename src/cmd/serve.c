@@ -123,7 +123,8 @@ static enum args_result apply_flags(struct config *c, const struct flags *f)
         return ARGS_OK;
 }
 
-/* What is read again at a SIGHUP. The flags were checked at the start. */
+/* The flags and the configuration file, from which the configuration is made again at a SIGHUP. The flags were checked at the
+ * start. */
 struct source {
         struct config_source source;
         const struct flags *flags;
@@ -160,7 +161,7 @@ static int run(struct config *config, const struct flags *f)
 
 int cmd_serve(int argc, char **argv)
 {
-        static struct flags f; /* static, like `source` */
+        static struct flags f; /* static: a stuck thread may use it after this function has returned */
         switch (parse_flags(argc, argv, &f)) {
         case ARGS_OK:
                 break;

@@ -1,10 +1,10 @@
 /* enter_check: compares the kernel's list of mounts with the view that was built, before a command runs in it.
  *
- * The numbers of mounts only grow. Mounts of the machine are older than the root of the view. The mounts of a new view are
- * counted after it was begun. The mounts of the plan's operations come after these, each with copies of the mounts below its
- * source. Any other mount in the list refuses the start. On a kernel that cannot list mounts (before Linux 6.8) only one
- * thing is checked: that `/` and `/..` are the same directory of the same mount. Raw system calls, as all code between clone
- * and execve.
+ * Each new mount has a larger number than all before it. Mounts of the machine are older than the root of the view. The mounts of
+ * a new view are counted after it was begun. The mounts of the plan's operations come after these, each with copies of the mounts
+ * below its source. Any other mount in the list refuses the start. On a kernel that cannot list mounts (before Linux 6.8) only one
+ * thing is checked: that `/` and `/..` are the same directory of the same mount. Raw system calls, as all code between clone and
+ * execve.
  */
 #include "sandbox/bind.h"
 #include "sandbox/enter_view_internal.h"

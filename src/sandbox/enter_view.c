@@ -96,8 +96,9 @@ static int root_enter(const struct enter_view *v)
         return r == 0 ? (int)sys_call2(SYS_pivot_root, ".", ".") : r;
 }
 
-/* The copy of the root is made before the masks are attached, or it would include them. The masks are made before the copy,
- * because enter_check.c takes every mount older than the root for a mount of the machine. */
+/* The directory of the masks is made first, then the root is copied, then the directory is attached. Attached earlier, it would be
+ * in the copy. Made later, it would be newer than the root, and enter_check.c would take it for a mount of the view; it belongs to
+ * the mounts of the machine, which machine_detach detaches. */
 static int view_begin(struct enter_view *v)
 {
         int r = (int)sys6(SYS_mount, 0, SYS_ARG("/"), 0, SYS_MS_REC | SYS_MS_PRIVATE, 0, 0);
