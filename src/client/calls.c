@@ -62,7 +62,7 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
                 release(f, call);
                 return error_set(ret_error, -EMSGSIZE, "a request has at most %zu bytes", REQUEST_MAX);
         }
-        /* All that is held must fit into the queue of a new connection, beside what is there. */
+        /* After a loss all requests that are kept are queued again, so together they must fit into the queue. */
         if (call->text.n + f->held_bytes + transport_queued(&f->transport) > TRANSPORT_OUT_MAX) {
                 release(f, call);
                 return error_set(ret_error, -EAGAIN, "more than %zu bytes wait to be sent",
@@ -87,8 +87,8 @@ void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *ar
                 struct call *call = &f->calls[i];
                 if (call->id == 0 || call->arg != arg || call->on_answer != on_answer)
                         continue;
-                /* What is sent needs no place any more: an answer to nothing is ignored. But what the library has asked for a
-                 * process, such as its end, is asked again when the connection is lost. */
+                /* The slot of a request that was sent is freed, because an answer without a call is ignored. Only a request that
+                 * the library itself made for a process, such as its end, is kept, to be repeated if the connection is lost. */
                 if (call->is_sent && (on_answer || !(call->flags & FARHAND_REPEAT)))
                         release(f, call);
                 else
@@ -103,7 +103,7 @@ static char *result_text(const struct rpc_message *m)
         return m->result->type == JSON_STRING ? mem_printf("\"%.*s\"", SLICE(raw)) : slice_dup(raw);
 }
 
-/* The slot is free before the callback runs, which may make the next call. */
+/* Ends a call, and calls its callback. The slot is freed before that, because the callback may make the next call. */
 static void finish(struct farhand *f, struct call *call, const struct rpc_message *m,
                    const struct farhand_error *error)
 {
@@ -124,7 +124,7 @@ static void finish(struct farhand *f, struct call *call, const struct rpc_messag
 void calls_on_answer(struct farhand *f, const struct rpc_message *m)
 {
         if (m->id.is_string || m->id.number <= 0)
-                return; /* the answer to nothing of ours */
+                return; /* ids of our requests are numbers from 1 on, so this answers none of them */
         struct call *call = &f->calls[(uint64_t)m->id.number % CALLS_MAX];
         if (call->id != (uint64_t)m->id.number || !call->is_sent)
                 return;

@@ -17,10 +17,10 @@
 
 #define PIECE_BYTES 65536
 
-/* What was read from one side and not written to the other yet. */
-struct way {
+/* A buffer for one direction: what was read from one side and is not written to the other yet. */
+struct relay_buffer {
         char bytes[PIECE_BYTES];
-        size_t at, n;
+        size_t at, n;  /* the bytes from `at` up to `n` are still to be written */
         bool is_ended; /* nothing more will be read */
 };
 
@@ -64,9 +64,8 @@ static CURL *connect_to(const char *host, const char *port, char *why)
         return NULL;
 }
 
-/* Both return false when the connection is over. */
-
-static bool send_on(CURL *easy, struct way *up)
+/* Sends the rest of `up` to the server, as far as TLS takes it. Returns false when the connection is over. */
+static bool send_on(CURL *easy, struct relay_buffer *up)
 {
         while (up->at < up->n) {
                 size_t sent = 0;
@@ -80,8 +79,8 @@ static bool send_on(CURL *easy, struct way *up)
         return true;
 }
 
-/* Reads from the server what TLS has decrypted, as far as stdout takes it. */
-static bool receive(CURL *easy, struct way *down)
+/* Copies to stdout what TLS has decrypted, as far as stdout takes it. Returns false when the connection is over. */
+static bool receive(CURL *easy, struct relay_buffer *down)
 {
         for (;;) {
                 while (down->at < down->n) {
@@ -105,7 +104,8 @@ static bool receive(CURL *easy, struct way *down)
         }
 }
 
-static bool read_input(struct way *up)
+/* Fills `up` from stdin. Returns false when stdin has ended. */
+static bool read_input(struct relay_buffer *up)
 {
         ssize_t n = read(STDIN_FILENO, up->bytes, sizeof(up->bytes));
         if (n < 0)
@@ -117,7 +117,7 @@ static bool read_input(struct way *up)
 
 static void carry(CURL *easy, curl_socket_t server)
 {
-        static struct way up, down;
+        static struct relay_buffer up, down;
         for (;;) {
                 bool has_up = up.at < up.n, has_down = down.at < down.n;
                 struct pollfd fds[] = {

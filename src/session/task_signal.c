@@ -16,9 +16,9 @@ struct signal_wait {
         enum spawn_scope scope;
 };
 
-/* Called when the request is dropped or answered. Frees nothing: the result of the keeper may still come, so the struct stays in
- * the queue until task_signal_answered frees it. */
-static void asker_left(UNUSED struct parked *parked)
+/* The parked request calls this when it is dropped or answered. It frees nothing: the result of the keeper may still come, so the
+ * struct stays in the queue until task_signal_answered frees it. */
+static void forget_nothing(UNUSED struct parked *parked)
 {
 }
 
@@ -49,7 +49,7 @@ int task_signal(struct task *t, struct req *req, const struct process_signal *in
                 return 0;
         }
         struct signal_wait *wait = mem_new(struct signal_wait);
-        int e = parked_init(&wait->parked, req, sizeof(*wait), asker_left, err);
+        int e = parked_init(&wait->parked, req, sizeof(*wait), forget_nothing, err);
         if (e < 0) {
                 free(wait);
                 return e;
