@@ -25,12 +25,12 @@ static inline void fd_closep(int *fd)
                 take_;            \
         })
 
-/* Whether a call on a non-blocking descriptor failed only for the moment: there is nothing to read, or the kernel has no memory.
- * epoll reports the descriptor again when the call can succeed. */
+/* Returns whether a call on a non-blocking descriptor failed only for the moment: there is nothing to read, or the kernel has no
+ * memory. epoll reports the descriptor again when the call can succeed. */
 NODISCARD bool fd_is_passing(int os_errno);
 
-/* Whether a failed call on a blocking descriptor must be made again: it was interrupted, or the kernel had no memory for it. In the
- * second case this function sleeps for a millisecond, in all for at most a second. `tries` begins with 0. */
+/* Returns whether a failed call on a blocking descriptor must be made again: it was interrupted, or the kernel had no memory for
+ * it. In the second case this function sleeps for a millisecond, in all for at most a second. `tries` begins with 0. */
 NODISCARD bool fd_again(int os_errno, unsigned *tries);
 
 NODISCARD int fd_set_nonblock(int fd, bool on); /* 0 or -errno */

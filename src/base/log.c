@@ -82,7 +82,7 @@ static bool is_printable(char c)
         return c >= ' ' && c <= '~';
 }
 
-/* Whether a character needs neither quotes nor an escape. */
+/* Returns whether a character needs neither quotes nor an escape. */
 static bool is_plain(char c)
 {
         return is_printable(c) && c != ' ' && c != '"' && c != '\'' && c != '`' && c != '\\';
@@ -170,7 +170,8 @@ static void put_pair(struct line *l, struct slice key, struct slice value, bool 
         }
 }
 
-/* Whether a word is `key=…`. A word without a key belongs to the value before it: that value has blanks, but was not quoted. */
+/* Returns whether a word is `key=…`. A word without a key belongs to the value before it: that value has blanks, but was not
+ * quoted. */
 static bool has_key(struct slice word)
 {
         return word.n > 1 && word.p[0] != '=' && memchr(word.p, '=', word.n);

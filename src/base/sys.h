@@ -328,8 +328,8 @@ static inline long sys_read(int fd, void *p, size_t n)
 
 #define SYS_TRIES 1000 /* how often sys_again allows another try, a millisecond apart */
 
-/* Whether a call that returned `r` must be made again: it was interrupted, or the kernel had no memory for it. In the second case
- * this sleeps for a millisecond first. `tries` begins with 0. */
+/* Returns whether a call that returned `r` must be made again: it was interrupted, or the kernel had no memory for it. In the
+ * second case this sleeps for a millisecond first. `tries` begins with 0. */
 static inline bool sys_again(long r, unsigned *tries)
 {
         const struct timespec moment = { .tv_nsec = 1000000 };

@@ -42,7 +42,7 @@ static bool is_drive(struct slice s)
         return s.n == 2 && url_is_alpha(s.p[0]) && (s.p[1] == ':' || s.p[1] == '|');
 }
 
-/* Whether a segment is `C:` or `C%3A`, which the first segment of a URI may not be on this platform. */
+/* Returns whether a segment is `C:` or `C%3A`, which the first segment of a URI may not be on this platform. */
 static bool is_colon_drive(struct slice s)
 {
         if (s.n == 0 || !url_is_alpha(s.p[0]))
@@ -268,8 +268,8 @@ enum uri_result uri_to_path(struct arena *a, struct slice text, struct slice *re
         return URI_BAD_SCHEME;
 }
 
-/* Whether a character is written without an escape: printable ASCII except for a few, so that a URI is the same, byte for byte, as
- * other servers of the protocol write it. */
+/* Returns whether a character is written without an escape: printable ASCII except for a few, so that a URI is the same, byte for
+ * byte, as other servers of the protocol write it. */
 static bool stays_plain(char c)
 {
         static const bool is_escaped[128] = {

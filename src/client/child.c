@@ -24,7 +24,7 @@ static bool has_name(const char *variable, const char *name)
         return strncmp(variable, name, n) == 0 && (variable[n] == '=' || variable[n] == '\0');
 }
 
-/* Whether one of the added variables replaces this one. */
+/* Returns whether one of the added variables replaces this one. */
 static bool is_replaced(const char *variable, const char *const *added)
 {
         size_t n = strcspn(variable, "=");

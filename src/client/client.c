@@ -1,8 +1,8 @@
 /* client: the life of a client: connecting, the handshake, the loss of the connection and its recovery.
  *
- * A lost connection is made again every 100 ms for 25 s, and the session resumed. Then every process is asked for what was missed,
- * and what waited is sent. Calls that may not be done twice fail when the connection is lost, starts excepted: whether they
- * were done is found out afterwards.
+ * When the connection is lost, the client tries to connect every 100 ms, for at most 25 s, and resumes the session. Then it reads
+ * what each process has written meanwhile, and sends the calls that waited. A call that must not be done twice fails when the
+ * connection is lost. A start does not fail: after the connection is back, the client finds out whether the process was started.
  */
 #include "client/client_internal.h"
 
@@ -114,7 +114,7 @@ static void send_initialize(struct farhand *f)
         f->is_initializing = true;
         f->attempt_end_ms =
                 attempt_end(f, o->initialize_timeout_ms ? o->initialize_timeout_ms : INITIALIZE_TIMEOUT_MS);
-        /* Not through the slots of ordinary calls: those may all be taken, and wait for this. */
+        /* The request takes no slot of the ordinary calls, because all slots may be taken by calls that wait for the handshake. */
         _buf_ struct buf text = BUF_INIT(64 * 1024);
         jsonw_begin(&w, &text);
         jsonw_object(&w);
@@ -126,7 +126,8 @@ static void send_initialize(struct farhand *f)
         jsonw_member_u64(&w, "maxMessageBytes", TRANSPORT_MESSAGE_MAX);
         if (resume) {
                 jsonw_member_str(&w, "resumeSessionId", resume);
-                /* Only the first time: a client that was thrown out by another must not take the session back. */
+                /* Takeover is asked for only in the first handshake: a client whose session another client took over must not take it
+                 * back. */
                 if (o->takeover && !f->session_id[0])
                         jsonw_member_bool(&w, "takeover", true);
         }
@@ -203,7 +204,8 @@ static bool can_recover(const struct farhand *f)
         return f->has_endpoint && f->session_id[0];
 }
 
-/* Whether another attempt may succeed: another connection that took the session, or a server that wants another token, stays so. */
+/* Returns whether another attempt may succeed. It cannot when another connection has taken the session, or the server refuses the
+ * token. */
 static bool is_worth_retry(int code)
 {
         return code != -ESTALE && code != -EACCES && code != -EPROTO && code != -ENOMEM && code != -EMSGSIZE;
@@ -246,7 +248,7 @@ void client_lost(struct farhand *f, const struct err *err)
 
 /* ---- steps ---- */
 
-/* What the connection is watched for. Only one that is open can be paused. */
+/* Returns the events that epoll shall report for the connection. Pausing has an effect only after the handshake. */
 static uint32_t wanted_events(const struct farhand *f)
 {
         uint32_t events = transport_events(&f->transport);

@@ -98,12 +98,12 @@ struct farhand_process {
         bool is_tty, is_stdin_closed;
         bool is_start_unknown;  /* the connection was lost before the answer to process/start */
         bool is_reading;        /* process/read was asked for what was missed */
-        uint64_t hole_since_ms; /* since when events wait for one before them; 0: they do not */
+        uint64_t hole_since_ms; /* since when events wait for an earlier one that is missing; 0: none is */
         bool has_failed;
         struct farhand_error failure;
-        bool is_freed; /* it goes at the end of the step */
-        /* Of writeIds. The server remembers them beyond a client, and drops what looks like a repeat: another client that goes on with
-         * this process must begin with others. */
+        bool is_freed; /* the program has freed it; its memory is freed at the end of the step */
+        /* The first part of every writeId of this object. The server remembers the ids of a process, and drops a write with a known id;
+         * so another client that resumes the session must use another prefix. */
         uint32_t write_prefix;
         uint64_t next_write;
         unsigned writes_waiting; /* for the server's answer */
@@ -112,9 +112,9 @@ struct farhand_process {
 
 /* ---- client.c ---- */
 
-/* The connection is of no use any more. Recovers where that is possible, fails everything else. */
+/* Called when the connection has failed. Tries to recover if that is possible; otherwise the client fails. */
 void client_lost(struct farhand *f, const struct err *err);
-/* Nothing can be done any more: every call and every process fails with this error. */
+/* Makes the client fail for good: every call and every process fails with this error. */
 void client_fail(struct farhand *f, const struct farhand_error *error);
 void client_set_state(struct farhand *f, enum farhand_state state, const char *text);
 
@@ -129,25 +129,26 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
 /* Answers of calls with this callback (NULL: those of the library itself) and argument are dropped from now on. */
 void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *arg);
 void calls_on_answer(struct farhand *f, const struct rpc_message *m);
-void calls_send_waiting(struct farhand *f);             /* the connection is there */
-void calls_on_lost(struct farhand *f, const char *why); /* those that cannot be repeated fail */
+void calls_send_waiting(struct farhand *f);             /* called after the handshake */
+void calls_on_lost(struct farhand *f, const char *why); /* calls that must not be repeated fail */
 void calls_fail_all(struct farhand *f, const struct farhand_error *error);
 void calls_release(struct farhand *f);
 
 /* ---- process.c ---- */
 
 void client_process_on_notification(struct farhand *f, const struct rpc_message *m);
-void client_processes_recover(struct farhand *f); /* asks for what was missed */
+void client_processes_recover(struct farhand *f); /* asks the server for the events that were missed */
 void client_processes_fail_all(struct farhand *f, const struct farhand_error *error);
 void client_process_release(struct farhand_process *p);
 void client_process_fail(struct farhand_process *p, const struct farhand_error *error);
 void client_process_on_started(struct farhand_process *p, int64_t pid);
-void client_processes_sweep(struct farhand *f); /* the end of a step: frees what was freed in it */
+/* Called at the end of a step: frees the processes that the program gave back during the step. */
+void client_processes_sweep(struct farhand *f);
 void client_process_tell_writable(struct farhand_process *p);
-/* Asks for everything after the newest event that was told. */
+/* Asks the server for every event after the newest one that the program was told. */
 NODISCARD int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
-void client_processes_feed(
-        struct farhand *f); /* the end of a step: there may be room for those who wait for it */
+/* Called at the end of a step: calls on_writable of the processes that wait for room, if there is room. */
+void client_processes_feed(struct farhand *f);
 void client_processes_on_time(struct farhand *f,
                               uint64_t now_ms); /* asks for events that do not come by themselves */
 uint64_t client_processes_due_ms(const struct farhand *f); /* when that is next; UINT64_MAX: never */

@@ -115,7 +115,7 @@ static struct call *begin(struct farhand_file *file, const char *method, struct 
         return call;
 }
 
-/* Whether the connection is gone and will be resumed: then the file must be opened again. */
+/* Returns whether the connection is gone and will be resumed: then the file must be opened again. */
 static bool is_loss(const struct farhand_file *file, const struct farhand_error *error)
 {
         return error->code == -ECONNRESET && error->rpc_code == 0 &&
@@ -218,7 +218,7 @@ static void on_first_stat(UNUSED struct farhand *f, void *arg, const struct farh
         file->metadata = *metadata;
 }
 
-/* Whether the file is the same after the connection was lost. */
+/* Returns whether the file is the same after the connection was lost. */
 static void on_second_stat(UNUSED struct farhand *f, void *arg, const struct farhand_metadata *metadata,
                            UNUSED const struct farhand_error *error)
 {

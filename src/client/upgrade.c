@@ -81,7 +81,7 @@ static int read_status(struct slice line)
         return (int)status;
 }
 
-/* Whether a body may follow: not when its length is told to be 0, and the connection may stay open. */
+/* Returns whether a body may follow: not when its length is told to be 0, and the connection may stay open. */
 static bool has_body(struct slice head)
 {
         while (head.n > 0) {

@@ -11,7 +11,7 @@
 /* Where the id of a session begins that tells it from others of its server. */
 NODISCARD const char *detached_id(const char *session_id);
 
-/* Whether a session of this server outlives its connection. On the stdio of a program it does not. */
+/* Returns whether a session of this server outlives its connection. On the stdio of a program it does not. */
 NODISCARD bool detached_is_possible(const struct remote *r, const struct farhand *f);
 
 /* Keeps a whole id, and forgets those that are older than a day. What goes wrong is only told: the command runs. */

@@ -31,7 +31,7 @@ NODISCARD int fs_begin(struct fs *fs, const struct args *spec, int argc, char **
                        int *ret_rest);
 /* Disconnects. `code` is what fs_begin returned; the exit code of the verb is returned. */
 NODISCARD int fs_end(struct fs *fs, int code);
-/* Whether there is no use in going on: the server is lost. */
+/* Returns whether there is no use in going on: the server is lost. */
 NODISCARD bool fs_is_lost(const struct fs *fs);
 
 /* Returns the absolute path, in the arena; NULL: stderr was told why not. */

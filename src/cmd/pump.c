@@ -167,7 +167,7 @@ static void on_signal(struct pump *p)
                 (void)farhand_process_resize(p->process, rows, columns);
 }
 
-/* Whether stdin can say anything: a terminal, a pipe, a file, but not /dev/null. */
+/* Returns whether stdin can say anything: a terminal, a pipe, a file, but not /dev/null. */
 static bool has_input(void)
 {
         struct stat st;

@@ -120,7 +120,7 @@ static int read_contents(struct finder *f, int fd)
         }
 }
 
-/* Whether a file of this size is within the limits. Warns when it is not. */
+/* Returns whether a file of this size is within the limits. Warns when it is not. */
 static bool fits(struct finder *f, const char *path, uint64_t bytes)
 {
         if (bytes > DISCOVER_FILE_BYTES) {

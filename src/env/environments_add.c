@@ -145,7 +145,7 @@ static int write_text(struct arena *a, struct buf *out, struct slice text, const
 
 /* ---- checking ---- */
 
-/* Whether the new environments are the old ones with one more, and the default is the one that was asked for. */
+/* Returns whether the new environments are the old ones with one more, and the default is the one that was asked for. */
 static bool is_as_meant(const struct environments *old, const struct environments *new,
                         const struct environment_addition *add)
 {

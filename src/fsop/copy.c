@@ -238,8 +238,8 @@ static bool is_empty(int fd)
         return is_at_end;
 }
 
-/* Whether the directory that was opened can be the one that was made a moment ago. In a directory of another user, that user may
- * have renamed the new one away and put another directory of ours in its place, whose mode protects its files. */
+/* Returns whether the directory that was opened can be the one that was made a moment ago. In a directory of another user, that
+ * user may have renamed the new one away and put another directory of ours in its place, whose mode protects its files. */
 static bool is_fresh_directory(int fd, const struct stat *st)
 {
         return st->st_uid == geteuid() && is_empty(fd);
@@ -323,7 +323,7 @@ static const struct tree_ops copy_ops = {
         .filled = copy_mode,
 };
 
-/* Whether `fd`, or a directory above it, is the directory of `st`. */
+/* Returns whether `fd`, or a directory above it, is the directory of `st`. */
 static int is_within(int fd, const struct stat *st)
 {
         _close_ int at = fcntl(fd, F_DUPFD_CLOEXEC, 3);

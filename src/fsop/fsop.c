@@ -115,8 +115,8 @@ static int open_walking(int start, char *path, int flags, mode_t mode)
         }
 }
 
-/* Whether the flags ask for the content of a regular file, so that a FIFO must be refused. A FIFO may be opened for writing
- * without O_CREAT. */
+/* Returns whether the flags ask for the content of a regular file, so that a FIFO must be refused. A FIFO may be opened for
+ * writing without O_CREAT. */
 static bool opens_file(int flags)
 {
         bool reads = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_CREAT);
@@ -208,9 +208,9 @@ int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
         return fd;
 }
 
-/* Whether the path is a device or a FIFO. This is asked before the path is opened, because opening some devices has an effect
- * (watchdogs, tapes) and a FIFO may be locked. A file that is swapped in afterwards is opened without waiting and refused after
- * fstat; for FIFOs see wary_set. */
+/* Returns whether the path is a device or a FIFO. This is asked before the path is opened, because opening some devices has an
+ * effect (watchdogs, tapes) and a FIFO may be locked. A file that is swapped in afterwards is opened without waiting and refused
+ * after fstat; for FIFOs see wary_set. */
 static int is_special(const char *path, bool follow)
 {
         struct stat st;

@@ -57,8 +57,8 @@ static bool is_label(const char *name)
         return strncmp(name, "security.", 9) == 0;
 }
 
-/* Whether the attribute depends on the content: a write removes capabilities, and the kernel itself computes digests of the new
- * content. */
+/* Returns whether the attribute depends on the content: a write removes capabilities, and the kernel itself computes digests of
+ * the new content. */
 static bool is_of_content(const char *name)
 {
         return strcmp(name, "security.capability") == 0 || strcmp(name, "security.ima") == 0 ||

@@ -55,8 +55,8 @@ static bool has_other_groups(void)
         return n < 0 || (n == 1 && groups[0] != getegid());
 }
 
-/* Whether the loop can read with the rights of an fs helper, which has no capability and, when the server is root, no supplementary
- * group: the loop can drop the former, but not the latter. Fills in the sets of capabilities. */
+/* Returns whether the loop can read with the rights of an fs helper, which has no capability and, when the server is root, no
+ * supplementary group: the loop can drop the former, but not the latter. Fills in the sets of capabilities. */
 static bool can_fence(struct quick *q)
 {
         struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -121,8 +121,8 @@ static int mount_of(int fd, int *ret_id)
         return 0;
 }
 
-/* Whether closing the file is quick. The last close of a deleted file frees it, which takes long for a large file; our close may be
- * the last when another process deletes the file meanwhile. */
+/* Returns whether closing the file is quick. The last close of a deleted file frees it, which takes long for a large file; our
+ * close may be the last when another process deletes the file meanwhile. */
 static bool is_light(const struct stat *st)
 {
         return st->st_nlink > 0 && (!S_ISREG(st->st_mode) || st->st_blocks <= LIMIT_QUICK_FILE_BYTES / 512);
@@ -133,15 +133,16 @@ static bool is_after(const struct timespec *a, const struct timespec *b)
         return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
-/* Whether by the rule of relatime a read leaves the time of last access alone. */
+/* Returns whether by the rule of relatime a read leaves the time of last access alone. */
 static bool has_fresh_atime(const struct stat *st, time_t now)
 {
         return is_after(&st->st_atim, &st->st_mtim) && is_after(&st->st_atim, &st->st_ctim) &&
                st->st_atim.tv_sec <= now && now - st->st_atim.tv_sec < ATIME_FRESH_S - ATIME_SLACK_S;
 }
 
-/* Whether the file was not changed for a while. The first close of a file that was truncated and written may write it to the disk:
- * our close must not be the first. Such a file was changed a moment ago, or another process has read and closed it since. */
+/* Returns whether the file was not changed for a while. The first close of a file that was truncated and written may write it to
+ * the disk: our close must not be the first. Such a file was changed a moment ago, or another process has read and closed it
+ * since. */
 static bool is_settled(const struct stat *st, time_t now)
 {
         return st->st_ctim.tv_sec < now - SETTLED_S;
@@ -174,8 +175,9 @@ static int open_looked(int fds, int looked, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* Whether the whole file is in memory. RWF_NOWAIT alone would start to read missing pages from the disk, and wait to learn where
- * they are on the disk. Where the kernel does not answer (before Linux 6.5; for a file of another user) only RWF_NOWAIT is used. */
+/* Returns whether the whole file is in memory. RWF_NOWAIT alone would start to read missing pages from the disk, and wait to learn
+ * where they are on the disk. Where the kernel does not answer (before Linux 6.5; for a file of another user) only RWF_NOWAIT is
+ * used. */
 static bool is_in_memory(int fd, size_t size)
 {
         struct {
@@ -333,8 +335,8 @@ static bool is_of_kernel(const char *path)
         return is_within(path, "/dev") || is_within(path, "/proc") || is_within(path, "/sys");
 }
 
-/* Whether `path` is outside of all files and directories that the fence closes. Comparing the texts is enough: neither path goes
- * through a link, and paths of requests contain no `.` and no `..`. */
+/* Returns whether `path` is outside of all files and directories that the fence closes. Comparing the texts is enough: neither
+ * path goes through a link, and paths of requests contain no `.` and no `..`. */
 static bool is_outside(const struct quick_fence *fence, const char *path)
 {
         for (size_t i = 0; i < fence->count; i++) {
@@ -367,8 +369,8 @@ void quick_trial_init(const struct quick *q, struct quick_trial *ret)
         *ret = (struct quick_trial){ .fds = q->fds, .age = q->age };
 }
 
-/* Whether the file system is in this machine's memory or on its disks, and of a kind whose behaviour is known. overlayfs is not,
- * because it may lie on any other file system. */
+/* Returns whether the file system is in this machine's memory or on its disks, and of a kind whose behaviour is known. overlayfs
+ * is not, because it may lie on any other file system. */
 static bool is_local(const struct statfs *fs)
 {
         switch ((unsigned long)fs->f_type) {

@@ -35,13 +35,13 @@ static int fill_with_zeros(int fd, off_t from, off_t to)
         return 0;
 }
 
-/* Whether fallocate failed because this file system or kernel cannot reserve space at all. */
+/* Returns whether fallocate failed because this file system or kernel cannot reserve space at all. */
 static bool cannot_reserve(int r)
 {
         return r == -EOPNOTSUPP || r == -ENOSYS || r == -EINVAL || r == -ENODEV || r == -EPERM;
 }
 
-/* Whether a write of this size would fail: RLIMIT_FSIZE limits writes, but not the space that is reserved for them. */
+/* Returns whether a write of this size would fail: RLIMIT_FSIZE limits writes, but not the space that is reserved for them. */
 static bool is_beyond_limit(uint64_t size)
 {
         struct rlimit limit;

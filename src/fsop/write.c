@@ -22,7 +22,7 @@
 
 /* ---- Beginning a write */
 
-/* Whether the write must be in place, as far as that is known before anything is tried. */
+/* Returns whether the write must be in place, as far as that is known before anything is tried. */
 static bool must_stay_in_place(const struct writer *w)
 {
         if (!w->o.is_atomic)

@@ -106,7 +106,7 @@ static int place_copy_temp(struct writer *w)
         return lseek(w->target, (off_t)w->written, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* Whether the name still means the file that is open: it may have been replaced or renamed. */
+/* Returns whether the name still means the file that is open: it may have been replaced or renamed. */
 static bool is_still_named(const struct writer *w)
 {
         struct stat st;

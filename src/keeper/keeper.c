@@ -41,8 +41,8 @@ struct keeping {
 
 /* ---- making the command's process ---- */
 
-/* Whether a child that could not be cloned into its cgroup may still enter it by itself: the kernel is old, or a seccomp filter
- * forbids clone3. */
+/* Returns whether a child that could not be cloned into its cgroup may still enter it by itself: the kernel is old, or a seccomp
+ * filter forbids clone3. */
 static bool is_worth_entering(long r)
 {
         return r < 0 && r != -EAGAIN && r != -ENOMEM;

@@ -336,7 +336,7 @@ int sandboxed_bwrap_start(struct keeper *k, struct image *image, int ends[2], in
         return 0;
 }
 
-/* Only the end of the message is kept: it names the error. */
+/* Keeps only the end of what bwrap has written to its stderr, because the last words name the error. */
 void sandboxed_bwrap_read_errors(struct image *image, int errors_fd)
 {
         long size = sys_call3(SYS_lseek, errors_fd, 0, SEEK_END);

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-/* Whether cgroups can have that controller here. That depends on where the server was started, which does not change. */
+/* Returns whether cgroups can have that controller here. That depends on where the server was started, which does not change. */
 static bool has_controller(enum cgroup_controller which)
 {
         static int found; /* the controllers, or -errno */

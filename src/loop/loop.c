@@ -36,8 +36,8 @@ void loop_on_turn_end(struct loop *l, void (*fn)(void *arg), void *arg)
         l->arg = arg;
 }
 
-/* Whether the loop must not sleep: work that was deferred at the end of the turn must not wait for the next event. Events that have
- * already happened are handled first. */
+/* Returns whether the loop must not sleep: work that was deferred at the end of the turn must not wait for the next event. Events
+ * that have already happened are handled first. */
 static bool has_work(const struct loop *l)
 {
         return l->is_stopped || !list_is_empty(&l->deferred) || !list_is_empty(&l->always);

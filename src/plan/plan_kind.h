@@ -35,7 +35,7 @@ enum plan_gives {
         PLAN_GIVES_NO_WORD, /* none: another operation at the same path decides */
 };
 
-/* Whether the operation is kept in the plan of a process that checks the rules itself (plan_coarse.c). */
+/* Says when an operation is kept in the plan of a process that checks the rules itself (plan_coarse.c). */
 enum plan_coarse {
         PLAN_COARSE_NEVER,    /* never kept */
         PLAN_COARSE_READABLE, /* kept where only some paths may be read, unless a path above it is kept */

@@ -137,7 +137,7 @@ static void set_exit(struct process *p, int status)
         }
 }
 
-/* Whether the streams end with the root: a terminal and the streams of a killed tree do. */
+/* Returns whether the streams end with the root: a terminal and the streams of a killed tree do. */
 static bool ends_streams(const struct process *p)
 {
         return p->is_tty || p->is_killed;

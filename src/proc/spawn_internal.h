@@ -87,7 +87,7 @@ void packets_clear(struct spawner *s);
 
 /* ---- spawn_pace.c ---- */
 
-/* Whether another start may be sent. */
+/* Returns whether another start may be sent. */
 bool pace_may_start(const struct spawner *s);
 /* To be called when the start of `c` is sent. */
 void pace_sent(struct spawner *s, struct spawned *c);

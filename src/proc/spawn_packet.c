@@ -59,7 +59,8 @@ static int order_send(struct spawner *s, const struct spawn_order *order, struct
         return spawn_packet_send(s->socket, order, strings, fds, fd_count);
 }
 
-/* Whether the error means that the spawner is gone, which spawn_on_ready will notice. Any other error concerns the packet only. */
+/* Returns whether the error means that the spawner is gone, which spawn_on_ready will notice. Any other error concerns the packet
+ * only. */
 static bool is_the_end(int r)
 {
         return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN;

@@ -66,9 +66,9 @@ static enum read_stop stop_of(const struct process_stream *s, ssize_t r, int os_
         return STOP_ENDED;
 }
 
-/* Whether a read of `n` bytes has emptied the stream, so that no other read is needed. A pipe gives all that it has. A terminal
- * that gives no more than a key nearly always had no more, and another read would wait for the kernel's worker before the key is
- * shown. */
+/* Returns whether a read of `n` bytes has emptied the stream, so that no other read is needed. A pipe gives all that it has. A
+ * terminal that gives no more than a key nearly always had no more, and another read would wait for the kernel's worker before the
+ * key is shown. */
 static bool is_all(const struct process *p, size_t n)
 {
         return !p->is_tty || (n <= TTY_KEY_BYTES && !p->is_ending);

@@ -26,7 +26,7 @@ static int judge_open(const struct spot *s, int flags)
         return is_new ? reach_judge_make(reach_now(), path) : reach_judge_write(reach_now(), path);
 }
 
-/* Whether the name is a link. reach_locate has followed links, so this one was put there afterwards. */
+/* Returns whether the name is a link. reach_locate has followed links, so this one was put there afterwards. */
 static bool is_link(const struct spot *s)
 {
         struct stat st;

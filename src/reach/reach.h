@@ -59,7 +59,7 @@ NODISCARD int reach_rename(int from_dirfd, const char *from, int to_dirfd, const
 NODISCARD int reach_link(int from_dirfd, const char *from, int to_dirfd, const char *to);
 NODISCARD int reach_symlink(const char *text, int dirfd, const char *path);
 NODISCARD ssize_t reach_readlink(int dirfd, const char *path, char *ret, size_t n);
-/* Whether the path leads into a directory that must not be created. Such a directory looks as if it existed, empty and
+/* Returns whether the path leads into a directory that must not be created. Such a directory looks as if it existed, empty and
  * read-only. */
 NODISCARD bool reach_is_in_cover(const char *path);
 /* Like realpath(3); the caller frees *ret. */
@@ -83,5 +83,5 @@ NODISCARD int reach_judge_unmake(const struct reach *reach, struct slice path);
 /* Returns -ENOTDIR when the rules make the path look like a file, even if a directory is there; else 0. */
 NODISCARD int reach_judge_directory(const struct reach *reach, struct slice path);
 NODISCARD bool reach_is_point(const struct reach *reach, struct slice path);
-/* Whether the path is a directory that must not be created (REACH_COVER). */
+/* Returns whether the path is a directory that must not be created (REACH_COVER). */
 NODISCARD bool reach_is_cover(const struct reach *reach, struct slice path);

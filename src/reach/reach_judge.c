@@ -64,13 +64,13 @@ bool reach_is_point(const struct reach *reach, struct slice path)
         return find(reach, path) != NULL;
 }
 
-/* Whether the rules make a name look absent: a directory of kind REACH_PASS has only the names that lead to points. */
+/* Returns whether the rules make a name look absent: a directory of kind REACH_PASS has only the names that lead to points. */
 static bool is_absent(struct verdict v)
 {
         return v.is_absent || (v.kind == REACH_PASS && !v.is_at);
 }
 
-/* Whether the rules make the path look like a file, so that nothing can be below it. */
+/* Returns whether the rules make the path look like a file, so that nothing can be below it. */
 static bool is_file(struct verdict v)
 {
         return (v.kind == REACH_HIDE || v.kind == REACH_COVER) && v.is_point && !v.is_directory;

@@ -130,7 +130,7 @@ static struct slice way_next(struct way *w, char name[NAME_MAX + 1], int *ret_er
         return slice_from(name, n);
 }
 
-/* Whether only slashes are left of the path. */
+/* Returns whether only slashes are left of the path. */
 static bool way_is_over(const struct way *w)
 {
         return w->rest[strspn(w->rest, "/")] == '\0';
@@ -250,8 +250,8 @@ static int way_walk(struct way *w)
         }
 }
 
-/* Whether the directory is at the path at which we expect it. */
-static bool spot_is_true(const struct spot *s)
+/* Returns whether the directory is at the path at which we expect it. */
+static bool spot_is_in_place(const struct spot *s)
 {
         char now[PATH_MAX];
         size_t n;
@@ -275,7 +275,7 @@ int reach_locate(int dirfd, const char *path, enum reach_links links, struct spo
                         r = way_walk(&w);
                 if (r < 0)
                         return r;
-                if (spot_is_true(ret))
+                if (spot_is_in_place(ret))
                         return 0;
         }
         return -EAGAIN;

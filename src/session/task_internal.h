@@ -135,4 +135,5 @@ void write_ids_free(struct write_ids *ids);
 void task_signal_silently(struct task *t, int signo, enum spawn_scope scope); /* no request waits for it */
 void task_signal_answered(struct task *t, int os_errno);
 void task_signals_answer_all(struct task *t); /* called when no result will come */
-void task_signals_go_on(struct task *t);      /* sends waiting signals to a process that has begun */
+/* Sends the signals that were asked for before the process began. Called once it has begun. */
+void task_signals_send_waiting(struct task *t);

@@ -31,7 +31,7 @@ static void send_signal(struct task *t, struct signal_wait *w, int signo, enum s
                 process_signal(t->process, signo, scope);
 }
 
-void task_signals_go_on(struct task *t)
+void task_signals_send_waiting(struct task *t)
 {
         const struct signal_wait *w;
         list_each (w, &t->signals, link)

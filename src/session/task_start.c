@@ -80,7 +80,7 @@ int task_start_begin(struct task *t, const struct process_start *in, struct err 
         if (r < 0)
                 return r;
         task_pause(t, t->session->client && !conn_wants_output(t->session->client->conn));
-        task_signals_go_on(t);
+        task_signals_send_waiting(t);
         return 0;
 }
 

@@ -95,8 +95,8 @@ static ssize_t counters_read(pid_t pid, char ret[static COUNTERS_MAX])
         return n < COUNTERS_MAX ? (ssize_t)n : -E2BIG;
 }
 
-/* Whether the counters are what they were before the first command. False when they could not be read then: such a namespace is
- * used once. */
+/* Returns whether the counters are what they were before the first command. False when they could not be read then: such a
+ * namespace is used once. */
 static bool is_as_new(const struct net *n)
 {
         _free_ char *now = mem_alloc(COUNTERS_MAX);

@@ -28,7 +28,7 @@ struct nets {
 /* Returns a namespace that no command has used, or that only commands of that session have used, without a trace. NULL: none is
  * ready; one is being made, and the spawner gets SPAWNER_LOOK when it is ready. */
 NODISCARD struct net *nets_take(struct nets *t, uint64_t session);
-/* Whether a command of that session may use the namespace. Every session may use one that no command has used. */
+/* Returns whether a command of that session may use the namespace. Every session may use one that no command has used. */
 NODISCARD bool net_is_for(const struct net *net, uint64_t session);
 /* Notes that a command of that session uses the namespace from here on. */
 void net_use(struct net *net, uint64_t session);
@@ -41,7 +41,7 @@ NODISCARD int net_open(const struct net *net);
 NODISCARD size_t nets_free_count(const struct nets *t);
 /* Removes the namespaces that are not in use. */
 void nets_drop(struct nets *t);
-/* Whether `pid` is an fh-net. */
+/* Returns whether `pid` is an fh-net. */
 NODISCARD bool nets_have(const struct nets *t, pid_t pid);
 /* Forgets a child that was reaped. True when it was an fh-net. */
 bool nets_forget(struct nets *t, pid_t pid);

@@ -69,8 +69,8 @@ static void end_others(struct spawner_state *s)
                         end(s, slot);
 }
 
-/* Whether a command was ended a short time ago. Then other commands have less time, so that several that hold locks at once do not
- * add up to a long wait. */
+/* Returns whether a command was ended a short time ago. Then other commands have less time, so that several that hold locks at
+ * once do not add up to a long wait. */
 static bool is_alert(const struct held *h, uint64_t now_ms)
 {
         return h->ended_ms != 0 && now_ms - h->ended_ms < LIMIT_PIPE_ALERT_MS;

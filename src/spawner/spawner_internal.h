@@ -132,7 +132,7 @@ NODISCARD int prebuilt_wait_ms(const struct spawner_state *s);
 void prebuilt_tick(struct spawner_state *s);
 /* Takes back the network of a command that has gone, for the next command. */
 void prebuilt_recover(struct spawner_state *s, struct net *net);
-/* Whether `pid` is the keeper of the prebuilt sandbox. */
+/* Returns whether `pid` is the keeper of the prebuilt sandbox. */
 NODISCARD bool prebuilt_has_keeper(const struct prebuilt *p, pid_t pid);
 /* To be called when the keeper of the prebuilt sandbox was reaped. `is_well`: it has ended by itself, and left no process. */
 void prebuilt_reaped(struct spawner_state *s, bool is_well);

@@ -42,8 +42,8 @@ static void report_failed(struct spawner_state *s, uint32_t number, enum spawn_s
 
 /* ---- cgroups ---- */
 
-/* Whether the sandbox has an init of ours. When that init ends, the kernel ends every process of the sandbox, as surely as with a
- * cgroup. */
+/* Returns whether the sandbox has an init of ours. When that init ends, the kernel ends every process of the sandbox, as surely as
+ * with a cgroup. */
 static bool has_certain_end(const struct image *i)
 {
         return i && i->backend == BACKEND_NAMESPACES && image_has_init(i);

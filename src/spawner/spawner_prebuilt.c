@@ -128,7 +128,7 @@ void prebuilt_want(struct spawner_state *s)
 
 /* ---- starting a command in the sandbox ---- */
 
-/* Whether the keeper still runs. It may have been killed, and not been reaped yet. */
+/* Returns whether the keeper still runs. It may have been killed, and not been reaped yet. */
 static bool is_alive(const struct slot *slot)
 {
         siginfo_t info = { 0 };

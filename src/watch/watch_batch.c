@@ -100,7 +100,7 @@ static void keep_bounds(struct watch_batch *b)
         watch_batch_overflow(b);
 }
 
-/* Whether the last change of this path already says what the new one says. */
+/* Returns whether the last change of this path already says what the new one says. */
 static bool is_covered(const struct watch_batch *b, enum watch_kind kind, struct slice path)
 {
         const struct watch_change *last = map_find(&b->latest, path);
@@ -156,7 +156,7 @@ static bool is_at_or_below(struct slice path, struct slice top)
                (path.n == top.n || path.p[top.n] == '/' || (top.n > 0 && top.p[top.n - 1] == '/'));
 }
 
-/* Whether there is a later change of this path or of a directory above it. Then the path may mean something else now. */
+/* Returns whether there is a later change of this path or of a directory above it. Then the path may mean something else now. */
 static bool has_changed_meaning(const struct watch_batch *b, const struct watch_change *half)
 {
         for (const struct list *l = half->link.next; l != &b->changes; l = l->next) {

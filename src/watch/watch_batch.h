@@ -48,7 +48,7 @@ void watch_batch_stop_merging(struct watch_batch *b);
  * client to look again. */
 void watch_batch_overflow(struct watch_batch *b);
 
-/* Whether the batch has a first half of a rename that came less than `ms` ago. */
+/* Returns whether the batch has a first half of a rename that came less than `ms` ago. */
 bool watch_batch_has_young_half(const struct watch_batch *b, uint64_t now_ms, uint64_t ms);
 
 /* Sends all changes in as many notifications as needed; the batch is empty afterwards. */

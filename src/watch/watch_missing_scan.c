@@ -42,7 +42,8 @@ void watch_missing_scan_release(struct watch_missing_scan *s)
         s->dir_count = s->item_count = 0;
 }
 
-/* Whether inotify reports all changes: not those of files that the kernel makes, or that other machines or FUSE servers change. */
+/* Returns whether inotify reports all changes: not those of files that the kernel makes, or that other machines or FUSE servers
+ * change. */
 static bool tells_of_changes(const char *path)
 {
         static const unsigned long silent[] = {

@@ -164,7 +164,7 @@ void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev)
 
 /* --- sending changes ---------------------------------------------------------------------------------------------- */
 
-/* Whether sending must wait a little for the second half of a rename. New first halves do not make that time longer. */
+/* Returns whether sending must wait a little for the second half of a rename. New first halves do not make that time longer. */
 static bool must_wait(struct watch_tree *t)
 {
         uint64_t now = clock_mono_ms();

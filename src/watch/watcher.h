@@ -44,7 +44,7 @@ NODISCARD struct watcher *watcher_new(struct loop *loop, struct pool *pool, stru
 /* Frees the watcher; no pass may be running. NULL is fine; returns NULL. */
 struct watcher *watcher_free(struct watcher *w);
 int watcher_fd(const struct watcher *w);
-/* Whether `count` more wds can be joined within the limits. */
+/* Returns whether `count` more wds can be joined within the limits. */
 bool watcher_has_room(const struct watcher *w, size_t count);
 
 void watcher_add_sink(struct watcher *w, struct watch_sink *sink);

@@ -38,13 +38,13 @@ struct http_request {
  * end is accepted as CRLF. Leading empty lines (at most 2) are skipped. */
 NODISCARD ssize_t http_parse(struct slice in, struct http_request *ret);
 
-/* Whether one of the headers has that name. Compares byte by byte, so all names must be in the same case. */
+/* Returns whether one of the headers has that name. Compares byte by byte, so all names must be in the same case. */
 bool http_has_header(const struct http_header *headers, size_t count, struct slice name);
 /* Returns the value of the first header of that name (ASCII case-insensitive), or a slice with p == NULL. */
 NODISCARD struct slice http_header_find(const struct http_request *r, struct slice name);
 /* Returns how many headers have that name. */
 size_t http_header_count(const struct http_request *r, struct slice name);
-/* Whether `token` is among the comma-separated items of all headers of that name (case-insensitive). */
+/* Returns whether `token` is among the comma-separated items of all headers of that name (case-insensitive). */
 bool http_header_has_token(const struct http_request *r, struct slice name, struct slice token);
 
 const char *http_reason(int status);

@@ -21,8 +21,8 @@ static inline bool json_is_plain(char c)
         return u >= 0x20 && u < 0x80 && u != '"' && u != '\\';
 }
 
-/* Whether all eight bytes are plain. A byte that is not plain sets its top bit in one of the terms; the borrows that it may cause
- * set the top bits of other bytes, which does not change the answer. */
+/* Returns whether all eight bytes are plain. A byte that is not plain sets its top bit in one of the terms; the borrows that it
+ * may cause set the top bits of other bytes, which does not change the answer. */
 static inline bool json_is_plain_word(uint64_t w)
 {
         const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;

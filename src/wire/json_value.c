@@ -56,7 +56,7 @@ struct slice json_string(struct arena *a, const struct json_doc *d, const struct
         return slice_from(out, n);
 }
 
-/* Whether the escaped text `raw` is the string `key`. */
+/* Returns whether the escaped text `raw` is the string `key`. */
 static bool is_escaped_eq(struct slice raw, struct slice key)
 {
         while (raw.n > 0) {

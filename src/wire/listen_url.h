@@ -14,12 +14,6 @@
 enum listen_kind { LISTEN_WS, LISTEN_UNIX, LISTEN_STDIO };
 
 struct listen_url {
-#include <sys/un.h>
-
-#define LISTEN_URL_DEFAULT "ws://127.0.0.1:0"
-/* The longest path that a unix socket can have. */
-#define LISTEN_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
-
         enum listen_kind kind;
         char *host; /* LISTEN_WS: a literal address, IPv6 without brackets */
         uint16_t port;

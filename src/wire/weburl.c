@@ -73,7 +73,7 @@ static struct slice without_last_dot(struct slice host)
         return host;
 }
 
-/* Whether the last label of a host is a number. Such a host is an IPv4 address, valid or not. */
+/* Returns whether the last label of a host is a number. Such a host is an IPv4 address, valid or not. */
 static bool ends_in_number(struct slice host)
 {
         host = without_last_dot(host);

@@ -40,5 +40,5 @@ const char *weburl_result_text(enum weburl_result r);
 NODISCARD struct slice weburl_text(struct arena *a, const struct weburl *u);
 /* Returns "http://host:port/". */
 NODISCARD struct slice weburl_origin_text(struct arena *a, const struct weburl *u);
-/* Whether scheme, host and port are the same. */
+/* Returns whether scheme, host and port are the same. */
 NODISCARD bool weburl_same_origin(const struct weburl *a, const struct weburl *b);
