@@ -34,7 +34,7 @@ static bool is_replaced(const char *variable, const char *const *added)
         return false;
 }
 
-/* The environment of the program: ours, without the token, and what is added. */
+/* Makes the environment of the program: ours without the token, and the added variables. */
 static char **make_env(struct arena *a, const struct child_spec *spec)
 {
         size_t count = 0, added = 0, n = 0;

@@ -396,19 +396,20 @@ static void ask_close(struct farhand_file *file)
         file->is_close_asked = end(file, call, &w, 0, on_closed, file);
 }
 
-/* A block is sent when it is full, when it is the last one, or when nothing else is under way. */
+/* Returns whether the request for a block is to be sent now. A read is sent at once. A write is sent when its block is full, when
+ * no more bytes follow, or when no other request is under way. */
 static bool is_due(const struct farhand_file *file, const struct slot *slot, bool is_idle)
 {
         return file->mode == FARHAND_FILE_READ || slot->n == file->block_bytes || file->is_finishing ||
                is_idle;
 }
 
-/* Sends what may be sent. */
+/* Sends the requests that are due: to open the file, for its blocks, and to close it. */
 static void advance(struct farhand_file *file)
 {
         bool is_idle = true;
         if (file->state == FILE_OPEN && file->losses != file->client->losses) {
-                reopen(file); /* no request was under way that could have told */
+                reopen(file); /* the connection was lost while no request was under way, so none has failed */
                 return;
         }
         if (file->state == FILE_OPENING && !file->is_open_asked)

@@ -261,7 +261,8 @@ int64_t farhand_process_write(struct farhand_process *p, const void *bytes, size
         return (int64_t)taken;
 }
 
-/* Tells those who could write nothing because other calls took all the room: no answer to a write of their own will. */
+/* Calls on_writable of processes that could write nothing because other calls took all the room. They have no write of their own
+ * whose answer could do it. */
 void client_processes_feed(struct farhand *f)
 {
         struct farhand_process *p;

@@ -25,10 +25,10 @@ struct confine {
         struct placeholder_book book;
         struct journal *journal; /* NULL: none can be kept. Without a loop it is opened when it is needed. */
         struct timer *retry_timer; /* submits `retry` to the pool */
-        struct work retry;
-        bool is_retrying;  /* retry_timer or `retry` runs */
-        struct loop *loop; /* NULL: the caller polls confine_fd itself */
-        struct pool *pool; /* NULL: there is none, or it has ended */
+        struct work retry;         /* tries again to remove placeholders that could not be removed */
+        bool is_retrying;          /* retry_timer or `retry` runs */
+        struct loop *loop;         /* NULL: the caller polls confine_fd itself */
+        struct pool *pool;         /* NULL: there is none, or it has ended */
 };
 
 /* The sandbox of one command. */

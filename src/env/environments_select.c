@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#define NAMES_BYTES_MAX 2048 /* of the known ones that an error lists */
+#define NAMES_BYTES_MAX 2048 /* how long the list of known environments in an error may be */
 
 static bool is_blank(const char *value)
 {

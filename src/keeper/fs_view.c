@@ -42,7 +42,7 @@ struct fs_view {
         struct image *image;
         struct verify_spaces outside;
         int socket;    /* the helper's socket to the server */
-        int holder;    /* this process's end of a socket pair with farhand-init */
+        int holder;    /* our end of a socket pair with farhand-init, the process that holds the view */
         int errors_fd; /* where bwrap writes its errors */
 };
 
@@ -138,6 +138,7 @@ static pid_t hear_holder(struct fs_view *v)
         give_up_building(v);
 }
 
+/* Waits until farhand-init reports that the view is built, and returns its pid. Ends this process when that fails. */
 static pid_t await_holder(struct fs_view *v)
 {
         uint64_t now_ms = clock_mono_ms(), end_ms = now_ms + LIMIT_FS_HELPER_VIEW_MS;

@@ -36,7 +36,7 @@ static void intersection_release(struct intersection *m)
         entries_release(&m->granted.entries);
         entries_release(&m->kept);
 }
-#define _meeting_ CLEANUP(intersection_release)
+#define _intersection_ CLEANUP(intersection_release)
 
 /* --- resolving the two sides -------------------------------------------------------------------------------------- */
 
@@ -262,7 +262,7 @@ int overlay_intersect(struct arena *a, const struct overlay *requested, const st
 {
         bool has_network = requested->has_network && granted->has_network;
         struct overlay result = { .has_network_word = has_network, .has_network = has_network };
-        _meeting_ struct intersection m = { .arena = a, .place = place, .err = err };
+        _intersection_ struct intersection m = { .arena = a, .place = place, .err = err };
 
         entries_init(&m.requested.entries, a);
         entries_init(&m.granted.entries, a);

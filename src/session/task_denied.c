@@ -8,7 +8,7 @@
 #include <signal.h>
 
 /* Returns the chunk at which the scan begins: the oldest for which no more than DENIED_TEXT_MAX bytes are scanned. */
-static const struct chunk *first_of(const struct output *o)
+static const struct chunk *first_scanned(const struct output *o)
 {
         const struct chunk *first = o->last;
         uint64_t bytes = first ? first->len : 0;
@@ -25,7 +25,7 @@ bool task_output_denied(const struct output *o, bool is_offline, int exit_code)
                 return false;
         struct denied_scan scan;
         denied_scan_init(&scan, is_offline);
-        for (const struct chunk *c = first_of(o); c; c = c->next)
+        for (const struct chunk *c = first_scanned(o); c; c = c->next)
                 denied_scan_feed(&scan, c->stream == STREAM_STDERR, chunk_slice(c));
         return denied_by_output(&scan, exit_code);
 }
@@ -65,7 +65,7 @@ char *task_denials(const struct output *o, bool is_offline, int exit_signal)
 {
         struct denials d;
         denials_init(&d, is_offline, slice_from(NULL, 0)); /* no cwd: the command may have changed it */
-        for (const struct chunk *c = first_of(o); c; c = c->next)
+        for (const struct chunk *c = first_scanned(o); c; c = c->next)
                 denials_feed(&d, c->stream == STREAM_STDERR, chunk_slice(c));
         denials_end(&d);
         char *json = write_denials(&d, exit_signal);
