@@ -38,6 +38,7 @@ struct joining {
 
 /* ---- the child: raw system calls, in the memory of the server ---- */
 
+/* Duplicates a descriptor to a number above those that run_child assigns, so that none of its calls of dup3 closes it. */
 static int lift(int fd)
 {
         return fd < 0 ? fd : (int)sys_call3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, BWRAP_FD_EMPTY);

@@ -92,7 +92,8 @@ void jsonw_key(struct jsonw *w, const char *key)
         w->need_comma = false;
 }
 
-/* Writes one character that has to be escaped. Returns how many bytes of `s` it takes. */
+/* Writes the first character of `s`, at which json_scan has stopped. A quote, a backslash or a control character is escaped, a
+ * character of several bytes is copied, and a byte that is not UTF-8 becomes U+FFFD. Returns how many bytes of `s` that was. */
 static size_t put_special(struct jsonw *w, struct slice s)
 {
         static const char hex[] = "0123456789abcdef";
