@@ -17,14 +17,14 @@
 enum { ASCII = 128 };
 
 struct pattern {
-        struct slice prefix;
-        size_t words;
+        struct slice prefix;         /* the directory above every match (pattern_prefix) */
+        size_t words;                /* how many words a set has */
         const struct token **tokens; /* the token of each bit; NULL: takes no character */
         size_t positions;
-        uint64_t *start;  /* the set after the prefix and a slash */
-        uint64_t *accept; /* the bits of the ends of alternatives */
-        uint64_t *star, *all, *dirs;
-        uint64_t *takes; /* a set for each ASCII character: the bits whose token takes it */
+        uint64_t *start;             /* the set after the prefix and a slash */
+        uint64_t *accept;            /* the bits of the ends of alternatives */
+        uint64_t *star, *all, *dirs; /* the bits of the tokens STAR, ALL and DIRS */
+        uint64_t *takes;             /* a set for each ASCII character: the bits whose token takes it */
 };
 
 /* ---- Sets of positions */

@@ -86,10 +86,11 @@ static int spot_self(struct spot *s)
 
 /* ---- following a path */
 
+/* The state of following one path. */
 struct way {
-        struct spot *spot;
+        struct spot *spot; /* the directory and the name that were reached */
         enum reach_links links;
-        int link_count;
+        int link_count;      /* how many links were followed */
         char rest[PATH_MAX]; /* the part of the path that is not followed yet */
 };
 

@@ -66,7 +66,7 @@ static int reach_make(struct job *job, struct watch_reach **ret, struct err *err
 }
 
 /* Asks an fs helper whether the path may be seen, and where it is. */
-static int look_in_box(struct job *job, struct watch_first *first, struct err *err)
+static int look_with_fs_helper(struct job *job, struct watch_first *first, struct err *err)
 {
         const struct fs_watch *in = job->params;
         const struct file_open how = { .path = in->path, .mode = FS_OPEN_LOOK, .follow = true };
@@ -84,7 +84,7 @@ static int run_watch(struct job *job, struct jsonw *w, struct err *err)
         struct watch_first *first = look->first;
         int r = job->sandbox ? reach_make(job, &first->reach, err) : 0;
         if (r == 0 && first->reach)
-                r = look_in_box(job, first, err);
+                r = look_with_fs_helper(job, first, err);
         else if (r == 0)
                 r = watch_scan_root(&first->scan, in->path.p, err);
         if (r == 0)

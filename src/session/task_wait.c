@@ -241,7 +241,7 @@ static bool is_done(const struct process *p, const struct process_wait *ask)
         return p->state == PROC_CLOSED || (ask->until_exited && process_has_exited(p));
 }
 
-static void wait_answer(struct client *c, const struct rpc_id *id, const struct task *t, bool timed_out)
+static void write_wait_answer(struct client *c, const struct rpc_id *id, const struct task *t, bool timed_out)
 {
         const struct process *p = t->process;
         struct jsonw w;
@@ -261,7 +261,7 @@ static void waiter_answer(struct waiter *w)
 {
         struct parked *parked = &w->waiting.parked;
         const struct task *t = w->waiting.task;
-        wait_answer(parked->client, &parked->id, t, !is_done(t->process, &w->ask));
+        write_wait_answer(parked->client, &parked->id, t, !is_done(t->process, &w->ask));
         parked_done(parked);
 }
 
@@ -290,7 +290,7 @@ int task_wait(struct task *t, struct req *req, const struct process_wait *in, st
 {
         bool is_over = in->wait_ms == 0 && t->process->state != PROC_STARTING;
         if (is_done(t->process, in) || is_over) {
-                wait_answer(req->client, req->id, t, !is_done(t->process, in));
+                write_wait_answer(req->client, req->id, t, !is_done(t->process, in));
                 return 0;
         }
         struct waiter *w = mem_new(struct waiter);
