@@ -81,8 +81,8 @@ static void begin_upgrade(struct transport *t)
 {
         t->state = TRANSPORT_UPGRADING;
         upgrade_key(t->key);
-        must(upgrade_request(&t->out, &t->endpoint, t->key, t->token) ==
-             0); /* far from the ceiling of `out` */
+        /* The queue is empty, and has room for far more than the head of a request. */
+        must(upgrade_request(&t->out, &t->endpoint, t->key, t->token) == 0);
 }
 
 static void keep_endpoint(struct transport *t, const struct endpoint *e, const char *token)

@@ -191,7 +191,7 @@ static void list_directory(struct ls *ls, const char *given, const char *path)
         print_items(ls);
 }
 
-/* Files first, then the directories one by one, as ls does. */
+/* Prints the files that were named, and then the content of each directory that was named, as ls does. */
 static void list_all(struct ls *ls, char **given, int count)
 {
         struct item *directories = NULL;

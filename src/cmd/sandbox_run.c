@@ -128,7 +128,7 @@ static void take_signals(struct run *run)
         }
 }
 
-/* Ends all processes that the command left running. */
+/* Ends the command, if it still runs, and every process that it has left running. */
 static void end_all(struct run *run)
 {
         if (run->is_ending)

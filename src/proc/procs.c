@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STARTS_END_MS 100    /* a keeper in the middle of a start normally needs a few ms */
-#define REFUSED_AGAIN_MS 500 /* wait, when the system had no process or descriptor for a spawner */
-#define REPORTS_WAIT_MS 1    /* one turn of the loop, which reads the reports that are there */
+#define STARTS_END_MS 100    /* after this time the starts of a lost spawner fail; a keeper needs a few ms */
+#define REFUSED_AGAIN_MS 500 /* how long to wait when the system had no process or descriptor for a spawner */
+#define REPORTS_WAIT_MS 1    /* enough for one turn of the loop, which reads the reports that have come */
 
 /* One spawner, in use or retired. */
 struct spawner_entry {
