@@ -169,8 +169,8 @@ def test_a_start_that_is_always_overtaken_fails_clearly(rig):
                 assert "start it again" in answer["error"]["data"]["remedy"], answer
             else:
                 # A mask that was taken away after the start may have let the command see the file for a moment, but then it is told.
-                # The command is ended; one as short as this may have ended by itself before (docs/SECURITY.md, "Until a broken
-                # sandbox is ended").
+                # The command is ended; one as short as this may have ended by itself before:
+                # docs/SECURITY.md, "Until a broken sandbox is ended".
                 done = rig.finish(params["processId"], client=client)
                 assert SECRET.encode() not in done.out + done.err or (done.code in (0, 137) and done.denied), done
 
