@@ -52,9 +52,10 @@ def two_exits():
 
 
 def gone():
-    """Ends when the handshake is done."""
+    """Ends when the handshake is done: not before `initialized` is read, so that the client fails to send nothing."""
     sys.stdin.readline()
     send(id=0, result={"sessionId": "s"})
+    sys.stdin.readline()
 
 
 def backwards():

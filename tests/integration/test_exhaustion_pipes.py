@@ -50,15 +50,19 @@ def start_holder(rig, client, hold, mode, profile, env):
 def test_a_locked_pipe_stops_nobody(rig, hold, mode, profile):
     honest, mark = Honest(rig), Mark()
     honest.work()
-    with Client(rig.server.url) as hostile:
-        start_holder(rig, hostile, hold, mode, profile, mark.env)
-        began = time.monotonic()
-        while time.monotonic() - began < 2:
-            honest.work()
-        wait_until(lambda: not mark.pids(), 60, "the end of the holder")
-    honest.work()
-    assert pid_alive(rig.server.pid)
-    assert "kept a pipe locked" in rig.server.stderr()
+    # One that lets go now and then (`again`) may be read each time that it does. It hurts nobody then, and is not ended.
+    for _ in range(5 if mode == "again" else 1):
+        with Client(rig.server.url) as hostile:
+            start_holder(rig, hostile, hold, mode, profile, mark.env)
+            began = time.monotonic()
+            while time.monotonic() - began < 2:
+                honest.work()
+            wait_until(lambda: not mark.pids(), 60, "the end of the holder")
+        honest.work()
+        assert pid_alive(rig.server.pid)
+        if "kept a pipe locked" in rig.server.stderr():
+            return
+    pytest.fail("no holder was ended")
 
 
 def test_the_exit_record_tells_why(rig, hold):
