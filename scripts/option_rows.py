@@ -1,6 +1,6 @@
 """option_rows: what `farhand --help-table` says of the commands, their verbs and their options.
 
-The rows are explained in src/base/args.c and src/cmd/verbs.h.
+The rows are explained in src/base/args.c and src/cli/verbs.h.
 """
 
 import dataclasses

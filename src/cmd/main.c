@@ -4,7 +4,8 @@
 #include "base/args.h"
 #include "base/err.h"
 #include "base/slice.h"
-#include "cmd/verbs.h"
+#include "cli/cli.h"
+#include "cli/verbs.h"
 #include "proto/wrapper.h"
 
 #include <errno.h>

@@ -1,0 +1,222 @@
+/* command_args: makes the params of a start from the options. */
+#include "cli/command_args.h"
+
+#include "base/buf.h"
+#include "base/errno_text.h"
+#include "base/fd.h"
+#include "wire/json.h"
+#include "wire/jsonw.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define PROFILE_MAX (1024 * 1024)
+#define TEXT_MAX (4 * PROFILE_MAX)
+
+/* Here a command has our variables, all of them; elsewhere those of the server that look like no secret. */
+static const char policy_local[] =
+        "{\"inherit\":\"all\",\"ignoreDefaultExcludes\":true,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
+
+/* The background server has the variables of whoever started it: a command gets ours instead. */
+static const char policy_background[] =
+        "{\"inherit\":\"none\",\"ignoreDefaultExcludes\":true,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
+
+/* ---- variables ---- */
+
+/* Adds NAME=VALUE, in place of one with the same name. */
+static void put(const char **env, size_t *n, const char *item)
+{
+        size_t name = strcspn(item, "=") + 1;
+        for (size_t i = 0; i < *n; i++)
+                if (strncmp(env[i], item, name) == 0) {
+                        env[i] = item;
+                        return;
+                }
+        env[(*n)++] = item;
+}
+
+static const char *const *make_env(const struct command_args *c, struct remote *r, bool wants_terminal)
+{
+        static const char *const travelling[] = { "TERM", "LANG", "LC_ALL", "LC_CTYPE" };
+        size_t n = 0, ours = 0;
+        while (r->is_background && environ[ours])
+                ours++;
+        const char **env =
+                arena_alloc(&r->arena, (ours + c->env.count + ARRAY_LEN(travelling) + 1) * sizeof(*env));
+        for (size_t i = 0; i < ours; i++)
+                if (strchr(environ[i], '=') &&
+                    strncmp(environ[i], "FARHAND_TOKEN=", strlen("FARHAND_TOKEN=")) != 0)
+                        put(env, &n, environ[i]);
+        for (size_t i = 0; wants_terminal && i < ARRAY_LEN(travelling); i++) {
+                const char *value = getenv(travelling[i]);
+                if (value)
+                        put(env, &n, arena_printf(&r->arena, "%s=%s", travelling[i], value));
+        }
+        for (size_t i = 0; i < c->env.count; i++) {
+                const char *item = c->env.items[i], *value = strchr(item, '=') ? NULL : getenv(item);
+                if (strchr(item, '='))
+                        put(env, &n, item);
+                else if (value)
+                        put(env, &n, arena_printf(&r->arena, "%s=%s", item, value));
+        }
+        env[n] = NULL;
+        return env;
+}
+
+/* ---- the directory ---- */
+
+static int make_cwd(const struct command_args *c, struct remote *r, const char **ret)
+{
+        if (c->cwd && c->cwd[0] == '/') {
+                *ret = c->cwd;
+                return 0;
+        }
+        if (!remote_is_local(r)) {
+                *ret = NULL;
+                if (!c->cwd)
+                        return 0;
+                remote_say(r, "-C %s: the directory on another machine must be an absolute path", c->cwd);
+                return -EINVAL;
+        }
+        char *here = getcwd(NULL, 0);
+        if (!here) {
+                remote_say(r, "no working directory: %s", errno_text(errno));
+                return -errno;
+        }
+        *ret = c->cwd ? arena_printf(&r->arena, "%s/%s", here, c->cwd)
+                      : arena_dup(&r->arena, slice_from_str(here));
+        free(here);
+        return 0;
+}
+
+/* ---- the sandbox ---- */
+
+static void write_entry(struct jsonw *w, const char *kind, const char *access)
+{
+        jsonw_object(w);
+        jsonw_key(w, "path");
+        jsonw_object(w);
+        jsonw_member_str(w, "type", "special");
+        jsonw_key(w, "value");
+        jsonw_object(w);
+        jsonw_member_str(w, "kind", kind);
+        jsonw_object_end(w);
+        jsonw_object_end(w);
+        jsonw_member_str(w, "access", access);
+        jsonw_object_end(w);
+}
+
+static void write_permissions(const struct command_args *c, struct jsonw *w)
+{
+        jsonw_object(w);
+        jsonw_member_str(w, "type", "managed");
+        jsonw_key(w, "file_system");
+        jsonw_object(w);
+        jsonw_member_str(w, "type", "restricted");
+        jsonw_key(w, "entries");
+        jsonw_array(w);
+        write_entry(w, "root", "read");
+        if (c->is_workspace_write) {
+                write_entry(w, "project_roots", "write");
+                write_entry(w, "slash_tmp", "write");
+                write_entry(w, "tmpdir", "write");
+        }
+        jsonw_array_end(w);
+        jsonw_object_end(w);
+        jsonw_member_str(w, "network", c->has_network ? "enabled" : "restricted");
+        jsonw_object_end(w);
+}
+
+/* Reads the profile of --profile into `file`, and checks that it is one JSON value: it is sent as it is. */
+static int read_profile(const struct command_args *c, struct remote *r, struct buf *file)
+{
+        struct json_doc doc;
+        struct json_error bad;
+        int result = fd_read_file(c->profile_file, PROFILE_MAX, file);
+        if (result < 0) {
+                remote_say(r, "--profile %s: %s", c->profile_file, errno_text(result));
+                return result;
+        }
+        if (json_parse(&r->arena, buf_slice(file), &doc, &bad) < 0) {
+                remote_say(r, "--profile %s: %s", c->profile_file, bad.text);
+                return -EINVAL;
+        }
+        return 0;
+}
+
+static int make_sandbox(const struct command_args *c, struct remote *r, const struct farhand *f,
+                        const char *cwd, const char **ret)
+{
+        int modes = c->is_read_only + c->is_workspace_write + (c->profile_file != NULL);
+        if (modes > 1) {
+                remote_say(r, "only one of --profile, --read-only and --workspace-write can be used");
+                return -EINVAL;
+        }
+        if (modes == 0)
+                return 0;
+        _buf_ struct buf file = BUF_INIT(PROFILE_MAX);
+        _buf_ struct buf text = BUF_INIT(TEXT_MAX);
+        struct jsonw w;
+        int result = c->profile_file ? read_profile(c, r, &file) : 0;
+        if (result < 0)
+                return result;
+        jsonw_begin(&w, &text);
+        jsonw_object(&w);
+        jsonw_key(&w, "permissions");
+        if (c->profile_file)
+                jsonw_raw(&w, buf_slice(&file));
+        else
+                write_permissions(c, &w);
+        char *path = cwd ? farhand_path_json(f, cwd) : NULL;
+        if (path) {
+                jsonw_key(&w, "cwd");
+                jsonw_raw(&w, slice_from_str(path));
+                jsonw_key(&w, "workspaceRoots");
+                jsonw_array(&w);
+                jsonw_raw(&w, slice_from_str(path));
+                jsonw_array_end(&w);
+        }
+        free(path);
+        jsonw_member_str(&w, "windowsSandboxLevel", "disabled");
+        jsonw_object_end(&w);
+        if (jsonw_end(&w) < 0)
+                return -EMSGSIZE;
+        *ret = arena_dup(&r->arena, buf_slice(&text));
+        return 0;
+}
+
+/* ---- limits ---- */
+
+static int make_limits(const struct command_args *c, struct remote *r, const struct farhand *f,
+                       const char **ret)
+{
+        if (c->timeout_sec == 0 && c->memory_bytes == 0)
+                return 0;
+        if (!farhand_has_capability(f, "processControlV1")) {
+                remote_say(r, "this server knows no limits: --timeout and --memory cannot be kept");
+                return -EOPNOTSUPP;
+        }
+        const char *wall =
+                c->timeout_sec ? arena_printf(&r->arena, "\"wallMs\":%ju", (uintmax_t)c->timeout_sec * 1000)
+                               : "";
+        const char *memory =
+                c->memory_bytes ? arena_printf(&r->arena, "\"memoryBytes\":%ju", (uintmax_t)c->memory_bytes)
+                                : "";
+        *ret = arena_printf(&r->arena, "{%s%s%s}", wall, *wall && *memory ? "," : "", memory);
+        return 0;
+}
+
+int command_args_apply(const struct command_args *c, struct remote *r, const struct farhand *f,
+                       bool wants_terminal, struct farhand_command *ret)
+{
+        int result = make_cwd(c, r, &ret->cwd);
+        if (result == 0)
+                result = make_sandbox(c, r, f, ret->cwd, &ret->sandbox);
+        if (result == 0)
+                result = make_limits(c, r, f, &ret->limits);
+        if (result < 0)
+                return result;
+        ret->env = make_env(c, r, wants_terminal);
+        ret->env_policy = r->is_background ? policy_background : remote_is_local(r) ? policy_local : NULL;
+        return 0;
+}

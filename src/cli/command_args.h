@@ -1,0 +1,60 @@
+/* command_args: the options that say how a command runs: where, with which variables, limits and permissions. */
+#pragma once
+
+#include "base/args.h"
+#include "cli/remote.h"
+
+struct command_args {
+        const char *cwd;       /* -C */
+        struct arg_list env;   /* -e */
+        uint64_t timeout_sec;  /* --timeout */
+        uint64_t memory_bytes; /* --memory */
+        bool is_read_only, is_workspace_write, has_network;
+        const char *profile_file; /* --profile */
+};
+
+#define COMMAND_ARGS(c)                                                                                  \
+        { "cwd",                                                                                         \
+          ARG_STRING,                                                                                    \
+          "DIR",                                                                                         \
+          "run in this directory (default: this one; on another machine the server's)",                  \
+          .letter = 'C',                                                                                 \
+          .target = &(c)->cwd,                                                                           \
+          .offers = OFFER_DIRECTORY },                                                                   \
+                { "set",          ARG_LIST,                                                              \
+                  "NAME[=VALUE]", "set a variable of the command; without a value: as it is here",       \
+                  .letter = 'e',  .target = &(c)->env },                                                 \
+                { "timeout",                                                                             \
+                  ARG_U64,                                                                               \
+                  "SECONDS",                                                                             \
+                  "end the command after so long",                                                       \
+                  .target = &(c)->timeout_sec,                                                           \
+                  .min = 1,                                                                              \
+                  .max = 31536000 },                                                                     \
+                { "memory",                                                                              \
+                  ARG_U64,                                                                               \
+                  "BYTES",                                                                               \
+                  "the most memory that it may have",                                                    \
+                  .target = &(c)->memory_bytes,                                                          \
+                  .min = 1 },                                                                            \
+                { "read-only", ARG_FLAG, NULL, "in a sandbox: it may read everything and write nothing", \
+                  .target = &(c)->is_read_only },                                                        \
+                { "workspace-write", ARG_FLAG, NULL,                                                     \
+                  "in a sandbox: it may write in its directory and in /tmp",                             \
+                  .target = &(c)->is_workspace_write },                                                  \
+                { "profile",                                                                             \
+                  ARG_STRING,                                                                            \
+                  "FILE",                                                                                \
+                  "in a sandbox: a permission profile (JSON)",                                           \
+                  .target = &(c)->profile_file,                                                          \
+                  .offers = OFFER_FILE },                                                                \
+        {                                                                                                \
+                "network", ARG_FLAG, NULL,                                                               \
+                        "a sandbox by --read-only or --workspace-write leaves the network open",         \
+                        .target = &(c)->has_network                                                      \
+        }
+
+/* Fills the command from the options. `wants_terminal`: TERM and LANG travel. Everything is in the arena of the remote. Returns 0, or
+ * -errno; then stderr was told why. */
+NODISCARD int command_args_apply(const struct command_args *c, struct remote *r, const struct farhand *f,
+                                 bool wants_terminal, struct farhand_command *ret);

@@ -1,0 +1,335 @@
+/* pump: one poll over the client, our stdin, our outputs and signals.
+ *
+ * Nothing here blocks: output that nobody takes makes us read less from the server, and input that the command does not take makes us
+ * read less from stdin. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; without -t that is what Ctrl-C means. The
+ * command may leave children that hold its output: when it has exited, output is awaited for a moment of silence only. What is
+ * silence here may be a slow or lost connection: the server is asked something, and what was on the way comes before its answer.
+ */
+#include "cli/pump.h"
+
+#include "base/clock.h"
+#include "base/errno_text.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/detached.h"
+#include "cli/escape.h"
+#include "cli/outlet.h"
+#include "cli/terminal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define IN_BYTES 65536
+#define SILENCE_AFTER_EXIT_MS 250
+
+enum { AT_CLIENT, AT_SIGNALS, AT_IN, AT_OUT, AT_ERR, AT_COUNT };
+
+struct pump {
+        struct remote *remote;
+        struct farhand *client;
+        struct farhand_process *process;
+        struct terminal terminal;
+        struct escape escape;
+        struct outlet out, err;
+        int signals;
+        bool is_in_open;  /* our stdin is still of interest */
+        bool is_in_ended; /* there was its end; the command is told when all is written */
+        bool may_leave;   /* the command runs on without us */
+        bool has_left;    /* the person has left by ~. */
+        char in[IN_BYTES + 1];
+        size_t in_at, in_n; /* read and not written yet */
+        bool has_exited, is_over;
+        int code;
+        uint64_t quiet_since_ms;
+        bool is_asking;    /* the server is asked whether it has more to tell */
+        uint64_t asked_ms; /* quiet_since_ms of then */
+        bool is_settled;   /* it had not */
+};
+
+/* ---- events of the process ---- */
+
+static void give_input(struct pump *p)
+{
+        while (p->in_at < p->in_n) {
+                int64_t n = farhand_process_write(p->process, p->in + p->in_at, p->in_n - p->in_at, NULL);
+                if (n == 0)
+                        return;
+                if (n < 0) { /* the command does not want it */
+                        p->is_in_open = false;
+                        p->in_at = p->in_n = 0;
+                        return;
+                }
+                p->in_at += (size_t)n;
+        }
+        p->in_at = p->in_n = 0;
+        if (!p->is_in_ended || !p->is_in_open)
+                return;
+        p->is_in_open = false;
+        struct farhand_error error;
+        if (farhand_process_close_stdin(p->process, &error) < 0)
+                remote_say(p->remote, "%s", error.text);
+}
+
+static void on_writable(UNUSED struct farhand_process *process, void *arg)
+{
+        give_input(arg);
+}
+
+static void on_output(UNUSED struct farhand_process *process, void *arg, enum farhand_stream stream,
+                      const void *bytes, size_t n)
+{
+        struct pump *p = arg;
+        p->quiet_since_ms = clock_mono_ms();
+        outlet_put(stream == FARHAND_STDERR ? &p->err : &p->out, bytes, n);
+}
+
+static void on_exited(UNUSED struct farhand_process *process, void *arg, const struct farhand_exit *exit)
+{
+        struct pump *p = arg;
+        p->has_exited = true;
+        p->quiet_since_ms = clock_mono_ms();
+        p->code = exit->code < 0 || exit->code > 255 ? PUMP_FAILED : exit->code;
+        if (strcmp(exit->reason, "wallLimit") == 0)
+                remote_say(p->remote, "the command was ended after its time limit");
+        else if (strcmp(exit->reason, "memoryLimit") == 0)
+                remote_say(p->remote, "the command was ended at its memory limit");
+        else if (exit->code < 0)
+                remote_say(p->remote, "nobody knows how the command ended");
+}
+
+static void on_closed(UNUSED struct farhand_process *process, void *arg)
+{
+        ((struct pump *)arg)->is_over = true;
+}
+
+static void on_failed(UNUSED struct farhand_process *process, void *arg, const struct farhand_error *error)
+{
+        struct pump *p = arg;
+        remote_say(p->remote, "%s", error->text);
+        if (strstr(error->data, "\"step\":\"exec\""))
+                p->code = strstr(error->data, "\"ENOENT\"") ? PUMP_NOT_FOUND : PUMP_CANNOT_EXECUTE;
+        p->is_over = true;
+}
+
+/* ---- our side ---- */
+
+static void print_escapes(struct pump *p)
+{
+        remote_say(p->remote,
+                   p->may_leave ? "~.  leave: the command runs on" : "~.  leave: the command ends");
+        remote_say(p->remote, "~?  this list");
+        remote_say(p->remote, "~~  one ~");
+}
+
+static void read_input(struct pump *p)
+{
+        char typed[IN_BYTES];
+        ssize_t n = read(STDIN_FILENO, typed, sizeof(typed));
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return;
+        if (n <= 0) {
+                p->is_in_ended = true;
+                give_input(p);
+                return;
+        }
+        for (size_t at = 0, used; at < (size_t)n; at += used) {
+                enum escape_wish wish;
+                p->in_n +=
+                        escape_filter(&p->escape, typed + at, (size_t)n - at, p->in + p->in_n, &used, &wish);
+                if (wish == ESCAPE_HELP)
+                        print_escapes(p);
+                if (wish == ESCAPE_LEAVE) {
+                        p->has_left = true;
+                        return;
+                }
+        }
+        give_input(p);
+}
+
+static void on_signal(struct pump *p)
+{
+        struct signalfd_siginfo info;
+        if (read(p->signals, &info, sizeof(info)) != sizeof(info))
+                return;
+        unsigned rows, columns;
+        /* A server that cannot pass the signal on can at least end the command, which is what it is for. */
+        if (info.ssi_signo != SIGWINCH &&
+            farhand_process_signal(p->process, (int)info.ssi_signo) == -EOPNOTSUPP)
+                (void)farhand_process_terminate(p->process);
+        if (info.ssi_signo != SIGWINCH)
+                return;
+        if (terminal_size(&rows, &columns))
+                (void)farhand_process_resize(p->process, rows, columns);
+}
+
+/* Returns whether stdin can say anything: a terminal, a pipe, a file, but not /dev/null. */
+static bool has_input(void)
+{
+        struct stat st;
+        if (fstat(STDIN_FILENO, &st) < 0)
+                return false;
+        return !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
+}
+
+static int open_signals(struct pump *p)
+{
+        sigset_t set;
+        sigemptyset(&set);
+        static const int list[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
+        for (size_t i = 0; i < ARRAY_LEN(list); i++)
+                sigaddset(&set, list[i]);
+        (void)sigprocmask(SIG_BLOCK, &set, NULL);
+        (void)signal(SIGPIPE, SIG_IGN);
+        p->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return p->signals < 0 ? -errno : 0;
+}
+
+static bool is_done(const struct pump *p)
+{
+        if (p->has_left)
+                return true;
+        return (p->is_over || p->is_settled) && outlet_waiting(&p->out) == 0 && outlet_waiting(&p->err) == 0;
+}
+
+static void on_asked(UNUSED struct farhand *f, void *arg, UNUSED const char *result,
+                     UNUSED const struct farhand_error *error)
+{
+        struct pump *p = arg;
+        p->is_asking = false;
+        p->is_settled = p->asked_ms == p->quiet_since_ms;
+}
+
+/* After the exit and a moment of silence, asks the server for nothing. */
+static void ask_for_more(struct pump *p)
+{
+        char params[1200];
+        if (!p->has_exited || p->is_over || p->is_asking ||
+            clock_mono_ms() < p->quiet_since_ms + SILENCE_AFTER_EXIT_MS)
+                return;
+        (void)snprintf(params, sizeof(params),
+                       "{\"processId\":\"%s\",\"afterSeq\":9007199254740991,\"waitMs\":0}",
+                       farhand_process_id(p->process));
+        p->asked_ms = p->quiet_since_ms;
+        p->is_asking =
+                farhand_call(p->client, "process/read", params, FARHAND_REPEAT, on_asked, p, NULL) == 0;
+}
+
+/* One round: waits, and does what is due. Returns negative when the client has failed. */
+static int turn(struct pump *p)
+{
+        bool is_full =
+                outlet_waiting(&p->out) > OUTLET_FULL_BYTES || outlet_waiting(&p->err) > OUTLET_FULL_BYTES;
+        bool wants_in = p->is_in_open && !p->is_in_ended && p->in_at == p->in_n;
+        farhand_pause(p->client, is_full);
+        struct pollfd fds[AT_COUNT] = {
+                [AT_CLIENT] = { .fd = farhand_fd(p->client), .events = POLLIN },
+                [AT_SIGNALS] = { .fd = p->signals, .events = POLLIN },
+                [AT_IN] = { .fd = wants_in ? STDIN_FILENO : -1, .events = POLLIN },
+                [AT_OUT] = { .fd = outlet_waiting(&p->out) ? p->out.fd : -1, .events = POLLOUT },
+                [AT_ERR] = { .fd = outlet_waiting(&p->err) ? p->err.fd : -1, .events = POLLOUT },
+        };
+        int timeout = farhand_timeout_ms(p->client);
+        if (p->has_exited && !p->is_asking && (timeout < 0 || timeout > SILENCE_AFTER_EXIT_MS))
+                timeout = SILENCE_AFTER_EXIT_MS;
+        if (poll(fds, AT_COUNT, timeout) < 0 && errno != EINTR)
+                return -errno;
+        outlet_flush(&p->out);
+        outlet_flush(&p->err);
+        if (fds[AT_SIGNALS].revents)
+                on_signal(p);
+        if (fds[AT_IN].revents)
+                read_input(p);
+        ask_for_more(p);
+        return farhand_step(p->client, NULL);
+}
+
+static const struct farhand_process_events events = { .on_output = on_output,
+                                                      .on_writable = on_writable,
+                                                      .on_exited = on_exited,
+                                                      .on_closed = on_closed,
+                                                      .on_failed = on_failed };
+
+static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
+{
+        struct pump *p = mem_new(struct pump);
+        *p = (struct pump){ .remote = r, .client = f, .signals = -1, .code = PUMP_FAILED };
+        outlet_init(&p->out, STDOUT_FILENO);
+        outlet_init(&p->err, STDERR_FILENO);
+        terminal_init(&p->terminal);
+        p->escape.is_off = !is_tty || p->terminal.fd < 0;
+        int result = open_signals(p);
+        if (result == 0)
+                return p;
+        remote_say(r, "signalfd: %s", errno_text(result));
+        free(p);
+        return NULL;
+}
+
+/* Stays until the process is over, frees the pump, and returns the exit code. */
+static int pump_stay(struct pump *p)
+{
+        struct remote *r = p->remote;
+        if (!p->escape.is_off)
+                terminal_make_raw(&p->terminal);
+        r->is_raw = p->terminal.is_raw;
+        while (!is_done(p) && turn(p) == 0)
+                ;
+        terminal_restore(&p->terminal);
+        r->is_raw = false;
+        if (p->out.is_broken && p->out.os_errno != EPIPE)
+                remote_say(r, "cannot write the output: %s", errno_text(p->out.os_errno));
+        int code = p->has_left ? (p->may_leave ? 0 : PUMP_FAILED) : p->code;
+        if (p->has_left && p->may_leave)
+                remote_say(r, "detached; come back with: farhand attach %s",
+                           detached_id(farhand_session_id(p->client)));
+        farhand_process_free(p->process);
+        outlet_release(&p->out);
+        outlet_release(&p->err);
+        fd_close(p->signals);
+        free(p);
+        return code;
+}
+
+int pump_run(struct remote *r, struct farhand *f, struct farhand_command *command, bool no_stdin,
+             bool may_leave)
+{
+        struct farhand_error error;
+        struct pump *p = pump_new(r, f, command->tty);
+        if (!p)
+                return PUMP_FAILED;
+        p->may_leave = may_leave;
+        p->is_in_open = !no_stdin && has_input();
+        command->stdin_open = p->is_in_open;
+        if (command->tty && !terminal_size(&command->rows, &command->columns))
+                command->rows = command->columns = 0;
+        p->process = farhand_start(f, command, &events, p, &error);
+        if (!p->process) {
+                remote_say(r, "%s", error.text);
+                p->is_over = true;
+        }
+        return pump_stay(p);
+}
+
+int pump_attach(struct remote *r, struct farhand *f, const char *process_id, bool is_tty)
+{
+        unsigned rows, columns;
+        struct farhand_error error;
+        struct pump *p = pump_new(r, f, is_tty);
+        if (!p)
+                return PUMP_FAILED;
+        p->may_leave = true;
+        p->is_in_open = has_input();
+        p->process = farhand_adopt(f, process_id, 0, &events, p, &error);
+        if (!p->process) {
+                remote_say(r, "%s", error.text);
+                p->is_over = true;
+        } else if (is_tty && terminal_size(&rows, &columns)) {
+                (void)farhand_process_resize(p->process, rows, columns);
+        }
+        return pump_stay(p);
+}

@@ -1,0 +1,112 @@
+/* remote: finds the environment that is meant, and connects to it. */
+#include "cli/remote.h"
+
+#include "base/printable.h"
+#include "cli/background.h"
+#include "env/environments_file.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void remote_say(const struct remote *r, const char *fmt, ...)
+{
+        char text[2048];
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(text, sizeof(text), fmt, ap);
+        va_end(ap);
+        _arena_ struct arena a = ARENA_INIT;
+        fprintf(stderr, "farhand: %s%s", printable_str(&a, text), r->is_raw ? "\r\n" : "\n");
+}
+
+int remote_choose(struct remote *r)
+{
+        struct environments all;
+        struct err err = ERR_INIT;
+        int result = environments_load(&r->arena, r->url, r->env_name, &all, &err);
+        if (result < 0) {
+                remote_say(r, "%s", err.text);
+                return result;
+        }
+        r->environment = environments_default(&all);
+        if (r->environment)
+                return 0;
+        remote_say(r,
+                   all.is_disabled ? "%s says that there is no environment"
+                                   : "%s names no default environment; say which with --env NAME",
+                   all.source ? all.source : "the configuration");
+        return -ENOENT;
+}
+
+int remote_choose_lasting(struct remote *r, bool may_start)
+{
+        struct err err = ERR_INIT;
+        int result = remote_choose(r);
+        if (result < 0 || r->environment->kind != ENVIRONMENT_LOCAL)
+                return result;
+        const char *url = background_url(&r->arena, may_start, &err);
+        if (!url) {
+                if (err.code != -ENOENT || !r->is_none_fine)
+                        remote_say(r, "%s", err.text);
+                return err.code;
+        }
+        struct environment *background = arena_new(&r->arena, struct environment);
+        *background = (struct environment){ .id = ENVIRONMENT_LOCAL_ID, .kind = ENVIRONMENT_URL, .url = url };
+        r->environment = background;
+        r->is_background = true;
+        return 0;
+}
+
+static void on_state(UNUSED struct farhand *f, void *arg, int state, const char *text)
+{
+        struct remote *r = arg;
+        if (state == FARHAND_RECOVERING && !r->is_quiet)
+                remote_say(r, "%s; trying to resume", text);
+        if (state == FARHAND_READY && r->was_lost && !r->is_quiet)
+                remote_say(r, "resumed");
+        r->was_lost = state == FARHAND_RECOVERING;
+}
+
+/* "NAME=VALUE" for each variable of the environment. */
+static const char *const *env_texts(struct remote *r)
+{
+        const struct environment *e = r->environment;
+        const char **texts = arena_alloc(&r->arena, (e->env_count + 1) * sizeof(*texts));
+        for (size_t i = 0; i < e->env_count; i++)
+                texts[i] = arena_printf(&r->arena, "%s=%s", e->env[i].name, e->env[i].value);
+        texts[e->env_count] = NULL;
+        return texts;
+}
+
+struct farhand *remote_connect(struct remote *r, struct farhand_options *options)
+{
+        const struct environment *e = r->environment;
+        struct farhand_error error;
+        if (e->kind == ENVIRONMENT_SSH) {
+                remote_say(r,
+                           "%s: environments over ssh:// cannot be reached yet; use program = \"ssh\" in "
+                           "environments.toml",
+                           e->id);
+                return NULL;
+        }
+        options->url = e->url;
+        options->argv = e->argv;
+        options->env = e->argv ? env_texts(r) : NULL;
+        options->cwd = e->cwd;
+        options->token_file = e->token_file;
+        options->token_env = e->token_env;
+        options->connect_timeout_ms = (unsigned)MIN(e->connect_timeout_ms, (uint64_t)UINT32_MAX);
+        options->initialize_timeout_ms = (unsigned)MIN(e->initialize_timeout_ms, (uint64_t)UINT32_MAX);
+        options->on_state = on_state;
+        options->arg = r;
+        struct farhand *f = farhand_connect(options, &error);
+        if (!f)
+                remote_say(r, "%s", error.text);
+        return f;
+}
+
+void remote_release(struct remote *r)
+{
+        arena_release(&r->arena);
+}
