@@ -173,7 +173,8 @@ TEST(the_bytes_of_all_blocks_are_known)
         eq_u64(a.bytes, 0);
 }
 
-/* Sizes around a page and a step; each is written to its last byte first. */
+/* The sizes lie around a page and around a step of mem_free_slowly. Every byte is written before it is freed, so that its page
+ * exists. */
 TEST(large_blocks_are_released_slowly)
 {
         static const size_t sizes[] = { 1, 4095, 4097, 1 << 20, (1 << 20) + 5000, 9 << 20 };

@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#define OPTIONS_MAX 64 /* bits of `seen` */
+#define OPTIONS_MAX 64 /* each option has a bit in parser::seen */
 
-/* Where the parser is. */
+/* How far the parser has come. */
 struct parser {
         const struct args *spec;
         int argc;
@@ -128,7 +128,7 @@ static enum args_result store_u64(const struct args *spec, const struct arg *arg
 
 static void add_to_list(struct arg_list *list, const char *value)
 {
-        /* Room for a power of two: it is full when the count is one. */
+        /* The room is always a power of two, so the list is full exactly when its count is 0 or a power of two. */
         if ((list->count & (list->count - 1)) == 0)
                 list->items = mem_realloc(list->items, MAX(2 * list->count, 1u) * sizeof(*list->items));
         list->items[list->count++] = value;
@@ -243,8 +243,8 @@ static enum args_result parse_option(struct parser *p)
         return word[1] == '-' ? parse_long(p) : parse_letters(p);
 }
 
-/* Moves `count` words to the front of the `operands` operands before them. */
-static void move_up(char **words, int operands, int count)
+/* `words` begins with `operands` operands, and an option of `count` words follows: moves the option in front of the operands. */
+static void move_option_up(char **words, int operands, int count)
 {
         for (int i = 0; i < count && operands > 0; i++) {
                 char *word = words[operands + i];
@@ -256,7 +256,7 @@ static void move_up(char **words, int operands, int count)
 enum args_result args_parse(const struct args *spec, int argc, char **argv, int *ret_rest)
 {
         struct parser p = { .spec = spec, .argc = argc, .argv = argv, .at = 1 };
-        int operands = 0; /* right before `at`: those that options may still follow */
+        int operands = 0; /* how many were found so far; they lie right before argv[p.at] */
 
         if (args_wants_table(argc, argv)) {
                 print_table(spec);
@@ -281,7 +281,7 @@ enum args_result args_parse(const struct args *spec, int argc, char **argv, int 
                         result = parse_option(&p);
                 if (result != ARGS_OK)
                         return result;
-                move_up(argv + first - operands, operands, p.at - first);
+                move_option_up(argv + first - operands, operands, p.at - first);
         }
 
         int rest = MIN(p.at, argc) - operands;

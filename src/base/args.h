@@ -28,7 +28,7 @@ struct arg {
         const char *help;      /* one line */
         void *target;          /* bool *, const char **, uint64_t *, or struct arg_list * */
         char letter;           /* 't': also -t; 0: none. 'h' is taken */
-        enum arg_offer offers; /* what the value is */
+        enum arg_offer offers; /* what a shell offers as the value */
         uint64_t min, max;     /* ARG_U64; max 0 = no bound */
         bool *given;           /* set when the option was there; may be NULL */
 };
@@ -40,8 +40,8 @@ struct args {
         /* Options may stand behind operands too, as in `cp A B --recursive`. Otherwise they end at the first operand, so that
          * what follows it (a command with options of its own) is not looked at. */
         bool is_mixed;
-        enum arg_offer operands; /* what operands are */
-        enum arg_offer behind;   /* what stands behind `--`, if that is something else */
+        enum arg_offer operands; /* what a shell offers as an operand */
+        enum arg_offer behind;   /* what a shell offers behind `--`, if that is something else */
 };
 
 enum args_result { ARGS_OK, ARGS_HELP, ARGS_BAD };

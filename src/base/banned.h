@@ -1,7 +1,7 @@
 /* banned: functions that have no safe use here become compile errors.
  *
- * Included by every source through base/slice.h. The list and the trick follow git's banned.h: unbounded copies,
- * hidden static state, shells. System headers come first, because they may declare what we forbid.
+ * Every source includes this header through base/slice.h. The list and the way to forbid a name follow git's banned.h:
+ * unbounded copies, hidden static state, shells. System headers come first, because they may declare what we forbid.
  */
 #pragma once
 

@@ -184,7 +184,7 @@ AVX2_TARGET static size_t encode_avx2(char *out, const uint8_t *in, size_t n)
                                                 _mm256_set1_epi32(0x01000010));
                 v = _mm256_or_si256(ac, bd);
 
-                /* 0..25 -> 13, 26..51 -> 0, 52..63 -> 1..12: the index of what to add. */
+                /* The index of what to add: 13 for the values 0..25, 0 for 26..51, and 1..12 for 52..63. */
                 __m256i index = _mm256_subs_epu8(v, _mm256_set1_epi8(51));
                 __m256i upper = _mm256_cmpgt_epi8(_mm256_set1_epi8(26), v);
                 index = _mm256_or_si256(index, _mm256_and_si256(upper, _mm256_set1_epi8(13)));
@@ -213,7 +213,7 @@ AVX2_TARGET static size_t decode_avx2(uint8_t *out, const char *in, size_t n)
                                               6, 5, 4, 10, 9, 8, 14, 13, 12, -1, -1, -1, -1);
         const __m256i join = _mm256_setr_epi32(0, 1, 2, 4, 5, 6, -1, -1);
         const __m256i slash =
-                _mm256_set1_epi8('/'); /* 0x2f: also a mask for a nibble, as pshufb ignores bit 5 */
+                _mm256_set1_epi8('/'); /* 0x2f also masks a nibble, because pshufb ignores bit 5 */
         size_t i = 0;
 
         for (; n - i >= 44; i += 32, out += 24) {

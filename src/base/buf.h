@@ -37,7 +37,7 @@ static inline struct slice buf_slice(const struct buf *b)
 
 /* Makes room for `n` more bytes, at *ret; b->n is unchanged until buf_commit. */
 NODISCARD int buf_reserve(struct buf *b, size_t n, char **ret);
-/* The same for a size that somebody else chose: -ENOMEM when there is no memory for it, and the program goes on. */
+/* As buf_reserve, for a size that the peer chose: without memory for it this returns -ENOMEM, and the program goes on. */
 NODISCARD int buf_reserve_or_fail(struct buf *b, size_t n, char **ret);
 void buf_commit(struct buf *b, size_t n);
 

@@ -14,8 +14,8 @@
 #define NORETURN __attribute__((noreturn))
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define UNUSED __attribute__((unused))
-/* For functions that run on a stack that we have mapped. Before a call that does not return ASan looks at the whole stack; it does
- * not know this one, and writes a warning to its log, which may not be writable there. */
+/* Marks functions that run on a stack that we have mapped. Before a call that does not return, ASan looks at the whole stack. ASan
+ * does not know such a stack, and would write a warning to its log, which may not be writable there. */
 #define NO_ASAN __attribute__((no_sanitize("address")))
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -37,5 +37,5 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* The struct `type` whose `member` is at `ptr`. */
+/* Returns the struct `type` whose `member` is at `ptr`. */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

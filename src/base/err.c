@@ -34,7 +34,7 @@ PRINTF_LIKE(3, 0) static size_t format(char *out, size_t size, const char *fmt, 
 
 int err_set(struct err *err, int client_code, int code, const char *fmt, ...)
 {
-        /* Not straight into err->text: it may be among the arguments. */
+        /* The text is not made in err->text, because err->text may be among the arguments. */
         char text[ERR_TEXT_BYTES];
         va_list ap;
 

@@ -11,8 +11,8 @@
 #define ERR_TEXT_BYTES 4400 /* room for a path and a sentence */
 
 struct err {
-        int code; /* -errno style, never 0 once set */
-        int client_code; /* the number that a client sees; 0: none was chosen. base gives it no meaning (wire/rpc.h) */
+        int code;           /* -errno style, never 0 once set */
+        int client_code;    /* the number that a client sees (wire/rpc.h); 0: none was chosen */
         int os_errno;       /* the errno to show in error.data; 0 = none */
         const char *step;   /* what was being done: a literal, or NULL */
         const char *reason; /* a word for programs: a literal, or NULL */

@@ -42,7 +42,7 @@ void fatal(const char *what, int os_errno)
                               : snprintf(text, sizeof(text), "fatal: %s: %s\n", what, errno_text(os_errno));
         remove_file();
         struct pollfd room = { .fd = STDERR_FILENO, .events = POLLOUT };
-        (void)poll(&room, 1, SAY_MS); /* not for ever: a pipe may never be read */
+        (void)poll(&room, 1, SAY_MS); /* the wait has an end, because a pipe may never be read */
         if (n > 0)
                 (void)errout_write(slice_from(text, MIN((size_t)n, sizeof(text) - 1)));
         _exit(1);

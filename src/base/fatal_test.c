@@ -36,7 +36,7 @@ static int end_of(void (*fn)(void), char *ret, size_t size)
         ok(pid >= 0);
         if (pid == 0) {
                 setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
-                signal(SIGABRT, SIG_DFL); /* cmocka and the sanitizers may have their own */
+                signal(SIGABRT, SIG_DFL); /* cmocka and the sanitizers may have handlers */
                 dup2(fds[1], STDERR_FILENO);
                 fn();
                 _exit(0);
@@ -51,18 +51,18 @@ static int end_of(void (*fn)(void), char *ret, size_t size)
         return status;
 }
 
-static struct stat known;
+static struct stat file_to_remove;
 
 static void end_with_file(void)
 {
-        fatal_removes(path, known.st_dev, known.st_ino);
+        fatal_removes(path, file_to_remove.st_dev, file_to_remove.st_ino);
         fatal("cannot go on", ENOSPC);
 }
 
 TEST(fatal_says_one_line_removes_its_file_and_exits)
 {
         char text[256];
-        known = make_file();
+        file_to_remove = make_file();
         int status = end_of(end_with_file, text, sizeof(text));
         ok(WIFEXITED(status));
         eq_int(WEXITSTATUS(status), 1);
@@ -73,8 +73,8 @@ TEST(fatal_says_one_line_removes_its_file_and_exits)
 TEST(fatal_leaves_a_file_that_is_another_one_by_now)
 {
         char text[256];
-        known = make_file();
-        known.st_ino++;
+        file_to_remove = make_file();
+        file_to_remove.st_ino++;
         end_of(end_with_file, text, sizeof(text));
         eq_int(unlink(path), 0);
 }
@@ -87,8 +87,8 @@ static void end_without_file(void)
 TEST(fatal_in_another_process_leaves_the_file)
 {
         char text[256];
-        known = make_file();
-        fatal_removes(path, known.st_dev, known.st_ino);
+        file_to_remove = make_file();
+        fatal_removes(path, file_to_remove.st_dev, file_to_remove.st_ino);
         end_of(end_without_file, text, sizeof(text));
         fatal_removes(NULL, 0, 0);
         eq_str(text, "fatal: cannot go on\n");

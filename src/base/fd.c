@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define CHUNK_BYTES ((size_t)4096)
-/* Numbers of tries, a millisecond apart. */
+/* How often calls are tried, a millisecond apart: by fd_signal, by fd_signal while the counter is full, and with fd_again. */
 #define SIGNAL_TRIES 1000
-#define FULL_TRIES 10
+#define SIGNAL_FULL_TRIES 10
 #define AGAIN_TRIES 1000
 
 int fd_close(int fd)
@@ -188,7 +188,7 @@ void fd_signal(int eventfd)
         for (int n = 0; eventfd_write(eventfd, 1) < 0; n++) {
                 int os_errno = errno;
                 must(os_errno != EBADF);
-                if (n >= FULL_TRIES && os_errno == EAGAIN)
+                if (n >= SIGNAL_FULL_TRIES && os_errno == EAGAIN)
                         return;
                 if (n == SIGNAL_TRIES)
                         fatal("cannot wake a thread", os_errno);

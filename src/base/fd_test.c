@@ -146,7 +146,7 @@ TEST(silent_fifo_does_not_block)
 struct drain {
         int fd;
         size_t n;
-        bool good;
+        bool is_good;
 };
 
 static void *drain_slowly(void *arg)
@@ -159,7 +159,7 @@ static void *drain_slowly(void *arg)
                 if (r <= 0)
                         return NULL;
                 for (ssize_t i = 0; i < r; i++)
-                        d->good &= piece[i] == (char)(d->n++ % 128);
+                        d->is_good &= piece[i] == (char)(d->n++ % 128);
         }
 }
 
@@ -167,7 +167,7 @@ TEST(write_goes_on_after_short_writes)
 {
         enum { BYTES = 1 << 20 };
         _free_ char *bytes = mem_alloc(BYTES);
-        struct drain d = { .good = true };
+        struct drain d = { .is_good = true };
         pthread_t thread;
         int fds[2];
 
@@ -181,7 +181,7 @@ TEST(write_goes_on_after_short_writes)
         eq_int(pthread_join(thread, NULL), 0);
         fd_close(fds[0]);
         eq_u64(d.n, BYTES);
-        ok(d.good);
+        ok(d.is_good);
 }
 
 TEST(write_reports_failure)
@@ -209,13 +209,13 @@ TEST(all_but_those_that_are_kept_are_closed)
         if (pid == 0) {
                 /* Not sorted, two of them neighbours, and -1, which is no descriptor. */
                 const int kept[] = { 40, -1, 12, 41, 3 };
-                bool good = true;
+                bool is_good = true;
                 for (int fd = 3; fd < 50; fd++)
-                        good &= dup2(STDERR_FILENO, fd) == fd;
+                        is_good &= dup2(STDERR_FILENO, fd) == fd;
                 fd_close_all_but(kept, ARRAY_LEN(kept));
                 for (int fd = 0; fd < 64; fd++)
-                        good &= is_open(fd) == (fd < 3 || fd == 3 || fd == 12 || fd == 40 || fd == 41);
-                _exit(good ? 0 : 1);
+                        is_good &= is_open(fd) == (fd < 3 || fd == 3 || fd == 12 || fd == 40 || fd == 41);
+                _exit(is_good ? 0 : 1);
         }
         int status;
         eq_int(waitpid(pid, &status, 0), pid);

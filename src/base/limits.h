@@ -39,7 +39,7 @@
 
 /* How much one turn of the loop reads from one connection. */
 #define LIMIT_READ_BYTES (64 * KIB)
-/* The same in the middle of a large frame, whose bytes are read directly into the message that is being assembled. */
+/* How much one turn reads in the middle of a large frame, whose bytes go directly into the message that is being assembled. */
 #define LIMIT_READ_LARGE_BYTES (256 * KIB)
 
 /* The default of output_chunk_bytes: the most that one turn of the loop reads from one stream of a process. */
@@ -54,17 +54,17 @@
 /* Processes of a session that have closed and are kept for reads, default. Beyond: the one that closed first is forgotten. */
 #define LIMIT_FINISHED_PROCESSES 4096
 /* A process that has closed does not count against max_processes_per_session, unless processes that it left behind still run
- * LIMIT_ENDING_MS later: its keeper needs a moment to find out. While it does not know, at most LIMIT_ENDING_PROCESSES such
- * processes may exist beyond the limit. */
+ * LIMIT_ENDING_MS later: its keeper needs a moment to find out. While the keeper does not know, at most
+ * LIMIT_ENDING_PROCESSES such processes may exist beyond the limit. */
 #define LIMIT_ENDING_MS 1000
 #define LIMIT_ENDING_PROCESSES 256
 
 /* Bytes queued for a child's stdin: a write that finds so many waiting is itself held back. */
 #define LIMIT_STDIN_BYTES (8 * MIB)
-/* The same for all processes together: a write that does not fit any more is refused with -32021. */
+/* Bytes queued for the stdin of all processes together. Beyond: a write is refused with -32021. */
 #define LIMIT_STDIN_TOTAL_BYTES (1024ULL * MIB)
-/* A write up to this size is accepted even above that total, if nothing is queued for its process: full queues of some processes
- * must not keep users of other processes from typing. */
+/* A write up to this size is accepted even above LIMIT_STDIN_TOTAL_BYTES, if nothing is queued for its process: full queues of some
+ * processes must not keep users of other processes from typing. */
 #define LIMIT_STDIN_FREE_BYTES (64 * KIB)
 /* How many writeIds are remembered per process, and how long each may be. Longer: -32602. */
 #define LIMIT_WRITE_IDS 4096
@@ -191,9 +191,9 @@
 #define LIMIT_PIPE_TICK_MS 50
 #define LIMIT_PIPE_HELD_MS 400
 #define LIMIT_PIPE_UNSURE_MS 2000
-/* For LIMIT_PIPE_ALERT_MS after such a kill, further commands are killed after LIMIT_PIPE_AGAIN_MS already (five times that
- * where the kernel does not tell), and the checks come five times as often, so that the delays of several such commands do not
- * add up. */
+/* For LIMIT_PIPE_ALERT_MS after a command was killed for the lock of its pipe, further commands are killed after
+ * LIMIT_PIPE_AGAIN_MS already (five times that where the kernel does not tell), and the checks come five times as often, so that
+ * the delays of several such commands do not add up. */
 #define LIMIT_PIPE_ALERT_MS 10000
 #define LIMIT_PIPE_AGAIN_MS 50
 
@@ -248,7 +248,8 @@
 #define LIMIT_HTTP_WINDOW_BYTES (256 * KIB)
 /* One http/request/bodyDelta, before base64. */
 #define LIMIT_HTTP_DELTA_BYTES (1 * MIB)
-/* URL, method and headers of a request, and the headers of a response; and how many. Beyond: -32602, -32603. */
+/* Bytes and number of the headers of a request or of a response, and bytes of a method; the URL counts as header bytes. Beyond:
+ * -32602 for a request, -32603 for a response. */
 #define LIMIT_HTTP_HEAD_BYTES (256 * KIB)
 #define LIMIT_HTTP_HEADERS 1024
 #define LIMIT_HTTP_METHOD_BYTES 1024
@@ -266,7 +267,8 @@
 #define LIMIT_SHELL_SNAPSHOTS 16
 /* The functions of one snapshot, and its variables. Beyond: the capture fails, and commands start without a snapshot. */
 #define LIMIT_SHELL_SNAPSHOT_BYTES (512 * KIB)
-/* How long the shell's profile files may take during a capture. Beyond: the capture fails, as above. */
+/* How long the shell's profile files may take during a capture. Beyond: the capture fails, and commands start without a
+ * snapshot. */
 #define LIMIT_SHELL_SNAPSHOT_MS 10000
 /* The name of a scope of shell snapshots. Longer: -32602. */
 #define LIMIT_SHELL_SCOPE_BYTES 256
@@ -284,5 +286,5 @@
  * hand. Beyond: the file is refused. */
 #define LIMIT_ENVIRONMENTS_BYTES (1 * MIB)
 #define LIMIT_ENVIRONMENTS 1024
-/* How long `farhand env add` waits for another one that changes a file in the same directory. Then: it fails. */
+/* How long `farhand env add` waits for another command that changes a file in the same directory. Then: the command fails. */
 #define LIMIT_ENVIRONMENTS_LOCK_MS 2000

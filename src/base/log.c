@@ -35,13 +35,13 @@ static const char *const format_names[] = { [LOG_TEXT] = "text", [LOG_JSON] = "j
 
 static _Atomic enum log_level chosen_level = LOG_INFO;
 static _Atomic enum log_format chosen_format = LOG_TEXT;
-static _Atomic unsigned lost; /* lines lost since the last that was written */
+static _Atomic unsigned lost; /* how many lines were lost since the last one that was written */
 
 struct line {
         char text[LINE_BYTES];
         size_t n, limit;
-        bool full; /* something did not fit; nothing is added until the line is cut back to its last whole pair */
-        bool json;
+        bool is_full; /* a pair did not fit; nothing is added until the line is cut back to its last whole pair */
+        bool is_json;
 };
 
 void log_set_level(enum log_level level)
@@ -101,8 +101,8 @@ static void hex_escape(char out[4], char c)
 
 static void put(struct line *l, struct slice s)
 {
-        if (l->full || s.n > l->limit - l->n) {
-                l->full = true;
+        if (l->is_full || s.n > l->limit - l->n) {
+                l->is_full = true;
                 return;
         }
         memcpy(l->text + l->n, s.p, s.n);
@@ -118,13 +118,13 @@ static void put_safe(struct line *l, struct slice s, bool is_raw)
 
                 if (!is_printable(c)) {
                         hex_escape(escape, c);
-                        put(l, l->json ? S("\\") : S(""));
+                        put(l, l->is_json ? S("\\") : S(""));
                         put(l, slice_from(escape, sizeof(escape)));
                         continue;
                 }
                 if (c == '\\' && !is_raw && i + 1 < s.n && s.p[i + 1] == '"')
                         c = s.p[++i];
-                if (c == '"' || (c == '\\' && (is_raw || l->json)))
+                if (c == '"' || (c == '\\' && (is_raw || l->is_json)))
                         put(l, S("\\"));
                 put(l, slice_from(&c, 1));
         }
@@ -155,18 +155,18 @@ static bool is_word(struct slice s)
 static void put_pair(struct line *l, struct slice key, struct slice value, bool is_quoted)
 {
         size_t before = l->n;
-        bool has_quotes = l->json ? is_quoted || !is_integer(value) : !is_word(value);
+        bool has_quotes = l->is_json ? is_quoted || !is_integer(value) : !is_word(value);
 
-        put(l, l->json ? S(",\"") : S(" "));
+        put(l, l->is_json ? S(",\"") : S(" "));
         put_safe(l, key, true);
-        put(l, l->json ? S("\":") : S("="));
+        put(l, l->is_json ? S("\":") : S("="));
         put(l, has_quotes ? S("\"") : S(""));
         put_safe(l, value, !is_quoted);
         put(l, has_quotes ? S("\"") : S(""));
 
-        if (l->full) {
+        if (l->is_full) {
                 l->n = before;
-                l->full = false;
+                l->is_full = false;
         }
 }
 
@@ -242,16 +242,16 @@ static void put_time(struct line *l)
 
 static void put_head(struct line *l, enum log_level level, const char *event)
 {
-        put(l, l->json ? S("{\"time\":\"") : S(""));
+        put(l, l->is_json ? S("{\"time\":\"") : S(""));
         put_time(l);
-        put(l, l->json ? S("\",\"level\":\"") : S(" "));
+        put(l, l->is_json ? S("\",\"level\":\"") : S(" "));
         put(l, slice_from_str(level_names[level]));
-        put(l, l->json ? S("\",\"event\":\"") : S(" "));
+        put(l, l->is_json ? S("\",\"event\":\"") : S(" "));
 
         struct slice name = slice_from_str(event);
         name.n = MIN(name.n, (size_t)QUOTE_BYTES); /* names are short; but the end of the line must fit */
         put_safe(l, name, true);
-        put(l, l->json ? S("\"") : S(""));
+        put(l, l->is_json ? S("\"") : S(""));
 }
 
 PRINTF_LIKE(5, 0)
@@ -262,8 +262,8 @@ static void make_line(struct line *l, enum log_level level, int code, const char
 
         l->n = 0;
         l->limit = LINE_BYTES - END_BYTES;
-        l->full = false;
-        l->json = atomic_load_explicit(&chosen_format, memory_order_relaxed) == LOG_JSON;
+        l->is_full = false;
+        l->is_json = atomic_load_explicit(&chosen_format, memory_order_relaxed) == LOG_JSON;
 
         int n = vsnprintf(detail, sizeof(detail), fmt, ap);
         put_head(l, level, event);
@@ -272,7 +272,7 @@ static void make_line(struct line *l, enum log_level level, int code, const char
         l->limit = LINE_BYTES - 2;
         if (code != 0)
                 put_pair(l, S("error"), slice_from_str(errno_name(code)), true);
-        if (l->json)
+        if (l->is_json)
                 l->text[l->n++] = '}';
         l->text[l->n++] = '\n';
 }

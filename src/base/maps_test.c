@@ -22,8 +22,8 @@ static bool is_mapped(char *p)
         return msync(p, BYTES, MS_ASYNC) == 0;
 }
 
-/* Forks and drops the shared mappings in the child. Status 0 when exactly the right mappings are left there. One shared mapping
- * has two parts with different protection. */
+/* Forks and drops the shared mappings in the child. Returns the wait status of the child, which is 0 when exactly the
+ * right mappings are left there. One shared mapping has two parts with different protection. */
 static int status_of_drop(bool keeps)
 {
         char *own = map(MAP_PRIVATE), *kept = map(MAP_SHARED), *dropped = map(MAP_SHARED);

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define ESCAPE_BYTES 16 /* room for the longest one, with its NUL */
+#define ESCAPE_BYTES 16 /* room for the longest escape, with its NUL */
 
 static uint32_t decode(const char *p, size_t n)
 {

@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
-#define PRINTABLE_BYTES_MAX \
-        512 /* of the text; of a longer one the first so many are shown, and an ellipsis */
+/* How many bytes of a text are shown; an ellipsis stands for the rest. */
+#define PRINTABLE_BYTES_MAX 512
 
 /* Returns the text in the arena, with a NUL behind it: `\x1b` for a byte, `\u{202e}` for a character beyond ASCII. */
 NODISCARD const char *printable_text(struct arena *a, struct slice s);

@@ -1,6 +1,6 @@
 /* random: random bytes from the kernel.
  *
- * getrandom(2) waits only until the pool was filled once after boot; from then on it does not fail.
+ * getrandom(2) waits only until the kernel has gathered enough randomness after boot; from then on it does not fail.
  */
 #include "base/random.h"
 

@@ -93,7 +93,8 @@ bool toml_parse_string(struct parser *ps, struct slice *ret)
         if (size == SIZE_MAX)
                 return toml_fail(ps, start, "the string is not closed");
 
-        char *text = arena_alloc(ps->arena, size + 3); /* two quotes before the closing ones, and a NUL */
+        /* Two quotes may stand before the closing ones, and a NUL follows. */
+        char *text = arena_alloc(ps->arena, size + 3);
         char *out = text;
         while (!toml_looking_at(ps, quotes)) {
                 if (is_multi && toml_accept_newline(ps)) {

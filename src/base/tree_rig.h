@@ -70,7 +70,7 @@ static inline void move_to(struct tree_rig *rig, const char *from, const char *t
         must(rename(at(rig, from), at(rig, to)) == 0);
 }
 
-/* Whether the system has openat2; valgrind says that it does not exist. */
+/* Returns whether openat2 works: under valgrind it fails as if the kernel did not have it. */
 static UNUSED bool has_openat2(void)
 {
         const char *preload = getenv("LD_PRELOAD");

@@ -18,7 +18,7 @@
 #define URGENT_NICE (-20)
 #define URGENT_SLICE_NS 100000 /* the shortest that the kernel grants */
 
-/* The kernel's struct sched_attr. */
+/* The scheduling of a process before urgent_begin, in the form of the kernel's struct sched_attr. */
 struct urgent_before {
         uint32_t size, policy;
         uint64_t flags;

@@ -29,14 +29,14 @@ struct loop {
         struct list always;       /* watch::link: the descriptor cannot be polled, and events are asked for */
         struct list unregistered; /* watch::link: epoll had no room */
         size_t unregistered_count;
-        uint64_t register_at_ms; /* when the unregistered ones are offered to epoll again */
+        uint64_t register_at_ms; /* when the unregistered watches are offered to epoll again */
         uint64_t warn_at_ms;     /* when the next warning may be logged */
         unsigned troubles;       /* how many times in a row epoll_wait has failed */
         struct list freed;       /* watch::link: fetched events may still point at these */
 
-        struct timer **timers; /* a heap, the next one first */
+        struct timer **timers; /* a heap, the timer that is due next first */
         size_t timer_count, timer_room;
-        uint64_t timer_starts; /* counts starts; timers that are due together run in their order */
+        uint64_t timer_starts; /* counts starts: timers that are due together run in this order */
 };
 
 NODISCARD int loop_init(struct loop *l, struct err *err);
@@ -65,9 +65,10 @@ typedef void (*watch_fn)(void *arg, unsigned events);
 
 struct watch;
 
-/* The descriptor stays the caller's: free the watch, then close it. It must be non-blocking, because a read may find nothing
- * although the descriptor was reported as ready. A descriptor that cannot be polled (a regular file, /dev/null) counts as always
- * ready. `events` may be 0. Returns 0 or -errno; a lack of epoll registrations is no failure. */
+/* Watches a descriptor, which stays the caller's: the caller frees the watch, and then closes the descriptor. The descriptor must
+ * be non-blocking, because a read may find nothing although the descriptor was reported as ready. A descriptor that cannot be
+ * polled (a regular file, /dev/null) counts as always ready. `events` may be 0. Returns 0 or -errno; a lack of epoll registrations
+ * is no failure. */
 NODISCARD int watch_new(struct loop *l, int fd, unsigned events, watch_fn fn, void *arg, struct watch **ret);
 struct watch *watch_free(struct watch *w);        /* NULL is fine; returns NULL */
 void watch_set(struct watch *w, unsigned events); /* 0 pauses */

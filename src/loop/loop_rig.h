@@ -39,6 +39,7 @@ static inline void turn(struct rig *rig)
         loop_turn(&rig->loop, false);
 }
 
+/* A watched descriptor, and what its watch has reported: the last events, and the number of calls. */
 struct end {
         struct rig *rig;
         struct watch *watch;

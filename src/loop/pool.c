@@ -76,11 +76,12 @@ static void *thread_main(void *arg)
                 pthread_mutex_unlock(&p->lock);
                 w->run(w);
                 pthread_mutex_lock(&p->lock);
-                p->idle++; /* before the loop is told, so that its next work finds this thread and makes no other */
+                /* Before the loop is told, so that the next work finds an idle thread and no other is made. */
+                p->idle++;
                 bool is_first = list_is_empty(&p->finished);
                 list_append(&p->finished, &w->link);
                 if (is_first && !p->is_ending) {
-                        pthread_mutex_unlock(&p->lock); /* first, because the loop wakes and takes it */
+                        pthread_mutex_unlock(&p->lock); /* because the loop wakes and takes the lock */
                         fd_signal(p->finished_signal);
                         pthread_mutex_lock(&p->lock);
                 }
@@ -135,7 +136,7 @@ static void on_finished(void *arg, UNUSED unsigned events)
 {
         struct pool *p = arg;
         eventfd_t count;
-        /* Before the queue is read: work that finishes later signals again. */
+        /* The signal is cleared before the queue is read: work that finishes later signals again. */
         (void)eventfd_read(p->finished_signal, &count);
         hand_over(p);
 }

@@ -1,4 +1,5 @@
-/* timer: calls a function once after a time; may be started again. Running timers are in a binary heap, the next one at the top. */
+/* timer: calls a function once after a time; may be started again. Running timers are in a binary heap, with the timer
+ * that is due next at the top. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "loop/loop_internal.h"

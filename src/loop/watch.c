@@ -113,7 +113,8 @@ static void try_register(struct loop *l)
 
 /* --- the life of a watch ------------------------------------------------------------------------------------------ */
 
-static void rest_or_call(struct watch *w)
+/* Has the loop call an always-ready watch in every turn while events are asked for. */
+static void link_if_wanted(struct watch *w)
 {
         if (!w->events)
                 list_remove(&w->link);
@@ -132,7 +133,7 @@ int watch_new(struct loop *l, int fd, unsigned events, watch_fn fn, void *arg, s
                 return r;
         }
         if (w->is_always)
-                rest_or_call(w);
+                link_if_wanted(w);
         *ret = w;
         return 0;
 }
@@ -143,7 +144,7 @@ void watch_set(struct watch *w, unsigned events)
                 return;
         w->events = events;
         if (w->is_always)
-                rest_or_call(w);
+                link_if_wanted(w);
         else if (w->is_registered)
                 must_control(w, EPOLL_CTL_MOD);
 }
