@@ -32,6 +32,6 @@ struct config_layers {
  * error. The result lives in the arena. */
 NODISCARD int fsop_config_layers(struct arena *a, const struct config_place *place, struct config_layers *ret,
                                  struct err *err);
-/* The same for the requirements of administrators: the system's requirements.toml. */
+/* Reads the requirements of administrators in the same way: the system's requirements.toml. */
 NODISCARD int fsop_requirement_layers(struct arena *a, const struct config_place *place,
                                       struct config_layers *ret, struct err *err);

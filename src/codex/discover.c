@@ -227,7 +227,7 @@ static const char *root_error(struct search *s, struct walk_result *ret_walk)
                 .max_depth = DISCOVER_DEPTH,
                 .max_directories = DISCOVER_DIRECTORIES,
                 .max_entries = DISCOVER_ENTRIES,
-                .follow_directory_links = true,
+                .follows_directory_links = true,
         };
         struct arena *a = s->finder.arena;
         const char *path = s->root.n > 0 ? arena_dup(a, s->root) : "/",

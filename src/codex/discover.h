@@ -33,7 +33,7 @@ struct discovery {
         struct found_file manifest, mcp_config, apps_config;
         struct found_skill *skills; /* sorted by URI */
         size_t skill_count;
-        /* First that of the root or its nearest ancestor, then by URI. */
+        /* The manifest of the root or of its nearest ancestor comes first, then the others by URI. */
         struct found_file *namespace_manifests;
         size_t namespace_count;
         const char **warnings; /* in the order of discovery */

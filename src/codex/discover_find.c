@@ -1,4 +1,4 @@
-/* finder: reads bounded text files and collects warnings about those that cannot be used. */
+/* discover_find: reads bounded text files and collects warnings about those that cannot be used. */
 #include "codex/discover_internal.h"
 
 #include "base/fd.h"

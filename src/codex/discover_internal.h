@@ -1,4 +1,5 @@
-/* finder: reads bounded text files and collects warnings about those that cannot be used. For discover.c. */
+/* discover_internal: the finder of discover.c, which reads bounded text files and collects warnings about those that cannot be
+ * used. */
 #pragma once
 
 #include "base/buf.h"

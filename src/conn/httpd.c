@@ -118,14 +118,14 @@ static void answer(struct httpd *h, const struct http_answer *a)
         struct buf *b = outq_begin(&h->out, 256 + a->body.n);
         must(http_answer_write(b, a) == 0);
         must(outq_end(&h->out) == 0);
-        if (a->close)
+        if (a->wants_close)
                 h->is_ending = true;
 }
 
 /* No route reads a body. So the connection ends after a request with a body: we do not know where the next request begins. */
 static bool must_close(const struct http_request *r)
 {
-        return !r->keep_alive || r->content_length > 0 || r->is_chunked;
+        return !r->is_kept_alive || r->content_length > 0 || r->is_chunked;
 }
 
 static void reply(struct exchange *x, int status, const char *text, const char *extra_headers)
@@ -136,7 +136,7 @@ static void reply(struct exchange *x, int status, const char *text, const char *
                              .body = slice_from_str(text ? text : ""),
                              .extra_headers = extra_headers,
                              .is_head = slice_eq(x->request->method, S("HEAD")),
-                             .close = x->is_last || must_close(x->request),
+                             .wants_close = x->is_last || must_close(x->request),
                      });
 }
 
@@ -300,7 +300,7 @@ static void consume(struct httpd *h)
                 if (used == 0)
                         return;
                 if (used < 0) {
-                        answer(h, &(struct http_answer){ .status = (int)-used, .close = true });
+                        answer(h, &(struct http_answer){ .status = (int)-used, .wants_close = true });
                         return;
                 }
                 struct exchange x = { .h = h, .request = &request, .head_bytes = (size_t)used };

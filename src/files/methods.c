@@ -24,7 +24,7 @@ void fs_write_uri(struct jsonw *w, struct slice path)
         /* The URI needs no JSON escapes, because everything that JSON would escape is percent-encoded in it. */
         jsonw_raw(w, S("\""));
         if (uri_from_path(w->out, path) < 0 || buf_append_char(w->out, '"') < 0)
-                w->overflow = true;
+                w->has_overflowed = true;
 }
 
 static void write_digest(struct jsonw *w, const uint8_t digest[FS_DIGEST_BYTES])
@@ -186,8 +186,8 @@ static int run_walk(struct file_request *r, struct jsonw *w, struct err *err)
                 .max_depth = in->max_depth,
                 .max_directories = in->max_directories,
                 .max_entries = in->max_entries,
-                .follow_directory_links = in->follow_directory_links,
-                .prune_hidden = in->prune_hidden,
+                .follows_directory_links = in->follows_directory_links,
+                .prunes_hidden = in->prunes_hidden,
         };
         struct walk_result found = { 0 };
         int result = fsop_walk(r->arena, in->path.p, &o, &found, err);

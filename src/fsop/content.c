@@ -19,7 +19,7 @@
 static int write_all(int fd, const char *p, size_t n, off_t *at)
 {
         while (n > 0) {
-                /* Not pwrite: `to` may be a device or a FIFO. */
+                /* pwrite is not used, because `fd` may be a device or a FIFO. */
                 ssize_t put = write(fd, p, n);
                 if (put < 0 && errno == EINTR)
                         continue;

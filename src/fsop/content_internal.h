@@ -14,6 +14,6 @@ struct content_ways {
 
 /* Copies as many bytes as `st` says that `from` has, or up to the end when `st` says 0 (as files of /proc do). Both files are at
  * their beginning. `is_fresh`: `to` was empty, so that blocks can be shared and holes left out. *ret_bytes is how much was
- * copied, also on failure. 0 or -errno. */
+ * copied, also on failure. Returns 0 or -errno. */
 NODISCARD int content_copy(int from, const struct stat *st, int to, bool is_fresh, struct content_ways *ways,
                            uint64_t *ret_bytes);

@@ -46,7 +46,7 @@ static int open_source(int dirfd, const char *name, struct stat *ret)
 }
 
 /* Gets the mode of the source after its content was copied. The kernel removes set-id bits when another user writes to a file, so
- * a mode from before could give set-id bits to content that another user wrote. 0 or -errno. */
+ * a mode that was read before could give set-id bits to content that another user wrote. Returns 0 or -errno. */
 static int mode_after_copy(int from, const struct stat *st, mode_t *ret)
 {
         mode_t mode = st->st_mode & 07777;
@@ -323,8 +323,8 @@ static const struct tree_ops copy_ops = {
         .filled = copy_mode,
 };
 
-/* Returns whether `fd`, or a directory above it, is the directory of `st`. */
-static int is_within(int fd, const struct stat *st)
+/* Returns 1 when `fd`, or a directory above it, is the directory of `st`, 0 when it is not, or -errno. */
+static int check_within(int fd, const struct stat *st)
 {
         _close_ int at = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         struct stat here, last = { 0 };
@@ -333,9 +333,9 @@ static int is_within(int fd, const struct stat *st)
                 if (fstat(at, &here) < 0)
                         return -errno;
                 if (here.st_dev == st->st_dev && here.st_ino == st->st_ino)
-                        return true;
+                        return 1;
                 if (here.st_dev == last.st_dev && here.st_ino == last.st_ino)
-                        return false; /* ".." of the root is the root */
+                        return 0; /* ".." of the root is the root */
                 last = here;
 
                 int above = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -368,7 +368,7 @@ static int open_nearest(const char *path)
         }
 }
 
-/* Makes the directory `path`, and those above it. 1: `path` is new; 0: it existed; or -errno. */
+/* Makes the directory `path`, and those above it. Returns 1 when `path` is new, 0 when it existed, or -errno. */
 static int make_root(const char *path, const struct stat *source, struct err *err)
 {
         if (!entry_is_unnamed(path)) {
@@ -396,7 +396,7 @@ static int copy_tree(struct copy *c, int from, const struct stat *st, const char
         struct stat near;
         int r = fstat(nearest, &near) < 0 ? -errno : 0;
         if (r == 0 && S_ISDIR(near.st_mode))
-                r = is_within(nearest, st);
+                r = check_within(nearest, st);
         if (r < 0)
                 return fsop_fail(c->err, r);
         if (r)

@@ -64,7 +64,7 @@ static int directory_make_all(const char *path, bool follow)
 }
 
 /* Returns 0 if the name is a directory already, else the error for making one. */
-static int directory_exists(const struct entry *e, bool follow)
+static int check_directory(const struct entry *e, bool follow)
 {
         struct stat st;
 
@@ -91,9 +91,9 @@ int fsop_create_directory(const char *path, bool recursive, bool follow, struct 
 
         if (r < 0 && e.dirfd >= 0 && recursive) {
                 /* A directory that cannot be made, for example on a read-only file system, may exist already. */
-                int exists = directory_exists(&e, follow);
-                if (exists == 0 || r == -EEXIST)
-                        r = exists;
+                int found = check_directory(&e, follow);
+                if (found == 0 || r == -EEXIST)
+                        r = found;
         }
         return r < 0 ? fsop_fail(err, r) : 0;
 }

@@ -208,19 +208,19 @@ int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
         return fd;
 }
 
-/* Returns whether the path is a device or a FIFO. This is asked before the path is opened, because opening some devices has an
- * effect (watchdogs, tapes) and a FIFO may be locked. A file that is swapped in afterwards is opened without waiting and refused
- * after fstat; for FIFOs see wary_set. */
-static int is_special(const char *path, bool follow)
+/* Returns 1 when the path is a device or a FIFO, 0 when it is not, or -errno. This is asked before the path is opened, because
+ * opening some devices has an effect (watchdogs, tapes) and a FIFO may be locked. A file that is swapped in afterwards is opened
+ * without waiting and refused after fstat; wary_set says when FIFOs are not opened. */
+static int check_special(const char *path, bool follow)
 {
         struct stat st;
         if (at_stat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
-                return false; /* the caller's open will give the error */
+                return 0; /* the caller's open will give the error */
         if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode) && !S_ISFIFO(st.st_mode))
-                return false;
+                return 0;
 
         _close_ int fd = fsop_open(path, O_PATH, 0, follow);
-        return fd < 0 ? fd : true;
+        return fd < 0 ? fd : 1;
 }
 
 static int refuse_irregular(const char *path, bool follow, struct err *err)
@@ -231,7 +231,7 @@ static int refuse_irregular(const char *path, bool follow, struct err *err)
 
 int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st, struct err *err)
 {
-        int r = is_special(path, follow);
+        int r = check_special(path, follow);
         if (r < 0)
                 return fsop_fail(err, r);
         if (r)

@@ -27,7 +27,7 @@ int fsop_refuse(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * before the end -ENOTDIR. When the flags ask to read or to create, the descriptor of a FIFO may be an O_PATH one: the caller
  * must check the kind of the file. */
 NODISCARD int fsop_open(const char *path, int flags, mode_t mode, bool follow);
-/* The same for a path that is relative to the directory `dirfd`. */
+/* As fsop_open, for a path that is relative to the directory `dirfd`. */
 NODISCARD int fsop_open_at(int dirfd, const char *path, int flags, mode_t mode, bool follow);
 
 /* Returns the last component of a path, without slashes behind it. The slice is empty for "/", and when the component is "." or
@@ -44,9 +44,9 @@ NODISCARD int fsop_open_parent(const char *path, bool follow, struct slice *ret_
 NODISCARD int fsop_open_regular(const char *path, bool follow, int *ret_fd, struct stat *ret_st,
                                 struct err *err);
 
-/* Like fsop_open, for a file that is to be changed. -EPERM for a file with several names that does not belong to the owner of its
- * directory, when that directory belongs neither to us nor to root: another user may have made a hard link to our file there. The
- * check is for the name itself; with `follow` the target of a link is not checked. */
+/* Like fsop_open, for a file that is to be changed. Returns -EPERM for a file with several names that does not belong to the owner
+ * of its directory, when that directory belongs neither to us nor to root: another user may have made a hard link to our file
+ * there. The check is for the name itself; with `follow` the target of a link is not checked. */
 NODISCARD int fsop_open_to_change(const char *path, int flags, mode_t mode, bool follow);
 
 /* Returns the error that a file system would report only when the file is closed (NFS: that the disk is full), as -errno, or 0.

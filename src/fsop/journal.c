@@ -59,7 +59,7 @@ struct others {
         void *arg;
 };
 
-/* Removes one temporary file. True when there is nothing left to do about it; false when a later start should try again. */
+/* Removes one temporary file. Returns true when there is nothing left to do about it; false when a later start should try again. */
 static bool sweep_name(const char *directory, const char *name, const struct others *others)
 {
         if (directory[0] != '/' || name[0] == '\0' || strchr(name, '/'))

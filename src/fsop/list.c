@@ -80,7 +80,7 @@ static void make_room(struct reader *r)
         }
 }
 
-/* Finds the kind of a file, links followed. False for a broken link, and for a file that was removed meanwhile. */
+/* Finds the kind of a file, links followed. Returns false for a broken link, and for a file that was removed meanwhile. */
 static bool find_kind(int dirfd, const struct dirent64 *d, struct fs_entry *ret)
 {
         unsigned char type = d->d_type;

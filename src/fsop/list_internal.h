@@ -10,5 +10,5 @@ struct listing {
 };
 
 /* Lists the first `keep` names of the directory `dirfd`, without `.`, `..` and broken links. `keep`, not the directory, bounds the
- * memory. 0 or -errno. */
+ * memory. Returns 0 or -errno. */
 NODISCARD int list_read(struct arena *a, int dirfd, size_t keep, struct listing *ret);

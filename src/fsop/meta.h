@@ -21,7 +21,7 @@ struct fs_meta {
 /* Fills in the metadata that stat(2) gives: is_symlink is false, created_ms 0, and there is no digest. */
 void fs_meta_from_stat(const struct stat *st, struct fs_meta *ret);
 
-/* The same with created_ms, which is asked of `fd` (O_PATH is enough). `fd` must not be a link. */
+/* As fs_meta_from_stat, but with created_ms, which is asked of `fd` (O_PATH is enough). `fd` must not be a link. */
 void fs_meta_from_fd(int fd, const struct stat *st, struct fs_meta *ret);
 
 /* Gets the metadata of a path. Without `follow` a link at the end is refused ("path contains a symbolic link"), and a link before
@@ -29,14 +29,14 @@ void fs_meta_from_fd(int fd, const struct stat *st, struct fs_meta *ret);
  * those of the content that was read. */
 NODISCARD int fsop_metadata(const char *path, bool follow, struct fs_meta *ret, uint8_t *ret_digest,
                             struct err *err);
-/* Computes the SHA-256 of a whole regular file; the offset of `fd` is neither used nor moved. 0 or -errno; -EFBIG above
- * FS_DIGEST_FILE_MAX. */
+/* Computes the SHA-256 of a whole regular file; the offset of `fd` is neither used nor moved. Returns 0 or -errno; -EFBIG
+ * above FS_DIGEST_FILE_MAX. */
 NODISCARD int fsop_digest_fd(int fd, uint8_t ret[FS_DIGEST_BYTES]);
 
 /* Appends the real path: absolute, without links, `.` and `..`. A failure appends nothing; ENAMETOOLONG when the buffer has no
  * room. */
 NODISCARD int fsop_canonicalize(const char *path, struct buf *ret, struct err *err);
-/* Appends the text of a link, with the same rules. */
+/* Appends the text of a link. Fails as fsop_canonicalize does. */
 NODISCARD int fsop_read_link(const char *path, struct buf *ret, struct err *err);
 
 struct fs_entry {

@@ -49,14 +49,14 @@ static struct name_lock *lock_new(const struct stat *directory, const char *name
         return l;
 }
 
-static const struct lock_remote *remote;
+static const struct lock_remote *remote; /* in an fs helper: asks the server; NULL in the server */
 
 void lock_set_remote(const struct lock_remote *r)
 {
         remote = r;
 }
 
-/* Gives up one use of the lock. True when it was the last: then the lock is out of the list, and the caller frees it. */
+/* Gives up one use of the lock. Returns true when it was the last: then the lock is out of the list, and the caller frees it. */
 static bool lock_leave(struct name_lock *l)
 {
         if (--l->users > 0)

@@ -13,10 +13,10 @@
 
 struct name_lock;
 
-/* Waits until the lock of a name is free, and takes it. 0, or -errno when fstat fails on `dirfd` or the server refuses the lock
- * (lock.h). */
+/* Waits until the lock of a name is free, and takes it. Returns 0, or -errno when fstat fails on `dirfd` or the server refuses the
+ * lock (lock.h). */
 NODISCARD int name_lock_take(int dirfd, const char *name, struct name_lock **ret);
-/* The same for the lock of the file that is open as `fd`. */
+/* As name_lock_take, for the lock of the file that is open as `fd`. */
 NODISCARD int file_lock_take(int fd, struct name_lock **ret);
 bool file_lock_is_of(const struct name_lock *l, const struct stat *st); /* false when l is NULL */
 struct name_lock *name_lock_release(struct name_lock *l);               /* NULL is fine; returns NULL */

@@ -242,7 +242,7 @@ static enum quick_answer judge(const struct quick_verdict *v)
 {
         if (v->until_ms <= clock_mono_ms())
                 return QUICK_UNKNOWN;
-        return v->may ? QUICK_DONE : QUICK_NOT;
+        return v->is_allowed ? QUICK_DONE : QUICK_NOT;
 }
 
 /* A file on a mount that is known. */
@@ -302,7 +302,8 @@ enum quick_answer quick_metadata(struct quick *q, const char *path, bool follow,
         return is_told ? QUICK_DONE : QUICK_NOT;
 }
 
-/* Reads a file on the loop. `is_fenced`: as an fs helper would, whose mounts are read-only and so keep the time of last access. */
+/* Reads a file on the loop. With `is_fenced` the read is like that of an fs helper, whose mounts are read-only and so keep the time
+ * of last access. */
 static enum quick_answer read_here(struct quick *q, const char *path, bool follow, bool is_fenced, char *to,
                                    size_t *ret_n)
 {
@@ -395,7 +396,7 @@ static void try_reading(struct quick_trial *t, int fd)
         if (n == -EPERM) /* the file belongs to another user */
                 n = read_looked(t->fds, fd, 0, content, (size_t)st.st_size);
         t->has_read = n >= 0 || n == -EOPNOTSUPP;
-        t->mount.read.may = n >= 0;
+        t->mount.read.is_allowed = n >= 0;
 }
 
 void quick_try(struct quick_trial *t, const char *path, bool follow, bool reads)
@@ -405,10 +406,10 @@ void quick_try(struct quick_trial *t, const char *path, bool follow, bool reads)
         if (fd < 0 || mount_of(fd, &t->mount.id) < 0 || fstatfs(fd, &fs) < 0)
                 return;
         unsigned long flags = (unsigned long)fs.f_flags;
-        t->mount.look.may = is_local(&fs);
+        t->mount.look.is_allowed = is_local(&fs);
         t->mount.keeps_atime = flags & (ST_NOATIME | ST_RDONLY);
         long before = naps();
-        if (reads && t->mount.look.may && (t->mount.keeps_atime || flags & ST_RELATIME))
+        if (reads && t->mount.look.is_allowed && (t->mount.keeps_atime || flags & ST_RELATIME))
                 try_reading(t, fd);
         t->has_slept = naps() != before;
         t->is_made = true;
@@ -428,7 +429,7 @@ void quick_learn(struct quick *q, const struct quick_trial *t)
         uint64_t until_ms = clock_mono_ms() + LIMIT_QUICK_TRUST_MS;
         *m = t->mount;
         m->look.until_ms = until_ms;
-        m->read = t->has_read ? (struct quick_verdict){ t->mount.read.may, until_ms } : read;
+        m->read = t->has_read ? (struct quick_verdict){ t->mount.read.is_allowed, until_ms } : read;
         if (t->has_slept)
                 leave_alone(m);
 }

@@ -23,7 +23,7 @@
 
 /* The result of a trial on a mount; it is valid until `until_ms`. */
 struct quick_verdict {
-        bool may;
+        bool is_allowed;
         uint64_t until_ms; /* 0: there was no trial */
 };
 
@@ -44,9 +44,10 @@ struct quick {
         size_t known_count;
         size_t next; /* index in `known` of the mount that is replaced next */
 
-        bool can_fence; /* see struct quick_fence */
+        bool can_fence; /* the loop can read under a quick_fence */
         bool has_capabilities;
-        struct __user_cap_data_struct all[2], none[2]; /* capabilities of this thread; none in effect */
+        struct __user_cap_data_struct all[2],
+                none[2]; /* the capabilities of this thread; the same with none in effect */
 };
 
 void quick_init(struct quick *q);
@@ -55,7 +56,7 @@ void quick_release(struct quick *q); /* only when no thread uses a quick_trial a
 enum quick_answer {
         QUICK_DONE,
         QUICK_NOT,     /* a thread has to do the request */
-        QUICK_UNKNOWN, /* the same, and the thread should call quick_try */
+        QUICK_UNKNOWN, /* a thread has to do the request, and should call quick_try */
 };
 
 NODISCARD enum quick_answer quick_metadata(struct quick *q, const char *path, bool follow,

@@ -18,8 +18,8 @@ static void quick_releasep(struct quick *q)
 }
 #define _quick_ CLEANUP(quick_releasep)
 
-/* Tries a file as a thread does, and lets `q` learn the result as the loop does. False where quick answers are not possible:
- * there is no openat2, or the file system is of another kind. */
+/* Tries a file as a thread does, and lets `q` learn the result as the loop does. Returns false where quick answers are not
+ * possible: there is no openat2, or the file system is of another kind. */
 static bool learn(struct quick *q, const char *path, bool reads)
 {
         struct quick_trial trial;
@@ -27,7 +27,7 @@ static bool learn(struct quick *q, const char *path, bool reads)
         quick_try(&trial, path, true, reads);
         trial.mount.is_single = true;
         quick_learn(q, &trial);
-        return trial.is_made && trial.mount.look.may && (!reads || trial.mount.read.may);
+        return trial.is_made && trial.mount.look.is_allowed && (!reads || trial.mount.read.is_allowed);
 }
 
 /* Reads the file until its access time is later than its change time. */
@@ -53,8 +53,8 @@ static const char *aged_file(const struct rig *rig, const char *name, struct sli
         return path;
 }
 
-static enum quick_answer read_it(struct quick *q, const char *path, const struct quick_fence *fence,
-                                 struct slice *ret)
+static enum quick_answer read_quickly(struct quick *q, const char *path, const struct quick_fence *fence,
+                                      struct slice *ret)
 {
         static char content[LIMIT_QUICK_READ_BYTES + 1];
         size_t n = 0;
@@ -151,17 +151,17 @@ TEST(small_files_are_read_whole)
         (void)aged_file(&rig, "empty", S(""));
         if (!learn(&q, aged_file(&rig, "file", S("hello")), true))
                 rig_skip(&rig);
-        eq_int(read_it(&q, rig_path(&rig, "file"), NULL, &got), QUICK_DONE);
+        eq_int(read_quickly(&q, rig_path(&rig, "file"), NULL, &got), QUICK_DONE);
         eq_slice(got, S("hello"));
-        eq_int(read_it(&q, rig_path(&rig, "empty"), NULL, &got), QUICK_DONE);
+        eq_int(read_quickly(&q, rig_path(&rig, "empty"), NULL, &got), QUICK_DONE);
         eq_u64(got.n, 0);
-        eq_int(read_it(&q, rig.root, NULL, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, rig.root, NULL, &got), QUICK_NOT);
         eq_int(truncate(rig_path(&rig, "file"), LIMIT_QUICK_READ_BYTES + 1), 0);
         age(rig_path(&rig, "file"));
-        eq_int(read_it(&q, rig_path(&rig, "file"), NULL, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, rig_path(&rig, "file"), NULL, &got), QUICK_NOT);
         /* Closing a file that was just truncated may write it to the disk. */
         eq_int(truncate(rig_path(&rig, "empty"), 1), 0);
-        eq_int(read_it(&q, rig_path(&rig, "empty"), NULL, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, rig_path(&rig, "empty"), NULL, &got), QUICK_NOT);
 }
 
 /* Counts the pages of the file that are in memory or being read; -1: unknown. */
@@ -183,13 +183,13 @@ TEST(what_is_not_in_memory_is_not_fetched)
         const char *path = aged_file(&rig, "file", slice_from(content, sizeof(content)));
         if (!learn(&q, path, true))
                 rig_skip(&rig);
-        eq_int(read_it(&q, path, NULL, &got), QUICK_DONE);
+        eq_int(read_quickly(&q, path, NULL, &got), QUICK_DONE);
         eq_slice(got, slice_from(content, sizeof(content)));
         _close_ int fd = open(path, O_RDWR | O_CLOEXEC);
         ok(fd >= 0 && fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
         if (cached_pages(path) != 0)
                 rig_skip(&rig);
-        eq_int(read_it(&q, path, NULL, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, path, NULL, &got), QUICK_NOT);
         eq_int(cached_pages(path), 0);
 }
 
@@ -209,15 +209,15 @@ TEST(a_fence_hides_what_is_closed)
                                   slice_from_str(rig_path(&rig, "link")) };
         struct quick_fence fence = { closed, 2 };
         ok(access(closed[1].p, F_OK) < 0); /* puts into the kernel's cache that the path is missing */
-        eq_int(read_it(&q, rig_path(&rig, "file"), &fence, &got), QUICK_DONE);
+        eq_int(read_quickly(&q, rig_path(&rig, "file"), &fence, &got), QUICK_DONE);
         eq_slice(got, S("hello"));
-        eq_int(read_it(&q, rig_path(&rig, "closed"), &fence, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, rig_path(&rig, "closed"), &fence, &got), QUICK_NOT);
         /* A closed path that is a link: the loop does not find its target, and leaves the read to a thread. */
         fence.count = 3;
-        eq_int(read_it(&q, rig_path(&rig, "file"), &fence, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, rig_path(&rig, "file"), &fence, &got), QUICK_NOT);
         /* When the file system is mounted twice, the file may have another path, which may be closed. */
         fence.count = 2;
         q.known[0].is_single = false;
-        eq_int(read_it(&q, rig_path(&rig, "file"), &fence, &got), QUICK_NOT);
-        eq_int(read_it(&q, rig_path(&rig, "file"), NULL, &got), QUICK_DONE);
+        eq_int(read_quickly(&q, rig_path(&rig, "file"), &fence, &got), QUICK_NOT);
+        eq_int(read_quickly(&q, rig_path(&rig, "file"), NULL, &got), QUICK_DONE);
 }

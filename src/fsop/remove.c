@@ -23,6 +23,7 @@
 
 /* How many times in one request a directory may be emptied again because it was filled meanwhile. Beyond: ENOTEMPTY. */
 #define REMOVE_AGAIN_MAX 1024
+/* How often one directory may be swapped for a link and back while it is opened. Beyond: ENOTEMPTY. */
 #define SWAPPED_MAX 64
 #define FDINFO_BYTES_MAX 4096
 
@@ -96,8 +97,8 @@ static int open_directory(int dirfd, const char *name)
         return (int)fd;
 }
 
-/* Opens a child for the walk: its descriptor, or TREE_SKIP when it was removed already. A directory that is swapped for a link and
- * back meanwhile is tried again. */
+/* Opens a child for the walk. Returns TREE_DONE; TREE_SKIP when the child was removed already; or -errno. A directory that is
+ * swapped for a link and back meanwhile is tried again. */
 static int remove_enter(UNUSED void *arg, struct tree_pair at, const char *name, struct tree_pair *ret)
 {
         for (int i = 0; i < SWAPPED_MAX; i++) {

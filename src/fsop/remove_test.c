@@ -23,7 +23,7 @@ static bool exists(const struct rig *rig, const char *name)
         return lstat(rig_path(rig, name), &st) == 0;
 }
 
-TEST(missing_one_is_fine_with_force_only)
+TEST(missing_file_is_fine_with_force_only)
 {
         _rig_ struct rig rig = rig_new();
 

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes `call` fail with the errno `answer` from now on, in this process and its children. False where filters are forbidden. */
+/* Makes `call` fail with the errno `answer` from now on, in this process and its children. Returns false where filters are
+ * forbidden. */
 static inline bool rig_forbid(int call, int answer)
 {
         scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);

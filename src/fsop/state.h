@@ -11,7 +11,7 @@
 
 #define STATE_PLACES 2 /* the first usable place is taken */
 
-/* Writes the path of place `n`, from 0, to `ret`, which has PATH_MAX bytes. 0, or -errno with err: -ENOENT when neither
+/* Writes the path of place `n`, from 0, to `ret`, which has PATH_MAX bytes. Returns 0, or -errno with err: -ENOENT when neither
  * XDG_STATE_HOME nor HOME is set, -ERANGE when there is no place `n`. */
 NODISCARD int state_place(unsigned n, char *ret, struct err *err);
 

@@ -49,7 +49,7 @@ static void walk_release(struct walk *w)
         buf_release(&w->uri);
 }
 
-/* Counts the item against the size of the answer. False when it does not fit: then the walk is truncated. */
+/* Counts the item against the size of the answer. Returns false when it does not fit: then the walk is truncated. */
 static bool spend(struct walk *w, struct slice path, size_t message_bytes)
 {
         buf_truncate(&w->uri, 0);
@@ -87,7 +87,7 @@ static bool add_error(struct walk *w, struct slice path, int e)
         return true;
 }
 
-/* Marks the directory as seen. False when it was seen before. */
+/* Marks the directory as seen. Returns false when it was seen before. */
 static bool mark_seen(struct walk *w, const struct stat *st)
 {
         uint64_t *key = arena_alloc(w->arena, 2 * sizeof(*key));
@@ -107,7 +107,7 @@ static void enqueue(struct walk *w, struct slice path, uint64_t depth)
         w->queue[w->queued++] = (struct pending){ .path = path, .depth = depth };
 }
 
-/* Queues a directory that was listed, unless the options or the limits forbid to enter it. False when the walk is over. */
+/* Queues a directory that was listed, unless the options or the limits forbid to enter it. Returns false when the walk is over. */
 static bool consider(struct walk *w, int dirfd, const struct pending *parent, const struct fs_entry *e,
                      struct slice path)
 {
@@ -115,9 +115,9 @@ static bool consider(struct walk *w, int dirfd, const struct pending *parent, co
 
         if (parent->depth >= w->options->max_depth)
                 return true;
-        if (w->options->prune_hidden && e->name.p[0] == '.')
+        if (w->options->prunes_hidden && e->name.p[0] == '.')
                 return true;
-        if (w->options->follow_directory_links) {
+        if (w->options->follows_directory_links) {
                 if (at_stat(dirfd, e->name.p, &st, 0) < 0)
                         return add_error(w, path, -errno);
                 if (!mark_seen(w, &st))
@@ -145,7 +145,7 @@ static struct slice join(struct walk *w, struct slice directory, struct slice na
         return slice_from(path, n);
 }
 
-/* Examines a name, and lists it where the options say so. False when the walk is over. */
+/* Examines a name, and lists it where the options say so. Returns false when the walk is over. */
 static bool examine(struct walk *w, int dirfd, const struct pending *parent, const struct fs_entry *e,
                     bool is_searchable)
 {
@@ -157,7 +157,7 @@ static bool examine(struct walk *w, int dirfd, const struct pending *parent, con
                 return add_error(w, join(w, parent->path, e->name), -EACCES);
         if (!e->is_directory && !e->is_file)
                 return true;
-        if (e->is_symlink && !(e->is_directory && w->options->follow_directory_links))
+        if (e->is_symlink && !(e->is_directory && w->options->follows_directory_links))
                 return true;
 
         struct slice path = join(w, parent->path, e->name);
@@ -166,7 +166,7 @@ static bool examine(struct walk *w, int dirfd, const struct pending *parent, con
         return e->is_file || consider(w, dirfd, parent, e, path);
 }
 
-/* Examines all names in a directory; `dirfd` may be an -errno, which is added as an error. False when the walk is over. */
+/* Examines all names in a directory; `dirfd` may be an -errno, which is added as an error. Returns false when the walk is over. */
 static bool enter(struct walk *w, const struct pending *p, int dirfd)
 {
         _arena_ struct arena names = ARENA_INIT;
@@ -201,7 +201,8 @@ static int check_options(const struct walk_options *o, struct err *err)
         return 0;
 }
 
-/* Finds out why the root could not be opened. 0: nothing is below it; 1: it is a directory that may not be read; or -errno. */
+/* Finds out why the root could not be opened. Returns 0 when nothing is below it, 1 when it is a directory that may not be read, or
+ * -errno. */
 static int look_at_root(const char *path, bool follow, struct err *err)
 {
         struct stat st;
@@ -220,7 +221,7 @@ static void walk_all(struct walk *w)
         for (size_t i = 1; goes_on && i < w->queued; i++) {
                 struct pending p = w->queue[i]; /* a copy: the queue may move */
                 _close_ int fd = fsop_open_at(w->root_fd, p.path.p + w->root_length, O_RDONLY | O_DIRECTORY,
-                                              0, w->options->follow_directory_links);
+                                              0, w->options->follows_directory_links);
                 goes_on = enter(w, &p, fd);
         }
 }
@@ -237,7 +238,7 @@ int fsop_walk(struct arena *a, const char *path, const struct walk_options *o, s
                 root.n--; /* a slash at the end would hide that the root is a link */
         root.p = arena_dup(a, root);
 
-        int fd = fsop_open(root.p, O_RDONLY | O_DIRECTORY | (o->follow_directory_links ? 0 : O_NOFOLLOW), 0,
+        int fd = fsop_open(root.p, O_RDONLY | O_DIRECTORY | (o->follows_directory_links ? 0 : O_NOFOLLOW), 0,
                            true);
         struct walk_result result = { 0 };
         CLEANUP(walk_release)
@@ -251,7 +252,7 @@ int fsop_walk(struct arena *a, const char *path, const struct walk_options *o, s
         };
         map_init(&w.seen);
 
-        r = fd < 0 ? look_at_root(root.p, o->follow_directory_links, err) : 1;
+        r = fd < 0 ? look_at_root(root.p, o->follows_directory_links, err) : 1;
         if (r < 0)
                 return r;
         if (r > 0) {

@@ -22,8 +22,8 @@ struct walk_options {
         uint64_t max_directories; /* how many are entered, the root among them; beyond: truncated */
         /* How many names are examined, listed or not, not counting broken links; beyond: truncated at once. */
         uint64_t max_entries;
-        bool follow_directory_links;
-        bool prune_hidden; /* directories whose name begins with a dot are listed, but not entered */
+        bool follows_directory_links;
+        bool prunes_hidden; /* directories whose name begins with a dot are listed, but not entered */
 };
 
 struct walk_item {

@@ -97,7 +97,7 @@ TEST(walk_follows_directory_links_and_enters_each_directory_once)
         _rig_ struct rig rig = tree();
         struct walk_options o = PLENTY;
 
-        o.follow_directory_links = true;
+        o.follows_directory_links = true;
         eq_str(walk_of(&rig, "", o), ".git/ B a/ ln/ sp ace .git/HEAD a/1 a/b/ a/up/ a/b/c/");
         eq_str(walk_of(&rig, "ln", o), "ln/1 ln/b/ ln/up/ ln/b/c/ ln/up/.git/ ln/up/B ln/up/a/ ln/up/ln/ "
                                        "ln/up/sp ace ln/up/.git/HEAD");
@@ -114,13 +114,13 @@ TEST(hidden_directories_are_listed_but_not_entered_when_pruned)
         _rig_ struct rig rig = tree();
         struct walk_options o = PLENTY;
 
-        o.prune_hidden = true;
+        o.prunes_hidden = true;
         eq_str(walk_of(&rig, "", o), ".git/ B a/ sp ace a/1 a/b/ a/b/c/");
         eq_str(walk_of(&rig, ".git", o), ".git/HEAD");
 
         /* A hidden link, which is not entered, does not mark its target as seen. */
         rig_link(&rig, ".la", "a");
-        o.follow_directory_links = true;
+        o.follows_directory_links = true;
         eq_str(walk_of(&rig, "", o), ".git/ .la/ B a/ ln/ sp ace a/1 a/b/ a/up/ a/b/c/");
 }
 
@@ -160,7 +160,7 @@ TEST(root_that_is_no_directory_has_nothing_below)
         struct walk_options follow = PLENTY;
         struct err err;
 
-        follow.follow_directory_links = true;
+        follow.follows_directory_links = true;
         eq_str(walk_of(&rig, "B", PLENTY), "");
         eq_str(walk_of(&rig, "fifo", follow), "");
         eq_str(walk_of(&rig, "ln", PLENTY), "");

@@ -1,4 +1,4 @@
-/* writer: the state of a write and the functions that write.c, write_*.c and copy.c share. */
+/* write_internal: the state of a write and the functions that write.c, write_*.c and copy.c share. */
 #pragma once
 
 #include "fsop/entry_internal.h"
@@ -32,11 +32,11 @@ struct writer {
         uint64_t written;
 };
 
-/* Locks the name, and the file that is open as `fd` unless that is -1. 0 or -errno. */
+/* Locks the name, and the file that is open as `fd` unless that is -1. Returns 0 or -errno. */
 NODISCARD int writer_lock(struct writer *w, int fd);
 
-/* Opens the file that w->at names, and fills in w->target, w->st and w->is_linked. When w->at names a link to a missing file, it
- * moves on to where that file will be made. 0, also when the file is missing, or -errno. */
+/* Opens the file that w->at names, and fills in w->target, w->st and w->is_linked. When w->at names a link to a missing file, this
+ * function moves w->at on to where that file will be made. Returns 0, also when the file is missing, or -errno. */
 NODISCARD int writer_find(struct writer *w);
 
 /* Where the state of a file that does not match is stored; `meta` and `exists` may be NULL. */
@@ -50,10 +50,10 @@ struct current {
 
 /* Stores the state of a file that does not match, and returns the error. `st` NULL: the file does not exist. */
 int write_conflict(const struct current *c, const struct stat *st, bool is_linked);
-/* Checks the condition of the write (write_options::match) on the file that is open as `fd`; -1: it does not exist. 0, or the
- * error. */
+/* Checks the condition of the write (write_options::match) on the file that is open as `fd`; -1: it does not exist. Returns
+ * 0, or the error. */
 NODISCARD int writer_match(const struct writer *w, int fd, const struct stat *st, const struct current *c);
-/* The same for the file that the name means now, while its lock keeps out writers that work in place. */
+/* As writer_match, for the file that the name means now, while its lock keeps out writers that work in place. */
 NODISCARD int writer_match_again(struct writer *w, const struct current *c);
 
 /* ---- write_place.c */
@@ -62,12 +62,12 @@ NODISCARD int writer_match_again(struct writer *w, const struct current *c);
 NODISCARD int writer_make_temp(struct writer *w);
 /* Removes the temporary file, if there is one, and its record in the journal. */
 void writer_drop_temp(struct writer *w);
-/* Creates the target itself. -EEXIST when another process has created it meanwhile. */
+/* Creates the target itself. Returns 0 or -errno; -EEXIST when another process has created it meanwhile. */
 NODISCARD int writer_make_in_place(struct writer *w);
 NODISCARD int writer_secure_room(struct writer *w, uint64_t size);
 
 /* Changes over to writing in place, because there is no room beside the file or it cannot be replaced, and writes the content so
- * far once more. 0 or -errno; `why` when the file cannot be written in place either. */
+ * far once more. Returns 0 or -errno; `why` when the file cannot be written in place either. */
 NODISCARD int writer_go_in_place(struct writer *w, int why);
 
 /* ---- write.c */
@@ -77,7 +77,7 @@ NODISCARD int writer_begin(struct entry *at, const struct write_options *o, stru
                            struct fs_meta *ret_current, bool *ret_exists, struct err *err);
 
 /* For a copy, which does not use fsop_write_data: announces `size` bytes, and reserves space for them when the target is written in
- * place. 0, or -errno when there is no space. */
+ * place. Returns 0, or -errno when there is no space. */
 NODISCARD int writer_expect(struct writer *w, uint64_t size);
 /* Returns the descriptor to which the copy must write the content. */
 int writer_fd(const struct writer *w);

@@ -294,6 +294,7 @@ TEST(parents_are_made_when_asked)
 
 /* ---- Conditional writes */
 
+/* What put_if has found in place of the expected file. */
 static struct fs_meta current;
 static bool exists;
 

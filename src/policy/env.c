@@ -58,7 +58,7 @@ static bool is_matched(struct slice name, const struct slice *patterns, size_t c
 
 static bool is_excluded(const struct env_policy *policy, struct slice name)
 {
-        return (!policy->ignore_default_excludes &&
+        return (!policy->ignores_default_excludes &&
                 is_matched(name, default_excludes, ARRAY_LEN(default_excludes))) ||
                is_matched(name, policy->exclude, policy->exclude_count);
 }

@@ -16,7 +16,7 @@ enum env_inherit { ENV_INHERIT_CORE, ENV_INHERIT_ALL, ENV_INHERIT_NONE };
 
 struct env_policy {
         enum env_inherit inherit;
-        bool ignore_default_excludes;
+        bool ignores_default_excludes;
         struct slice *exclude;
         size_t exclude_count;
         struct env_var *set;

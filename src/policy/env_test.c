@@ -103,7 +103,7 @@ TEST(a_policy_filters_sets_and_is_overlaid_in_this_order)
                 _arena_ struct arena a = ARENA_INIT;
                 struct env_policy policy = {
                         .inherit = rows[i].inherit,
-                        .ignore_default_excludes = rows[i].ignores_default_excludes,
+                        .ignores_default_excludes = rows[i].ignores_default_excludes,
                 };
                 struct env_var *request;
                 policy.exclude_count = patterns_from(&a, rows[i].exclude, &policy.exclude);
@@ -159,7 +159,7 @@ TEST(secrets_of_servers_never_pass)
                 _arena_ struct arena a = ARENA_INIT;
                 struct env_var var = { slice_from_str(names[i]), S("z") };
                 const char *const own[] = { arena_printf(&a, "%s=z", names[i]), "FARHAND_TOKENS=1", NULL };
-                struct env_policy all = { .inherit = ALL, .ignore_default_excludes = true };
+                struct env_policy all = { .inherit = ALL, .ignores_default_excludes = true };
                 struct env_policy set = { .inherit = NONE, .set = &var, .set_count = 1 };
 
                 eq_str(joined(&a, env_build(&a, NULL, own, &var, 1, NULL)), "");

@@ -22,8 +22,8 @@
 
 struct pattern; /* compiled */
 
-/* Compiles `text`, which is absolute. Returns 0, or -EINVAL with err filled: a malformed pattern, or one beyond these limits, is
- * refused, never ignored. */
+/* Compiles `text`, which is absolute. Returns 0, or -EINVAL with err filled: a malformed pattern, or one beyond the three limits
+ * above, is refused, never ignored. */
 NODISCARD int pattern_compile(struct arena *a, struct slice text, const struct pattern **ret,
                               struct err *err);
 

@@ -45,7 +45,7 @@ uint32_t pattern_char(struct slice s, size_t *ret_bytes)
 
 /* ---- Reading tokens */
 
-static struct slice from(struct slice s, size_t at)
+static struct slice rest_from(struct slice s, size_t at)
 {
         return slice_from(s.p + at, s.n - at);
 }
@@ -109,7 +109,7 @@ static int read_bracket(struct arena *a, struct slice text, size_t *at, struct t
 static void read_char(struct slice text, size_t *at, struct token *ret)
 {
         size_t bytes;
-        uint32_t c = pattern_char(from(text, *at), &bytes);
+        uint32_t c = pattern_char(rest_from(text, *at), &bytes);
 
         *ret = (struct token){ .kind = TOKEN_CHAR, .c = c, .text = slice_from(text.p + *at, bytes) };
         *at += bytes;

@@ -1,4 +1,5 @@
-/* profile_test: whether a profile makes the whole disk writable, for every order of its entries; whether it needs a sandbox or a cwd. */
+/* profile_test: whether a profile makes the whole disk writable, for every order of its entries; whether it needs a sandbox or a
+ * cwd. */
 #include "policy/profile.h"
 
 #include "unit.h"
@@ -88,7 +89,7 @@ TEST(a_path_of_another_system_selects_the_sandbox)
         check(rows, ARRAY_LEN(rows));
 }
 
-TEST(who_is_not_managed_or_not_restricted_has_all_files)
+TEST(a_profile_that_is_not_managed_or_not_restricted_has_all_files)
 {
         static const struct profile profiles[] = {
                 { .kind = PROFILE_DISABLED, .has_network = true },

@@ -201,8 +201,8 @@ static void decode_walk_options(struct decoder *outer, const struct json *value,
         decode_u64(&d, "maxDepth", &in->max_depth);
         decode_u64(&d, "maxDirectories", &in->max_directories);
         decode_u64(&d, "maxEntries", &in->max_entries);
-        decode_bool(&d, "followDirectorySymlinks", &in->follow_directory_links);
-        decode_optional_bool(&d, "pruneHiddenDirectories", &in->prune_hidden);
+        decode_bool(&d, "followDirectorySymlinks", &in->follows_directory_links);
+        decode_optional_bool(&d, "pruneHiddenDirectories", &in->prunes_hidden);
         decode_end_inside(outer, &d);
 }
 

@@ -53,7 +53,7 @@ struct fs_walk {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
         uint64_t max_depth, max_directories, max_entries;
-        bool follow_directory_links, prune_hidden;
+        bool follows_directory_links, prunes_hidden;
 };
 NODISCARD params_decode fs_walk_decode;
 

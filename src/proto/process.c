@@ -84,7 +84,7 @@ static void decode_env_policy(struct decoder *outer, const struct json *value, s
 
         decode_begin_inside(&d, outer, value, "ExecEnvPolicy");
         decode_variant(&d, "inherit", inherits, ARRAY_LEN(inherits), &inherit);
-        decode_bool(&d, "ignoreDefaultExcludes", &ret->ignore_default_excludes);
+        decode_bool(&d, "ignoreDefaultExcludes", &ret->ignores_default_excludes);
         decode_strings(&d, "exclude", &ret->exclude, &ret->exclude_count);
         decode_vars(&d, "set", &ret->set, &ret->set_count);
         decode_strings(&d, "includeOnly", &ret->include_only, &ret->include_only_count);

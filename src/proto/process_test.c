@@ -175,7 +175,7 @@ TEST(start_arrives_whole)
         eq_slice(in.env[1].name, S("B"));
         eq_slice(in.env[1].value, S("x\0y"));
         ok(in.tty && in.pipe_stdin && in.arg0.p && in.arg0.n == 0 && !in.has_sandbox);
-        ok(in.has_env_policy && in.env_policy.ignore_default_excludes);
+        ok(in.has_env_policy && in.env_policy.ignores_default_excludes);
         eq_int(in.env_policy.inherit, ENV_INHERIT_NONE);
         eq_u64(in.env_policy.exclude_count, 1);
         eq_slice(in.env_policy.set[0].value, S("v"));

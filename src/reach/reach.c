@@ -94,7 +94,8 @@ static int locate_to_look(int dirfd, const char *path, int flags, struct spot *r
         return r < 0 ? r : reach_judge_look(reach_now(), spot_path(ret));
 }
 
-/* Checks the kind of the file that was found. 1: it is a link that was put there since the path was followed. */
+/* Checks the kind of the file that was found. Returns 0 or -errno; 1 when it is a link that was put there since the path was
+ * followed. */
 static int check_seen(const struct spot *s, mode_t mode, int flags)
 {
         if (S_ISLNK(mode) && !(flags & AT_SYMLINK_NOFOLLOW))
@@ -103,13 +104,13 @@ static int check_seen(const struct spot *s, mode_t mode, int flags)
 }
 
 /* Where reach_stat (st) or reach_statx (stx) wants the result; the other pointer is NULL. */
-struct look {
+struct look_result {
         struct stat *st;
         struct statx *stx;
         unsigned mask; /* for statx(2) */
 };
 
-static int look_once(int dirfd, const char *path, int flags, const struct look *ret)
+static int look_once(int dirfd, const char *path, int flags, const struct look_result *ret)
 {
         _spot_ struct spot s;
         int r = locate_to_look(dirfd, path, flags, &s);
@@ -122,7 +123,7 @@ static int look_once(int dirfd, const char *path, int flags, const struct look *
         return check_seen(&s, ret->st ? ret->st->st_mode : ret->stx->stx_mode, flags);
 }
 
-static int look(int dirfd, const char *path, int flags, const struct look *ret)
+static int look(int dirfd, const char *path, int flags, const struct look_result *ret)
 {
         int r = 1;
         for (int i = 0; i < REACH_TRIES_MAX && r == 1; i++)
@@ -132,12 +133,12 @@ static int look(int dirfd, const char *path, int flags, const struct look *ret)
 
 int reach_stat(int dirfd, const char *path, struct stat *ret, int flags)
 {
-        return look(dirfd, path, flags, &(struct look){ .st = ret });
+        return look(dirfd, path, flags, &(struct look_result){ .st = ret });
 }
 
 int reach_statx(int dirfd, const char *path, struct statx *ret, int flags, unsigned mask)
 {
-        return look(dirfd, path, flags, &(struct look){ .stx = ret, .mask = mask });
+        return look(dirfd, path, flags, &(struct look_result){ .stx = ret, .mask = mask });
 }
 
 /* Resolves a name that is to be created, and checks whether it may be. */

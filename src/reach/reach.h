@@ -35,14 +35,15 @@ struct reach {
         enum reach_kind root;             /* applies to paths that have no point at or above them */
         const struct reach_point *points; /* sorted by bytes, no two paths are equal */
         size_t count;
-        /* Whether a pattern denies the path itself; NULL: there are no patterns. */
+        /* Returns whether a pattern denies the path itself; NULL: there are no patterns. */
         bool (*is_denied)(void *arg, struct slice path);
-        /* Whether a pattern may deny something in the directory `path`, although no point at or above it does; NULL: never. */
+        /* Returns whether a pattern may deny something in the directory `path`, although no point at or above it does; a NULL
+         * pointer means never. */
         bool (*may_deny_below)(void *arg, struct slice path);
         void *arg;
 };
 
-/* Limits the whole process to `reach` until it ends, so `reach` must stay valid. 0, or -errno when /proc cannot be used. */
+/* Limits the whole process to `reach` until it ends, so `reach` must stay valid. Returns 0, or -errno when /proc cannot be used. */
 NODISCARD int reach_limit(const struct reach *reach);
 NODISCARD bool reach_is_limited(void);
 
@@ -64,9 +65,9 @@ NODISCARD ssize_t reach_readlink(int dirfd, const char *path, char *ret, size_t 
 NODISCARD bool reach_is_in_cover(const char *path);
 /* Like realpath(3); the caller frees *ret. */
 NODISCARD int reach_real(const char *path, char **ret);
-/* Checks whether the attributes of the open file `fd` may be changed: 0 or -errno. A process without a reach may call this, too. */
+/* Returns 0 when the attributes of the open file `fd` may be changed, else -errno. A process without a reach may call this, too. */
 NODISCARD int reach_may_change(int fd);
-/* Checks whether the open file `fd` may be read or listed: 0 or -errno. A process without a reach may call this, too. */
+/* Returns 0 when the open file `fd` may be read or listed, else -errno. A process without a reach may call this, too. */
 NODISCARD int reach_may_read(int fd);
 
 /* ---- reach_judge.c: what the rules say about a path, which is absolute and without links: 0 (allowed) or -errno */
@@ -76,9 +77,11 @@ NODISCARD int reach_judge_search(const struct reach *reach, struct slice directo
 NODISCARD int reach_judge_look(const struct reach *reach, struct slice path);
 NODISCARD int reach_judge_read(const struct reach *reach, struct slice path);
 NODISCARD int reach_judge_write(const struct reach *reach, struct slice path);
-/* Checks whether the name may be created. -EEXIST for the path of a struct reach_point, where a command would see a mount. */
+/* Checks whether the name may be created. Returns -EEXIST for the path of a struct reach_point, where a command would see a
+ * mount. */
 NODISCARD int reach_judge_make(const struct reach *reach, struct slice path);
-/* Checks whether the name may be removed, renamed or replaced. -EBUSY for the path of a struct reach_point, as for a mount. */
+/* Checks whether the name may be removed, renamed or replaced. Returns -EBUSY for the path of a struct reach_point, as for a
+ * mount. */
 NODISCARD int reach_judge_unmake(const struct reach *reach, struct slice path);
 /* Returns -ENOTDIR when the rules make the path look like a file, even if a directory is there; else 0. */
 NODISCARD int reach_judge_directory(const struct reach *reach, struct slice path);

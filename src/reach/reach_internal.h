@@ -37,8 +37,8 @@ static inline struct slice spot_path(const struct spot *s)
 /* Returns the reach of this process, or NULL. */
 const struct reach *reach_now(void);
 
-/* Asks the kernel at which path the open file `fd` is now. 0 or -errno. */
+/* Asks the kernel at which path the open file `fd` is now. Returns 0 or -errno. */
 NODISCARD int reach_where_is(int fd, char ret[PATH_MAX], size_t *ret_n);
-/* Resolves `path` as openat(2) would, and checks that the directories on the way may be searched. 0 or -errno; -EAGAIN when
- * directories were moved at every try. */
+/* Resolves `path` as openat(2) would, and checks that the directories on the way may be searched. Returns 0 or -errno; -EAGAIN
+ * when directories were moved at every try. */
 NODISCARD int reach_locate(int dirfd, const char *path, enum reach_links links, struct spot *ret);

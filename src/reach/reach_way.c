@@ -117,7 +117,8 @@ static int way_begin(struct way *w, int dirfd, const char *path)
         return 0;
 }
 
-/* Takes the next name off the rest of the path. An empty slice: there is none, or it is too long (*ret_error). */
+/* Takes the next name off the rest of the path. Returns an empty slice when there is none, or when it is too long: then
+ * *ret_error is set. */
 static struct slice way_next(struct way *w, char name[NAME_MAX + 1], int *ret_error)
 {
         char *from = w->rest + strspn(w->rest, "/");
@@ -158,7 +159,7 @@ static int way_up(struct way *w)
         return r;
 }
 
-/* Puts the text of the link `name` in front of the rest of the path. -EINVAL when `name` is no link. */
+/* Puts the text of the link `name` in front of the rest of the path. Returns 0 or -errno; -EINVAL when `name` is no link. */
 static int way_link(struct way *w, const char *name)
 {
         char text[PATH_MAX];
@@ -209,7 +210,7 @@ static int way_down(struct way *w, struct slice name)
         return way_move(w, fd);
 }
 
-/* Handles the last name of the path. 1: it was a link, and its text is followed next. */
+/* Handles the last name of the path. Returns 0 or -errno; 1 when it was a link, whose text is followed next. */
 static int way_last(struct way *w, struct slice name)
 {
         bool has_slash = w->rest[0] == '/';

@@ -14,7 +14,7 @@ static int run_discover(struct job *job, struct jsonw *w, UNUSED struct err *err
         jsonw_object(w);
         jsonw_key(w, "roots");
         jsonw_array(w);
-        for (size_t i = 0; i < in->count && !w->overflow; i++) {
+        for (size_t i = 0; i < in->count && !w->has_overflowed; i++) {
                 struct err why = ERR_INIT;
                 struct file_request r = job_file_request(job);
                 r.method = &file_discover_root;

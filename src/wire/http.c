@@ -17,7 +17,7 @@ static bool is_letter_or_digit(char c)
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* RFC 9110, 5.6.2. */
+/* Returns whether a token may contain the character: RFC 9110, 5.6.2. */
 static bool is_token_char(char c)
 {
         static const char others[] = "!#$%&'*+-.^_`|~";
@@ -25,7 +25,7 @@ static bool is_token_char(char c)
         return is_letter_or_digit(c) || memchr(others, c, sizeof(others) - 1);
 }
 
-/* RFC 3986, 3.1. */
+/* Returns whether the scheme of a URL may contain the character: RFC 3986, 3.1. */
 static bool is_scheme_char(char c)
 {
         return is_letter_or_digit(c) || c == '+' || c == '-' || c == '.';
@@ -231,7 +231,7 @@ ssize_t http_parse(struct slice in, struct http_request *ret)
                 return s;
         if (s == 0)
                 return in.n < HTTP_HEAD_MAX ? 0 : -431;
-        ret->keep_alive = wants_keep_alive(ret);
+        ret->is_kept_alive = wants_keep_alive(ret);
         return rest.p - in.p;
 }
 
@@ -315,7 +315,7 @@ const char *http_reason(int status)
         return "Unknown";
 }
 
-/* Writes the date header (RFC 9110, 5.6.7). Not with strftime, which uses the language of the locale. */
+/* Writes the date header (RFC 9110, 5.6.7). strftime is not used, because it writes the language of the locale. */
 static int date_write(struct buf *out)
 {
         static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
@@ -344,7 +344,7 @@ static int answer_write(struct buf *out, const struct http_answer *a)
                 r = buf_printf(out, "content-length: %zu\r\n", a->body.n);
         if (r >= 0)
                 r = date_write(out);
-        if (r >= 0 && a->close)
+        if (r >= 0 && a->wants_close)
                 r = buf_append(out, S("connection: close\r\n"));
         if (r >= 0 && a->extra_headers)
                 r = buf_append(out, slice_from_str(a->extra_headers));

@@ -29,7 +29,7 @@ struct http_request {
         bool has_content_length;
         uint64_t content_length; /* 0 when not given */
         bool is_chunked;
-        bool keep_alive; /* as the version and the Connection header say */
+        bool is_kept_alive; /* as the version and the Connection header say */
 };
 
 /* Parses the head of a request. Returns its length in bytes; 0 when `in` does not hold all of it; a negative status (400, 431,
@@ -54,8 +54,8 @@ struct http_answer {
         const char *content_type;  /* NULL = none */
         const char *extra_headers; /* complete "name: value\r\n" lines, or NULL */
         struct slice body;
-        bool is_head; /* answers HEAD: has the content-length of `body`, but not the body */
-        bool close;   /* adds connection: close */
+        bool is_head;     /* answers HEAD: has the content-length of `body`, but not the body */
+        bool wants_close; /* adds connection: close */
 };
 
 /* Appends status line, headers (content-length, date) and body. */

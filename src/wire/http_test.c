@@ -35,7 +35,7 @@ static void show_request(struct buf *out, const struct http_request *r)
                 eq_int(buf_printf(out, " len%llu", (unsigned long long)r->content_length), 0);
         if (r->is_chunked)
                 eq_int(buf_printf(out, " chunked"), 0);
-        if (!r->keep_alive)
+        if (!r->is_kept_alive)
                 eq_int(buf_printf(out, " closes"), 0);
 }
 
@@ -347,7 +347,7 @@ TEST(answers_are_written_with_length_date_and_body)
         } cases[] = {
                 { { .status = 200, .content_type = "text/plain", .body = S("ok\n") },
                   "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 3\r\n\r\nok\n" },
-                { { .status = 404, .close = true },
+                { { .status = 404, .wants_close = true },
                   "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" },
                 { { .status = 405, .extra_headers = "allow: GET\r\nvary: x\r\n" },
                   "HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\nallow: GET\r\nvary: x\r\n\r\n" },

@@ -1,4 +1,4 @@
-/* json: one pass over the text, no recursion, tokens into the arena.
+/* json: parses a text in one pass and without recursion into tokens in the arena.
  *
  * The parser keeps a stack of the containers that are open and appends a token per value and key. Every index is
  * checked against n: the vector scan loads the padding behind the text, but never uses its content. The words of the
@@ -30,7 +30,7 @@ static_assert(BUF_PADDING >= 15, "json_scan_padded reads so far behind the text"
 struct frame {
         uint32_t token;     /* the index of the container's token */
         uint32_t key_count; /* of an object: how many keys it has so far */
-        bool want_hash;     /* duplicate keys are looked for when the object closes */
+        bool wants_hash;    /* duplicate keys are looked for when the object closes */
 };
 
 struct parser {
@@ -359,8 +359,8 @@ static int read_key(struct parser *p, bool is_first)
 
         const struct json *key = &p->tokens[p->count - 1];
         if (++f->key_count > COMPARED_KEYS_MAX || key->len > COMPARED_KEY_BYTES_MAX || key->has_escape)
-                f->want_hash = true;
-        if (!f->want_hash && (r = compare_keys(p, f)) < 0)
+                f->wants_hash = true;
+        if (!f->wants_hash && (r = compare_keys(p, f)) < 0)
                 return r;
 
         skip_blanks(p);
@@ -384,7 +384,7 @@ static int close_container(struct parser *p)
         p->i++;
         t->len = (uint32_t)(p->i - t->off);
         t->end = p->count;
-        if (f->want_hash) {
+        if (f->wants_hash) {
                 int r = hash_keys(p, t, f->key_count);
                 if (r < 0)
                         return r;

@@ -95,7 +95,7 @@ static inline size_t json_scan(const char *s, size_t i, size_t n)
         return json_scan_words(s, i, n);
 }
 
-/* As the function above, but up to 15 bytes behind n may be read; what they hold does not matter. */
+/* As json_scan, but may read up to 15 bytes behind n; what they hold does not matter. */
 static inline size_t json_scan_padded(const char *s, size_t i, size_t n)
 {
         for (size_t stop = MIN(n, i + 64); i < stop; i += 16) {

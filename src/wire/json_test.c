@@ -45,7 +45,7 @@ static void dump_value(struct arena *a, const struct json_doc *d, const struct j
                 jsonw_object(w);
                 json_each (key, d, v) {
                         jsonw_string(w, json_string(a, d, key));
-                        w->need_comma = false;
+                        w->needs_comma = false;
                         ok(buf_append_char(w->out, ':') == 0);
                         dump_value(a, d, key + 1, w);
                 }

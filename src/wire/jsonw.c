@@ -13,8 +13,8 @@
 
 static void put(struct jsonw *w, struct slice s)
 {
-        if (!w->overflow && buf_append(w->out, s) < 0)
-                w->overflow = true;
+        if (!w->has_overflowed && buf_append(w->out, s) < 0)
+                w->has_overflowed = true;
 }
 
 /* Returns room for n bytes at the end of the output, or NULL after an overflow. */
@@ -22,10 +22,10 @@ static char *room(struct jsonw *w, size_t n)
 {
         char *p;
 
-        if (w->overflow)
+        if (w->has_overflowed)
                 return NULL;
         if (buf_reserve(w->out, n, &p) < 0) {
-                w->overflow = true;
+                w->has_overflowed = true;
                 return NULL;
         }
         return p;
@@ -34,10 +34,10 @@ static char *room(struct jsonw *w, size_t n)
 /* Writes the text of a value or key, after a comma where one is needed. */
 static void put_value(struct jsonw *w, struct slice s)
 {
-        if (w->need_comma)
+        if (w->needs_comma)
                 put(w, S(","));
         put(w, s);
-        w->need_comma = true;
+        w->needs_comma = true;
 }
 
 void jsonw_begin(struct jsonw *w, struct buf *out)
@@ -47,41 +47,41 @@ void jsonw_begin(struct jsonw *w, struct buf *out)
 
 int jsonw_end(struct jsonw *w)
 {
-        return w->overflow ? -ENOBUFS : 0;
+        return w->has_overflowed ? -ENOBUFS : 0;
 }
 
 void jsonw_object(struct jsonw *w)
 {
         put_value(w, S("{"));
-        w->need_comma = false;
+        w->needs_comma = false;
 }
 
 void jsonw_object_end(struct jsonw *w)
 {
         put(w, S("}"));
-        w->need_comma = true;
+        w->needs_comma = true;
 }
 
 void jsonw_array(struct jsonw *w)
 {
         put_value(w, S("["));
-        w->need_comma = false;
+        w->needs_comma = false;
 }
 
 void jsonw_array_end(struct jsonw *w)
 {
         put(w, S("]"));
-        w->need_comma = true;
+        w->needs_comma = true;
 }
 
 void jsonw_key(struct jsonw *w, const char *key)
 {
         size_t n = strlen(key), at = 0;
-        char *p = room(w, n + 3 + w->need_comma);
+        char *p = room(w, n + 3 + w->needs_comma);
 
         if (!p)
                 return;
-        if (w->need_comma)
+        if (w->needs_comma)
                 p[at++] = ',';
         p[at++] = '"';
         memcpy(p + at, key, n);
@@ -89,7 +89,7 @@ void jsonw_key(struct jsonw *w, const char *key)
         p[at++] = '"';
         p[at++] = ':';
         buf_commit(w->out, at);
-        w->need_comma = false;
+        w->needs_comma = false;
 }
 
 /* Writes the first character of `s`, at which json_scan has stopped. A quote, a backslash or a control character is escaped, a
@@ -138,7 +138,7 @@ static size_t put_special(struct jsonw *w, struct slice s)
 void jsonw_string(struct jsonw *w, struct slice s)
 {
         put_value(w, S("\""));
-        for (size_t i = 0; i < s.n && !w->overflow;) {
+        for (size_t i = 0; i < s.n && !w->has_overflowed;) {
                 size_t end = json_scan(s.p, i, s.n);
 
                 put(w, slice_from(s.p + i, end - i));
@@ -196,7 +196,7 @@ void jsonw_base64(struct jsonw *w, struct slice bytes)
 
         put_value(w, S("\""));
         if (bytes.n > SIZE_MAX / 2 || !(p = room(w, (n = base64_encoded_size(bytes.n)) + 1))) {
-                w->overflow = true;
+                w->has_overflowed = true;
                 return;
         }
         n = base64_encode(p, bytes.p, bytes.n);

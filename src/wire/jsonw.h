@@ -11,8 +11,8 @@
 
 struct jsonw {
         struct buf *out;
-        bool need_comma;
-        bool overflow;
+        bool needs_comma;
+        bool has_overflowed;
 };
 
 void jsonw_begin(struct jsonw *w, struct buf *out);

@@ -80,8 +80,8 @@ NODISCARD int netmsg_head_decode(struct arena *a, struct slice payload, struct n
 NODISCARD int netmsg_end_decode(struct slice payload, struct netmsg_end *ret);
 NODISCARD int netmsg_credit_decode(struct slice payload, uint32_t *ret);
 
-/* Append one message to `out`. -EMSGSIZE when it would break a limit of the other end, -ENOBUFS when `out` is full;
- * either leaves `out` as it was. */
+/* Append one message to `out`. Return 0; -EMSGSIZE when the message would break a limit of its receiver, or -ENOBUFS when `out` is
+ * full: both leave `out` as it was. */
 NODISCARD int netmsg_request_write(struct buf *out, uint32_t id, const struct netmsg_request *m);
 NODISCARD int netmsg_head_write(struct buf *out, uint32_t id, const struct netmsg_head *m);
 NODISCARD int netmsg_end_write(struct buf *out, uint32_t id, const struct netmsg_end *m);

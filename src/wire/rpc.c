@@ -236,7 +236,7 @@ int rpc_error_instead_write(struct buf *out, const struct err *err, const char *
         struct jsonw w;
 
         jsonw_begin(&w, out);
-        w.need_comma = true; /* the result that was begun stands before */
+        w.needs_comma = true; /* `out` ends with the result that was begun */
         jsonw_member_null(&w, "result");
         write_error(&w, err, extra_data);
         jsonw_object_end(&w);

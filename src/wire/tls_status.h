@@ -1,5 +1,8 @@
-/* tls_status: how the TLS helper tells the client library that it has not reached the server: as an HTTP answer with this status. No
- * server has it; a server that sends it nevertheless is refused with the words that it chose, as with any other status. */
+/* tls_status: the status of the HTTP answer by which farhand-net tells the client library that it has made no TLS connection.
+ *
+ * Servers do not use this status. A server that sends it nevertheless is refused as with any other status: the error shows the text
+ * of its answer.
+ */
 #pragma once
 
 #define TLS_STATUS_FAILED 599

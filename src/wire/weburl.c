@@ -18,7 +18,7 @@ static struct slice percent_decode(struct arena *a, struct slice s)
         return slice_from(out, url_percent_decode(out, s));
 }
 
-/* Percent-encodes controls, blanks, what is not ASCII, and `special`. An escape that is there stays. */
+/* Percent-encodes controls, blanks, what is not ASCII, and `special`. An escape in the text stays as it is. */
 static struct slice percent_encode(struct arena *a, struct slice s, const char *special)
 {
         static const char digits[] = "0123456789ABCDEF";

@@ -24,16 +24,16 @@
 #define LENGTH_64 127u
 
 struct head {
-        bool fin;
+        bool is_final;
         enum ws_opcode opcode;
         uint64_t len;
         uint8_t key[4];
         size_t size; /* bytes of the head itself */
 };
 
-void ws_decoder_init(struct ws_decoder *d, bool expect_mask, uint64_t max_message)
+void ws_decoder_init(struct ws_decoder *d, bool expects_mask, uint64_t max_message)
 {
-        *d = (struct ws_decoder){ .expect_mask = expect_mask, .max_message = max_message };
+        *d = (struct ws_decoder){ .expects_mask = expects_mask, .max_message = max_message };
 }
 
 static uint64_t be_read(const char *p, size_t n)
@@ -77,7 +77,7 @@ static bool flags_are_valid(const struct ws_decoder *d, unsigned b0, unsigned b1
 {
         unsigned opcode = b0 & BITS_OPCODE;
 
-        if ((b0 & BITS_RSV) || !opcode_is_known(opcode) || !!(b1 & BIT_MASK) != d->expect_mask)
+        if ((b0 & BITS_RSV) || !opcode_is_known(opcode) || !!(b1 & BIT_MASK) != d->expects_mask)
                 return false;
         if (opcode & BIT_CONTROL)
                 return (b0 & BIT_FIN) && (b1 & BITS_LENGTH) <= CONTROL_MAX;
@@ -107,7 +107,7 @@ static enum ws_event head_read(const struct ws_decoder *d, const char *in, size_
 
         unsigned b0 = (uint8_t)in[0], b1 = (uint8_t)in[1], len7 = b1 & BITS_LENGTH;
         size_t len_bytes = len7 == LENGTH_16 ? 2 : len7 == LENGTH_64 ? 8 : 0;
-        size_t key_bytes = d->expect_mask ? 4 : 0;
+        size_t key_bytes = d->expects_mask ? 4 : 0;
 
         if (!flags_are_valid(d, b0, b1))
                 return fail(ret, WS_CLOSE_PROTOCOL);
@@ -128,7 +128,7 @@ static enum ws_event head_read(const struct ws_decoder *d, const char *in, size_
         if (n < 2 + len_bytes + key_bytes)
                 return WS_MORE;
         *ret_head = (struct head){
-                .fin = b0 & BIT_FIN,
+                .is_final = b0 & BIT_FIN,
                 .opcode = (enum ws_opcode)(b0 & BITS_OPCODE),
                 .len = len,
                 .size = 2 + len_bytes + key_bytes,
@@ -138,7 +138,7 @@ static enum ws_event head_read(const struct ws_decoder *d, const char *in, size_
         return is_control ? WS_CONTROL : WS_DATA;
 }
 
-/* The codes of RFC 6455, 7.4, and those that IANA has registered since (1012-1014). Other codes must not be in a frame. */
+/* Returns whether a close frame may hold the code: those of RFC 6455, 7.4, and those that IANA has registered since (1012-1014). */
 static bool close_code_is_valid(unsigned code)
 {
         return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
@@ -171,7 +171,7 @@ static enum ws_event control_take(const struct ws_decoder *d, const struct head 
 
         if (n - h->size < len)
                 return WS_MORE;
-        if (d->expect_mask)
+        if (d->expects_mask)
                 ws_mask(in + h->size, len, h->key, &key_at);
         *ret_used = h->size + len;
         ret->opcode = h->opcode;
@@ -189,7 +189,7 @@ static void data_begin(struct ws_decoder *d, const struct head *h, struct ws_pie
                 ret->message_start = true;
         }
         d->in_frame = true;
-        d->fin = h->fin;
+        d->is_final = h->is_final;
         d->left = h->len;
         d->message_bytes += h->len;
         memcpy(d->key, h->key, sizeof(d->key));
@@ -202,7 +202,7 @@ static enum ws_event data_take(struct ws_decoder *d, char *in, size_t n, struct 
 {
         if (n > d->left)
                 n = (size_t)d->left;
-        if (d->expect_mask)
+        if (d->expects_mask)
                 ws_mask(in, n, d->key, &d->key_at);
         d->left -= n;
         if (d->left == 0)
@@ -210,9 +210,9 @@ static enum ws_event data_take(struct ws_decoder *d, char *in, size_t n, struct 
 
         ret->opcode = d->is_text ? WS_TEXT : WS_BINARY;
         ret->payload = slice_from(in, n);
-        ret->message_end = d->left == 0 && d->fin;
+        ret->message_end = d->left == 0 && d->is_final;
         ret->frame_left = d->left;
-        ret->is_fragmented = !d->fin;
+        ret->is_fragmented = !d->is_final;
 
         if (d->is_text && !utf8_feed(&d->utf8, ret->payload))
                 return fail(ret, WS_CLOSE_BAD_DATA);
@@ -283,7 +283,7 @@ void ws_mask(char *p, size_t n, const uint8_t key[4], unsigned *key_at)
                 rotated[k] = key[(*key_at + k) & 3];
         memcpy(&word_key, rotated, sizeof(word_key));
 
-        /* memcpy, because a payload starts at any address; compilers see through it. */
+        /* memcpy makes loads and stores at any address possible, which compilers turn into single instructions. */
         for (; n - i >= sizeof(word_key); i += sizeof(word_key)) {
                 uint64_t word;
                 memcpy(&word, p + i, sizeof(word));

@@ -32,26 +32,25 @@ enum ws_close {
 };
 
 struct ws_decoder {
-        bool expect_mask;     /* true on the server: clients must mask, servers must not */
+        bool expects_mask;    /* true on the server: clients must mask, servers must not */
         uint64_t max_message; /* bytes of one message, all fragments together */
         /* The members below are the state of decoding. */
         bool in_frame; /* the head of a data frame was read, and `left` bytes of its payload are still to come */
         bool in_message; /* a fragmented message is under way */
         bool is_text;    /* the message under way is text */
-        bool fin;        /* the frame under way is the last of its message */
+        bool is_final;   /* the frame under way is the last of its message */
         uint8_t key[4];
         unsigned key_at; /* which byte of the key masks the next byte */
         uint64_t left;
-        uint64_t
-                message_bytes; /* the length of the message under way, as far as heads of frames have announced it */
-        uint32_t utf8;         /* the state of the UTF-8 check in the text message under way (base/utf8.h) */
+        uint64_t message_bytes; /* of the message under way, as far as heads of frames have announced them */
+        uint32_t utf8;          /* the state of the UTF-8 check in the text message under way (base/utf8.h) */
 };
 
 enum ws_event {
         WS_MORE,    /* the next event needs further bytes */
         WS_DATA,    /* a piece of a data message */
         WS_CONTROL, /* a whole control frame */
-        WS_FAIL,    /* close with .close_code */
+        WS_FAIL,    /* the connection must be closed with close_code */
 };
 
 struct ws_piece {
@@ -65,7 +64,7 @@ struct ws_piece {
         int close_code; /* WS_FAIL: what to close with. A received WS_CLOSE: its code, 1005 when it has none */
 };
 
-void ws_decoder_init(struct ws_decoder *d, bool expect_mask, uint64_t max_message);
+void ws_decoder_init(struct ws_decoder *d, bool expects_mask, uint64_t max_message);
 
 /* Looks at in[0 … n), and consumes *ret_used bytes. Text is checked for UTF-8 on the way (bad: WS_FAIL 1007, also a
  * character cut by the end of the message); a message beyond max_message is WS_FAIL 1009 as soon as a head announces
@@ -80,7 +79,8 @@ NODISCARD enum ws_event ws_next(struct ws_decoder *d, char *in, size_t n, size_t
 size_t ws_head_write(char out[WS_HEAD_MAX], enum ws_opcode opcode, bool fin, uint64_t len);
 size_t ws_head_size(uint64_t len);
 
-/* For clients and tests: writes a head with a mask; ws_mask applies the key to the payload. */
+/* For clients and tests: writes a head with a mask. ws_mask applies the key to the payload; *key_at is which byte of the key comes
+ * next, 0 at first. */
 size_t ws_head_write_masked(char out[WS_HEAD_MAX + 4], enum ws_opcode opcode, bool fin, uint64_t len,
                             const uint8_t key[4]);
 void ws_mask(char *p, size_t n, const uint8_t key[4], unsigned *key_at);

@@ -107,7 +107,7 @@ static bool event_take(struct reader *r, char *in, size_t n, size_t *at, struct 
 
 /* Decodes `in`, of which `split` bytes arrive first and then `step` bytes at a time. Messages and control frames are listed; a
  * message that did not end is "open". */
-static void show(struct buf *out, struct slice in, bool expect_mask, size_t split, size_t step)
+static void show(struct buf *out, struct slice in, bool expects_mask, size_t split, size_t step)
 {
         _free_ char *copy = mem_alloc(MAX(in.n, 1u));
         _buf_ struct buf message = BUF_INIT(MAX_MESSAGE);
@@ -115,7 +115,7 @@ static void show(struct buf *out, struct slice in, bool expect_mask, size_t spli
         size_t at = 0, avail = MIN(split, in.n);
 
         memcpy(copy, in.p, in.n);
-        ws_decoder_init(&r.d, expect_mask, MAX_MESSAGE);
+        ws_decoder_init(&r.d, expects_mask, MAX_MESSAGE);
         for (;;) {
                 while (event_take(&r, copy, avail, &at, out))
                         ;
@@ -127,13 +127,13 @@ static void show(struct buf *out, struct slice in, bool expect_mask, size_t spli
                 eq_int(buf_append(out, S("open")), 0);
 }
 
-static void check_splits(struct slice in, bool expect_mask, const char *name, const char *expect)
+static void check_splits(struct slice in, bool expects_mask, const char *name, const char *expect)
 {
         for (size_t split = 0; split <= in.n; split++) {
                 _buf_ struct buf two = BUF_INIT(MAX_MESSAGE), many = BUF_INIT(MAX_MESSAGE);
 
-                show(&two, in, expect_mask, split, in.n);
-                show(&many, in, expect_mask, split, 1);
+                show(&two, in, expects_mask, split, in.n);
+                show(&many, in, expects_mask, split, 1);
                 if (strcmp(two.p, expect) != 0 || strcmp(many.p, expect) != 0)
                         fail_msg("%s, split at %zu: \"%s\" and \"%s\" instead of \"%s\"", name, split, two.p,
                                  many.p, expect);

@@ -162,7 +162,7 @@ static int64_t code_of(int r)
         }
 }
 
-/* Sends the request, whose answer must agree with the result `r` of the model. True when the request succeeded. */
+/* Sends the request, whose answer must agree with the result `r` of the model. Returns true when the request succeeded. */
 static bool ask_expecting(int r)
 {
         int64_t code = ask_end(), wanted = code_of(r);

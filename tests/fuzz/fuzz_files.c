@@ -240,7 +240,7 @@ static bool is_entered_already(const struct node *dir)
         return false;
 }
 
-/* Breadth first. walked[0] is the root, which is not in the answer. True when it was truncated. */
+/* Breadth first. walked[0] is the root, which is not in the answer. Returns true when it was truncated. */
 static bool walk_model(struct node *dir, const char *path, const struct walk_limits *o)
 {
         uint64_t examined = 0, entered = 1;
@@ -595,7 +595,7 @@ static void do_close(void)
 
 /* --- one input ---------------------------------------------------------------------------------------------------- */
 
-/* Makes one request of the input. False when the model can no longer say what is in the tree. */
+/* Makes one request of the input. Returns false when the model can no longer say what is in the tree. */
 static bool do_request(void)
 {
         static void (*const looks[])(void) = { do_read_file, do_get_metadata,   do_canonicalize, do_read_link,

@@ -37,7 +37,7 @@ static void data_take(const struct ws_piece *piece, bool *in_message, struct buf
 
 /* Decodes a copy of `in` that grows by 1 to `max_step` bytes at a time (0: all at once); notes the whole messages, and how
  * decoding ended. */
-static void decode(struct slice in, bool expect_mask, uint64_t max_message, uint64_t seed, size_t max_step,
+static void decode(struct slice in, bool expects_mask, uint64_t max_message, uint64_t seed, size_t max_step,
                    struct buf *out)
 {
         _free_ char *copy = mem_alloc(MAX(in.n, 1u));
@@ -49,7 +49,7 @@ static void decode(struct slice in, bool expect_mask, uint64_t max_message, uint
 
         if (in.n)
                 memcpy(copy, in.p, in.n);
-        ws_decoder_init(&d, expect_mask, max_message);
+        ws_decoder_init(&d, expects_mask, max_message);
         for (;;) {
                 switch (ws_next(&d, copy + at, avail - at, &used, &piece)) {
                 case WS_DATA:

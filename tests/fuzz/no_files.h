@@ -94,7 +94,7 @@ static struct work *work_take(struct list *of, size_t n)
         return NULL;
 }
 
-/* Runs the n-th waiting piece of work. False when fewer wait. */
+/* Runs the n-th waiting piece of work. Returns false when fewer wait. */
 static bool pool_run(struct pool *p, size_t n)
 {
         struct work *w = work_take(&p->waiting, n);
