@@ -253,7 +253,7 @@ void guard_let_missing(struct guard *g, struct guard_hold *h, const struct image
         struct guarded_name *n;
         pthread_mutex_lock(&g->lock);
         list_each (n, &h->names, in_hold)
-                n->may_go = n->is_placeholder && ops[n->op].may_miss;
+                n->may_go = n->is_placeholder && ops[n->op].may_be_missing;
         pthread_mutex_unlock(&g->lock);
 }
 

@@ -29,7 +29,7 @@ bool guard_is_intact(const struct image *i, bool must_be_sure)
 {
         const struct image_op *ops = image_at(i, i->ops);
         for (uint32_t n = 0; n < i->op_count; n++) {
-                if (!ops[n].is_guarded || ops[n].may_miss)
+                if (!ops[n].is_guarded || ops[n].may_be_missing)
                         continue;
                 char path[PATH_MAX];
                 int length = snprintf(path, sizeof(path), "/%s", (const char *)image_at(i, ops[n].path));

@@ -218,7 +218,7 @@ TEST(a_placeholder_that_a_sandbox_does_without_may_go)
         put_directory(&rig, "ours");
         mask(&h, &rig, ".git", true);
         mask(&h, &rig, "ours", true);
-        h.ops[0].may_miss = true; /* as a keeper records it */
+        h.ops[0].may_be_missing = true; /* as a keeper records it */
         hold(g, &h);
         struct image *i = image_of(&h.plan);
         guard_let_missing(g, h.hold, i);
@@ -534,7 +534,7 @@ TEST(masks_are_intact_while_they_lie_on_what_they_were_put_on)
         mask(&h, &rig, "w/f", false);
         h.ops[2] = (struct plan_op){ .kind = PLAN_WRITE, .path = S("/none"), .ino = 1 };
         h.ops[3] = (struct plan_op){
-                .kind = PLAN_HIDE, .is_guarded = true, .may_miss = true, .path = S("/none")
+                .kind = PLAN_HIDE, .is_guarded = true, .may_be_missing = true, .path = S("/none")
         };
         h.plan.op_count = 4;
         struct image *i = image_of(&h.plan);

@@ -204,10 +204,10 @@ int prepare_file_plan(struct preparer *p, struct arena *a, const struct profile 
         if (r == 0)
                 r = is_simple(p, &rules, only_reads, err);
         if (r == 1) {
-                struct slice whose = rules_canonical(a, &rules);
+                struct slice profile_key = rules_canonical(a, &rules);
                 rules = (struct rules){ .limits_files = true, .reads_all = true, .list = &all, .count = 1 };
                 r = plan_of(p, a, &in, ret, err);
-                ret->whose = whose;
+                ret->profile_key = profile_key;
         } else if (r == 0) {
                 r = plan_of(p, a, &in, ret, err);
         }

@@ -29,7 +29,7 @@ static int put(struct buf *b, const struct record *r, struct slice text)
 
 int reach_pack(const struct plan *p, struct buf *ret)
 {
-        struct slice whose = p->whose.p ? p->whose : S("");
+        struct slice whose = p->profile_key.p ? p->profile_key : S("");
         int r = put(ret,
                     &(struct record){
                             .gives = PLAN_GIVES_NO_WORD, .bytes = (uint32_t)whose.n, .root = p->root },

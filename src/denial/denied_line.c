@@ -14,7 +14,7 @@ static bool starts_nocase(struct slice text, const char *prefix)
         return prefix[n] == 0;
 }
 
-static struct slice from(struct slice text, size_t at)
+static struct slice rest_from(struct slice text, size_t at)
 {
         return slice_from(text.p + at, text.n - at);
 }
@@ -28,7 +28,7 @@ static inline bool is_word_start(struct slice text, size_t at)
 static bool find_last(struct slice text, const char *word, size_t *ret)
 {
         for (size_t i = text.n; i-- > 0;)
-                if (ascii_lower(text.p[i]) == word[0] && starts_nocase(from(text, i), word)) {
+                if (ascii_lower(text.p[i]) == word[0] && starts_nocase(rest_from(text, i), word)) {
                         *ret = i;
                         return true;
                 }
@@ -68,7 +68,7 @@ static void ends_note(struct ends *e, struct slice text)
 /* Returns the path that begins at `at`, or an empty slice. */
 static struct slice path_at(struct slice line, size_t at, const struct ends *ends)
 {
-        struct slice rest = from(line, at);
+        struct slice rest = rest_from(line, at);
         for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
                 size_t n = strlen(marks[i].before);
                 if (n > at || memcmp(rest.p - n, marks[i].before, n) != 0)
@@ -85,7 +85,7 @@ static struct slice path_at(struct slice line, size_t at, const struct ends *end
 static struct slice path_in(struct slice line)
 {
         struct ends ends = { 0 };
-        for (size_t i = line.n; i-- > 0; ends_note(&ends, from(line, i))) {
+        for (size_t i = line.n; i-- > 0; ends_note(&ends, rest_from(line, i))) {
                 struct slice path = line.p[i] == '/' ? path_at(line, i, &ends) : S("");
                 if (path.n > 0)
                         return path;
@@ -100,7 +100,7 @@ static struct slice quoted_at(struct slice line, size_t at, const struct ends *e
                 return none;
         for (size_t i = 0; i < QUOTES; i++) {
                 struct slice mark = slice_from_str(marks[i].before);
-                if (!slice_starts(from(line, at), mark))
+                if (!slice_starts(rest_from(line, at), mark))
                         continue;
                 const char *begin = line.p + at + mark.n;
                 return ends->of[i] && ends->of[i] > begin ? slice_from(begin, (size_t)(ends->of[i] - begin))
@@ -113,7 +113,7 @@ static struct slice quoted_at(struct slice line, size_t at, const struct ends *e
 static struct slice quoted_in(struct slice line, struct slice phrase)
 {
         struct ends ends = { 0 };
-        for (size_t i = line.n; i-- > 0; ends_note(&ends, from(line, i))) {
+        for (size_t i = line.n; i-- > 0; ends_note(&ends, rest_from(line, i))) {
                 struct slice quoted = quoted_at(line, i, &ends);
                 bool is_message = quoted.p && phrase.p >= quoted.p && phrase.p < quoted.p + quoted.n;
                 if (quoted.p && !is_message)
@@ -132,7 +132,7 @@ static struct slice take_field(struct slice *text)
                 return whole;
         }
         *text = slice_from(whole.p, at);
-        return from(whole, at + 2);
+        return rest_from(whole, at + 2);
 }
 
 /* Words that programs put before a name that they do not quote. */
@@ -162,7 +162,7 @@ static struct slice field_in(struct slice line, struct slice phrase)
                 field = take_field(&before); /* as tar writes: NAME: Cannot open: … */
         for (size_t i = 0; i < ARRAY_LEN(lead_ins); i++)
                 if (starts_nocase(field, lead_ins[i]))
-                        return from(field, strlen(lead_ins[i]));
+                        return rest_from(field, strlen(lead_ins[i]));
         return before.p && field.n > 0 && !memchr(field.p, ' ', field.n) ? field : none;
 }
 
@@ -173,7 +173,7 @@ static bool says_write(struct slice words)
                                              "renam", "touch", "trunc", "unlink", "writ" };
         for (size_t i = 0; i < words.n; i++)
                 for (size_t k = 0; is_word_start(words, i) && k < ARRAY_LEN(verbs); k++)
-                        if (starts_nocase(from(words, i), verbs[k]))
+                        if (starts_nocase(rest_from(words, i), verbs[k]))
                                 return true;
         return false;
 }
@@ -211,15 +211,15 @@ static bool address_read(struct slice text, struct denied_line *ret)
 {
         for (size_t i = 0; i < QUOTES; i++)
                 if (slice_starts(text, slice_from_str(marks[i].before))) {
-                        text = from(text, strlen(marks[i].before));
+                        text = rest_from(text, strlen(marks[i].before));
                         break;
                 }
         struct slice host = host_at(text);
         if (!host.p)
                 return false;
-        struct slice rest = from(text, host.n);
+        struct slice rest = rest_from(text, host.n);
         ret->host = host;
-        ret->port = slice_starts(rest, S(" port ")) ? digits_at(from(rest, 6)) : none;
+        ret->port = slice_starts(rest, S(" port ")) ? digits_at(rest_from(rest, 6)) : none;
         return true;
 }
 
@@ -229,14 +229,14 @@ static bool device_read(struct slice line, struct denied_line *ret)
         if (!ret->path.p)
                 return false;
         /* ret->path ends at a colon, but a HOST may have colons. */
-        struct slice path = from(line, (size_t)(ret->path.p - line.p));
+        struct slice path = rest_from(line, (size_t)(ret->path.p - line.p));
         if (!slice_starts(path, S("/dev/tcp/")) && !slice_starts(path, S("/dev/udp/")))
                 return false;
-        struct slice host = host_at(from(path, 9));
+        struct slice host = host_at(rest_from(path, 9));
         if (!host.p || path.n < 9 + host.n + 2 || path.p[9 + host.n] != '/')
                 return false;
         ret->host = host;
-        ret->port = digits_at(from(path, 9 + host.n + 1));
+        ret->port = digits_at(rest_from(path, 9 + host.n + 1));
         return true;
 }
 
@@ -262,7 +262,7 @@ static bool address_at(struct slice text, struct denied_line *ret)
                 const struct lead *lead = &leads[i];
                 struct denied_line found = { 0 };
                 if (!starts_nocase(text, lead->words) ||
-                    !address_read(from(text, strlen(lead->words)), &found))
+                    !address_read(rest_from(text, strlen(lead->words)), &found))
                         continue;
                 if (!lead->takes_any && !is_address(&found))
                         continue;
@@ -280,7 +280,7 @@ static void read_host(struct slice line, struct slice field, bool is_behind_host
                 return;
         }
         for (size_t i = 0; i < line.n; i++)
-                if (is_word_start(line, i) && address_at(from(line, i), ret))
+                if (is_word_start(line, i) && address_at(rest_from(line, i), ret))
                         return;
         if (is_behind_host && field.p && host_at(field).n == field.n)
                 ret->host = field;

@@ -40,8 +40,8 @@ static const struct plan narrow = {
 
 /* With Landlock alone, each name in the root directory has an operation. */
 static struct plan_op alone_ops[] = {
-        OP(PLAN_READ, "/etc", PLAN_WHY_READABLE, .may_miss = true),
-        OP(PLAN_READ, "/w", PLAN_WHY_READABLE, .may_miss = true),
+        OP(PLAN_READ, "/etc", PLAN_WHY_READABLE, .may_be_missing = true),
+        OP(PLAN_READ, "/w", PLAN_WHY_READABLE, .may_be_missing = true),
 };
 static const struct plan alone = {
         .has_view = true, .root = PLAN_ROOT_READ, .ops = alone_ops, .op_count = ARRAY_LEN(alone_ops)

@@ -59,7 +59,7 @@ struct cached_query {
         bool is_spoilt;               /* the tree is no longer valid */
         bool is_open;                 /* the prefixes of the tree are open */
         bool has_overlay;             /* inode numbers may change without an event */
-        uint64_t plain_until_ms;      /* when to try again to watch a tree that could not be watched */
+        uint64_t scan_until_ms;       /* until then a tree that could not be watched is only scanned */
         uint64_t mounts;              /* digest of the mounts in the tree */
         struct glob_matches *matches; /* NULL: to be made from the tree */
 };
@@ -308,12 +308,13 @@ static bool query_is_current(struct cached_query *s, const struct glob_query *q)
         if (!s->is_built || s->tree.is_overfull)
                 return false;
         bool is_good = glob_tree_open(&s->tree, q->is_cancelled, &err) == 0 &&
-                       !glob_tree_has_opened_up(&s->tree) && (!s->has_overlay || glob_tree_is_true(&s->tree));
+                       !glob_tree_has_opened_up(&s->tree) &&
+                       (!s->has_overlay || glob_tree_has_same_inodes(&s->tree));
         glob_tree_close(&s->tree);
         return is_good;
 }
 
-/* Makes room for watches by dropping the trees of all other queries. Returns false when there was none. */
+/* Makes room for watches by dropping the trees of all other queries. Returns false when there was no such tree. */
 static bool forget_others(struct glob_cache *c, const struct cached_query *but)
 {
         bool has_any = false;
@@ -348,14 +349,14 @@ static int query_build_once(struct cached_query *s, const struct glob_query *q, 
 /* Reads the tree and watches it. Returns 1 when the tree cannot be watched, so that the query must be scanned. */
 static int query_build(struct cached_query *s, const struct glob_query *q, struct err *err)
 {
-        if (clock_mono_ms() < s->plain_until_ms)
+        if (clock_mono_ms() < s->scan_until_ms)
                 return 1;
         int r = query_build_once(s, q, err);
         if (r == -ENOSPC && forget_others(s->cache, s))
                 r = query_build_once(s, q, err);
         if (r != -ENOSPC && r != -EOPNOTSUPP)
                 return r;
-        s->plain_until_ms = clock_mono_ms() + GLOB_CACHE_RETRY_MS;
+        s->scan_until_ms = clock_mono_ms() + GLOB_CACHE_RETRY_MS;
         return 1;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
+/* A query whose tree the cache keeps. */
 struct kept {
         struct tree_rig *rig;
         struct glob_cache *cache;

@@ -257,7 +257,7 @@ int glob_tree_touch(struct glob_tree *t, struct glob_node *dir, struct slice nam
         }
 }
 
-bool glob_tree_is_true(const struct glob_tree *t)
+bool glob_tree_has_same_inodes(const struct glob_tree *t)
 {
         struct glob_node *n;
         char room[PATH_MAX];

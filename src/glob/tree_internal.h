@@ -24,8 +24,8 @@ NODISCARD int glob_tree_read(struct glob_tree *t, struct err *err);
 NODISCARD int glob_tree_touch(struct glob_tree *t, struct glob_node *directory, struct slice name,
                               bool is_directory, struct err *err);
 /* Two checks for changes without events. glob_tree_has_opened_up: a directory that could not be read is readable now.
- * glob_tree_is_true: every match still has its inode number, which some file systems change. */
+ * glob_tree_has_same_inodes: every match still has its inode number, which some file systems change. */
 NODISCARD bool glob_tree_has_opened_up(const struct glob_tree *t);
-NODISCARD bool glob_tree_is_true(const struct glob_tree *t);
+NODISCARD bool glob_tree_has_same_inodes(const struct glob_tree *t);
 
 NODISCARD struct glob_matches *glob_tree_matches(const struct glob_tree *t);

@@ -285,15 +285,15 @@ static long arguments_write(const struct image *image, int fd)
         uint32_t from = 0;
         long r = 0;
         for (uint32_t n = 0; r == 0 && n < image->placeholder_count; n++) {
-                const struct bwrap_placeholder *lid = &placeholders[n].lid;
+                const struct bwrap_placeholder *bwrap = &placeholders[n].bwrap;
                 const struct image_op *op = &ops[placeholders[n].op];
                 bool is_planned = (op->is_directory != 0) == (placeholders[n].is_directory != 0);
-                if (!op->may_miss && is_planned)
+                if (!op->may_be_missing && is_planned)
                         continue;
-                r = write_all(fd, text + from, lid->planned.at - from);
-                from = lid->planned.at + lid->planned.bytes;
-                if (r == 0 && !op->may_miss)
-                        r = write_all(fd, others + lid->other.at, lid->other.bytes);
+                r = write_all(fd, text + from, bwrap->planned.at - from);
+                from = bwrap->planned.at + bwrap->planned.bytes;
+                if (r == 0 && !op->may_be_missing)
+                        r = write_all(fd, others + bwrap->other.at, bwrap->other.bytes);
         }
         return r == 0 ? write_all(fd, text + from, image->arguments_bytes - from) : r;
 }

@@ -16,10 +16,10 @@ struct link {
 void link_init(struct link *l, int fd);
 void link_release(struct link *l);
 
-/* Reads from the socket once, and passes each whole message to `take`. 0; -EPIPE when the server has closed the socket; the error
- * of `take`, which stops at that message; or another -errno. */
+/* Reads from the socket once, and passes each whole message to `take`. Returns 0; -EPIPE when the server has closed the socket; the
+ * error of `take`, which stops at that message; or another -errno. */
 NODISCARD int link_read(struct link *l, int (*take)(void *arg, const struct netmsg *m), void *arg);
-/* Sends as much as the socket takes. 0, also when something is left (link_has_output), or -errno. */
+/* Sends as much as the socket takes. Returns 0, also when something is left (link_has_output), or -errno. */
 NODISCARD int link_flush(struct link *l);
 
 static inline bool link_has_output(const struct link *l)

@@ -1,5 +1,5 @@
-/* farhand-net: makes HTTP requests for the server, so that TLS and HTTP parsing happen in a process of their own. With --tls it is the
- * TLS end of a client's connection (net/tls.h).
+/* farhand-net: makes HTTP requests for the server, so that TLS and HTTP parsing happen in a process of their own. With --tls it is
+ * the TLS end of a client's connection (net/tls.h).
  *
  * The server starts it with a socket as descriptor LINK_FD and nothing else; it ends when the server closes the socket. It knows
  * no clients and no sessions, only requests with a number (wire/netmsg.h). It is not meant to be run by hand.
@@ -25,11 +25,11 @@
 
 /* Secrets of clients pass through this process, so it writes no core file, gains no privileges, closes all other descriptors, and
  * dies with the server. The parent of a TLS end may be a thread that ends before its program does: there the socket is enough. */
-static void close_in(int last_fd, bool dies_with_parent)
+static void confine_self(int last_fd, bool dies_with_parent)
 {
         struct rlimit none = { 0, 0 };
         (void)setrlimit(RLIMIT_CORE, &none);
-        (void)prctl(PR_SET_NAME, "farhand-net"); /* it was executed by descriptor, not by name */
+        (void)prctl(PR_SET_NAME, "farhand-net"); /* the program was executed by descriptor, not by name */
         (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         /* The leak checker must be able to trace this process, and may still run when the server has ended. */
         if (!IS_ASAN) {
@@ -55,7 +55,7 @@ static int take(void *arg, const struct netmsg *m)
         return transfers_take(arg, m);
 }
 
-/* Serves until the server has closed the socket (0), or an error such as a broken message (-errno). */
+/* Serves until the server has closed the socket, and returns 0; or returns -errno after an error, such as a broken message. */
 static int run(struct link *link, struct transfers *ts)
 {
         for (;;) {
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
         int type;
         socklen_t size = sizeof(type);
         if (argc == 4 && strcmp(argv[1], "--tls") == 0) {
-                close_in(STDERR_FILENO, false);
+                confine_self(STDERR_FILENO, false);
                 (void)setlocale(LC_CTYPE, "C.UTF-8");
                 return tls_run(argv[2], argv[3]);
         }
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
                 fprintf(stderr, "farhand-net is started by farhand serve, and by clients for wss:// URLs\n");
                 return 2;
         }
-        close_in(LINK_FD, true);
+        confine_self(LINK_FD, true);
         (void)setlocale(LC_CTYPE, "C.UTF-8"); /* libcurl converts host names that are not ASCII from UTF-8 */
         adopt_proxy();
 

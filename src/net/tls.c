@@ -1,7 +1,8 @@
 /* tls: `farhand-net --tls HOST PORT`, started by the client library for wss:// URLs.
  *
- * libcurl connects, through a proxy where the environment names one, and checks the certificate against SSL_CERT_FILE, SSL_CERT_DIR or
- * the machine's own list. After that it only encrypts. stdin and stdout are one socket of the library's; its end ends us.
+ * libcurl connects, through a proxy where the environment names one, and checks the certificate against SSL_CERT_FILE, SSL_CERT_DIR
+ * or the machine's own list. After that it only encrypts. stdin and stdout are one socket of the library; when it closes, this
+ * program ends.
  */
 #include "net/tls.h"
 

@@ -32,8 +32,8 @@ struct transfer {
         uint64_t deadline_ms; /* in the time of clock_mono_ms; UINT64_MAX: none */
 
         CURL *easy;
-        bool is_running; /* `easy` is in the multi handle */
-        struct curl_slist *lines;
+        bool is_running;          /* `easy` is in the multi handle */
+        struct curl_slist *lines; /* the headers of the request, as libcurl wants them */
         uint64_t credit;
         bool is_paused;
         size_t lines_seen, lines_bytes; /* header lines of the present response so far, with trailers */
@@ -41,7 +41,7 @@ struct transfer {
         bool is_head_too_long;
         bool has_head;       /* the head of the final response was seen */
         bool is_redirecting; /* this response is not for the client */
-        size_t drained;
+        size_t drained;      /* how many bytes of the body of a redirect were read */
         const char *refusal; /* why this code ends the transfer; in the arena or a literal */
         char error[CURL_ERROR_SIZE];
 };
@@ -113,7 +113,7 @@ static void add_header_line(char *text, struct netmsg_head *head, struct slice l
                         (struct http_header){ .name = slice_trim(name), .value = slice_trim(value) };
 }
 
-/* Parses the header lines so far. -EMSGSIZE when there are too many or they are too long. */
+/* Parses the header lines so far. Returns 0, or -EMSGSIZE when there are too many or they are too long. */
 static int collect_headers(struct transfer *t, struct netmsg_head *head)
 {
         size_t count = 0;
@@ -130,7 +130,7 @@ static int collect_headers(struct transfer *t, struct netmsg_head *head)
         return 0;
 }
 
-/* Handles the complete head of a response. False ends the transfer with t->refusal. */
+/* Handles the complete head of a response. Returns false when the transfer must end with t->refusal. */
 static bool on_head(struct transfer *t, long status)
 {
         struct netmsg_head head = { .status = (uint16_t)status };

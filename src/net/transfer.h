@@ -26,7 +26,8 @@ struct transfers {
 NODISCARD int transfers_init(struct transfers *ts, struct link *link);
 void transfers_release(struct transfers *ts);
 
-/* Handles a message of the server. -EPROTO when it breaks the protocol. An unknown id is no error: its transfer may have ended. */
+/* Handles a message of the server. Returns 0, or -EPROTO when the message breaks the protocol. An unknown id is no error: its
+ * transfer may have ended. */
 NODISCARD int transfers_take(struct transfers *ts, const struct netmsg *m);
 /* Lets libcurl do what can be done without waiting, and ends the transfers that are finished. */
 void transfers_perform(struct transfers *ts);

@@ -29,7 +29,7 @@ static int refuse(struct err *err, struct slice path, const char *why)
 
 static int op_check(const struct plan_op *op, struct err *err)
 {
-        /* Only the harmless devices are allowed: see enter_rules.c. */
+        /* enter_rules.c allows the harmless devices, and no other ones. */
         if (path_is_within(op->path, S("/dev")))
                 return refuse(err, op->path, "apart from the machine's other devices");
         const struct plan_kind_row *row = plan_kind_row(op->kind);
@@ -53,7 +53,7 @@ static void op_add(struct plan *to, struct slice path, bool is_directory)
 {
         to->ops[to->op_count++] = (struct plan_op){ .kind = PLAN_READ,
                                                     .is_directory = is_directory,
-                                                    .may_miss = true,
+                                                    .may_be_missing = true,
                                                     .path = path,
                                                     .why = PLAN_WHY_READABLE };
 }

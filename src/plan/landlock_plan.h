@@ -12,7 +12,7 @@
 #include "plan/plan.h"
 
 /* Converts a plan into one that Landlock alone can enforce. `from` is not changed. `has_proc`: where everything is readable, the
- * processes in /proc are readable as well, as for commands. -EOPNOTSUPP with err (step "landlock", no remedy) when the plan
- * cannot be enforced exactly. */
+ * processes in /proc are readable as well, as for commands. Returns 0, or -EOPNOTSUPP with err (step "landlock", no remedy) when
+ * the plan cannot be enforced exactly. */
 NODISCARD int landlock_plan(struct arena *a, const struct plan *from, bool has_proc, struct plan *ret,
                             struct err *err);

@@ -43,7 +43,7 @@ TEST(a_readable_machine_becomes_its_top_without_devices)
         struct plan plan;
         eq_int(flatten(&a, PLAN_ROOT_READ, NULL, 0, &plan, &err), 0);
         const struct plan_op *usr = find(&plan, "/usr");
-        ok(usr && usr->kind == PLAN_READ && usr->is_directory && usr->may_miss);
+        ok(usr && usr->kind == PLAN_READ && usr->is_directory && usr->may_be_missing);
         ok(find(&plan, "/proc") && !find(&plan, "/dev"));
         for (size_t i = 0; i < plan.op_count; i++)
                 ok(plan.ops[i].kind == PLAN_READ && plan.ops[i].path.p[0] == '/');

@@ -162,10 +162,10 @@ static int end_missing(struct trail *t, struct slice name, struct slice rest)
 
 /* Is this a placeholder? It must have the mode of a placeholder and be empty: a command can give this mode to any of its
  * directories, and then denied paths inside would count as missing. A directory that cannot be read is no placeholder. Returns
- * 0, 1 or -errno. */
-static int is_placeholder(const struct trail *t, const char *name, const struct stat *st)
+ * 1 for yes, 0 for no, or -errno. */
+static int check_placeholder(const struct trail *t, const char *name, const struct stat *st)
 {
-        if (!placeholder_looks_so(st))
+        if (!placeholder_has_mark(st))
                 return 0;
         if (!S_ISDIR(st->st_mode))
                 return 1;
@@ -214,7 +214,7 @@ static int step(struct trail *t, struct slice name, struct slice *rest, bool *re
                 return r;
         if (S_ISLNK(f.st.st_mode))
                 return follow(t, fd, name, rest);
-        r = is_placeholder(t, text, &f.st);
+        r = check_placeholder(t, text, &f.st);
         if (r > 0) { /* a placeholder of another command counts as missing */
                 t->seen->is_placeholder = S_ISDIR(f.st.st_mode) && !rest->p;
                 *ret_is_missing = true;
@@ -255,7 +255,7 @@ static bool look_straight_above(struct arena *a, struct slice path, const char *
                 return false;
         struct facts f;
         _close_ int dir = open_straight(arena_dup(a, slice_from(path.p, name - 1)), O_DIRECTORY);
-        if (facts_of(dir, &f) < 0 || placeholder_looks_so(&f.st))
+        if (facts_of(dir, &f) < 0 || placeholder_has_mark(&f.st))
                 return false;
         _close_ int fd = openat(dir, text + name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 || errno != ENOENT)
@@ -288,7 +288,7 @@ static bool look_straight(struct arena *a, struct slice path, struct seen *ret)
         _close_ int fd = open_straight(text, 0);
         if (fd < 0)
                 return errno == ENOENT && look_straight_above(a, path, text, ret);
-        if (facts_of(fd, &f) < 0 || S_ISLNK(f.st.st_mode) || placeholder_looks_so(&f.st))
+        if (facts_of(fd, &f) < 0 || S_ISLNK(f.st.st_mode) || placeholder_has_mark(&f.st))
                 return false;
         note_straight(a, path, &f, ret);
         ret->base = ret->path;

@@ -48,7 +48,8 @@ static inline void mount_table_unrefp(struct mount_table **t)
 /* Returns the entry with this number, or NULL. */
 NODISCARD const struct mount_entry *mount_table_find(const struct mount_table *t, uint64_t id);
 
-/* Parses a text in the format of /proc/self/mountinfo; the caller keeps the text. -EBADMSG: a line is malformed. */
+/* Parses a text in the format of /proc/self/mountinfo; the caller keeps the text. Returns 0, or -EBADMSG when a line is
+ * malformed. */
 NODISCARD int mount_table_parse(struct slice text, struct mount_table **ret);
 
 /* The current table, which is read again only when the kernel reports a change. */

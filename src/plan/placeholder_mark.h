@@ -12,7 +12,7 @@
 #define PLACEHOLDER_FILE_MODE (S_ISVTX | 0444)
 
 /* Does this file have the mode and the size of a placeholder? Plans treat a placeholder as if nothing were there. */
-NODISCARD static inline bool placeholder_looks_so(const struct stat *st)
+NODISCARD static inline bool placeholder_has_mark(const struct stat *st)
 {
         /* The umask, or an access control list of the directory, may take permissions away but adds none. */
         if ((st->st_mode & (S_ISVTX | 0222)) != S_ISVTX)

@@ -32,10 +32,10 @@ struct mount_table;
 struct plan_op {
         enum plan_kind kind;
         bool is_directory;
-        bool may_miss;   /* the path may be missing: then there is nothing to hide */
-        bool is_guarded; /* detaching the mount would give the command more access: see confine/guard.h */
+        bool may_be_missing; /* the path may be missing: then there is nothing to hide */
+        bool is_guarded;     /* the guard watches it: without the mount the command would have more access */
         struct slice path;
-        struct slice text;
+        struct slice text; /* PLAN_LINK: where the link leads */
         uint64_t dev, ino; /* the identity of the file that was found; 0: not examined */
         const char *why;   /* a literal, for people */
 };
@@ -65,7 +65,7 @@ struct plan {
         uint64_t glob_depth;
         bool is_overfull; /* the operations do not mask all matches */
         /* distinguishes profiles with equal operations, as a key for what is kept per profile */
-        struct slice whose;
+        struct slice profile_key;
 };
 
 /* What a plan is made from. */

@@ -124,7 +124,7 @@ static int add_hidden(struct planner *m, const struct plan_node *n)
         bool is_ours = path_is_within(n->path, S("/proc")) || path_is_within(n->path, S("/dev"));
         return op_add(m, &(struct plan_op){ .kind = has_openings(m, n) ? PLAN_OPEN : PLAN_HIDE,
                                             .is_directory = n->seen.is_directory,
-                                            .may_miss = is_ours,
+                                            .may_be_missing = is_ours,
                                             .is_guarded = !is_ours && !n->is_closed,
                                             .path = n->path,
                                             .dev = is_ours ? 0 : n->seen.dev,

@@ -45,7 +45,7 @@ struct planner {
 /* node_at returns the node at this path, node_above the deepest node at or above it; NULL when there is none. */
 NODISCARD struct plan_node *node_at(const struct planner *m, struct slice path);
 NODISCARD struct plan_node *node_above(const struct planner *m, struct slice path);
-/* Adds a node, which is found only after nodes_join. -errno with m->err when there are too many. */
+/* Adds a node, which is found only after nodes_join. Returns 0, or -errno with m->err when there are too many. */
 NODISCARD int node_add(struct planner *m, const struct plan_node *node);
 void nodes_join(struct planner *m);
 /* Removes the nodes for which `is_idle` returns true. */

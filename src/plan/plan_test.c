@@ -1,5 +1,5 @@
-/* Which operations come out of which profile on which tree. The entries are those of a real profile, the tree is a real
- * one, and what a plan says is shown as text: one word per operation, its path below the tree, and marks.
+/* plan_test: which operations a plan has for a profile and a tree of files. Both are real; the plan is shown as text: one word per
+ * operation, its path below the tree, and marks.
  *
  *     /  a directory      !  guarded      ?  may be missing
  */
@@ -34,19 +34,19 @@ static void tree_release(struct tree *t)
 }
 #define _tree_ CLEANUP(tree_release)
 
-static void say(struct tree *t, struct slice path, enum access access)
+static void add_path(struct tree *t, struct slice path, enum access access)
 {
         ok(t->count < ENTRIES_MAX);
         t->entries[t->count++] =
                 (struct profile_entry){ .kind = TARGET_PATH, .text = path, .access = access };
 }
 
-static void entry(struct tree *t, const char *name, enum access access)
+static void add_entry(struct tree *t, const char *name, enum access access)
 {
-        say(t, slice_from_str(at(&t->rig, name)), access);
+        add_path(t, slice_from_str(at(&t->rig, name)), access);
 }
 
-static void match(struct tree *t, const char *name)
+static void add_match(struct tree *t, const char *name)
 {
         t->denied[t->denied_count++] = slice_from_str(at(&t->rig, name));
 }
@@ -56,8 +56,8 @@ static struct tree workspace(void)
 {
         struct tree t = { .rig = tree_rig_new() };
         put_directory(&t.rig, "W");
-        say(&t, S("/"), ACCESS_READ);
-        entry(&t, "W", ACCESS_WRITE);
+        add_path(&t, S("/"), ACCESS_READ);
+        add_entry(&t, "W", ACCESS_WRITE);
         return t;
 }
 
@@ -158,7 +158,8 @@ static const char *show_op(struct tree *t, const struct plan_op *op)
         bool is_in = path_is_within(op->path, slice_from_str(t->rig.root)) && op->path.n > root;
         return arena_printf(&t->rig.arena, "%s %s%s%s%s", words[op->kind],
                             arena_dup(&t->rig.arena, op->path) + (is_in ? root + 1 : 0),
-                            op->is_directory ? "/" : "", op->is_guarded ? "!" : "", op->may_miss ? "?" : "");
+                            op->is_directory ? "/" : "", op->is_guarded ? "!" : "",
+                            op->may_be_missing ? "?" : "");
 }
 
 /* Returns all operations on paths in the tree, in their order. */
@@ -225,10 +226,10 @@ TEST(what_is_readable_comes_into_an_empty_root)
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "R", "R/below", "other");
         write_text(&t, "file", "");
-        entry(&t, "R", ACCESS_READ);
-        entry(&t, "R/below", ACCESS_READ); /* changes nothing */
-        entry(&t, "file", ACCESS_READ);
-        entry(&t, "none", ACCESS_READ);
+        add_entry(&t, "R", ACCESS_READ);
+        add_entry(&t, "R/below", ACCESS_READ); /* changes nothing */
+        add_entry(&t, "file", ACCESS_READ);
+        add_entry(&t, "none", ACCESS_READ);
         const char *wanted =
                 arena_printf(&t.rig.arena, "place %s/, place R/, read R/, place file, read file", t.rig.root);
         eq_str(planned(&t), wanted);
@@ -240,9 +241,9 @@ TEST(a_writable_root_in_an_empty_root_keeps_its_carve_outs)
 {
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "W", "W/ro", "W/no");
-        entry(&t, "W", ACCESS_WRITE);
-        entry(&t, "W/ro", ACCESS_READ);
-        entry(&t, "W/no", ACCESS_DENY);
+        add_entry(&t, "W", ACCESS_WRITE);
+        add_entry(&t, "W/ro", ACCESS_READ);
+        add_entry(&t, "W/no", ACCESS_DENY);
         eq_str(planned(&t) + strlen("place /") + strlen(t.rig.root),
                ", place W/, write W/, hide W/no/!, read W/ro/!");
 }
@@ -252,8 +253,8 @@ TEST(a_file_can_be_a_root)
         _tree_ struct tree t = { .rig = tree_rig_new() };
         t.shows_names = true;
         write_text(&t, "file", "x");
-        say(&t, S("/"), ACCESS_READ);
-        entry(&t, "file", ACCESS_WRITE);
+        add_path(&t, S("/"), ACCESS_READ);
+        add_entry(&t, "file", ACCESS_WRITE);
         eq_str(planned(&t), "write file");
         eq_u64(t.plan.placeholder_count, 0);
 }
@@ -261,8 +262,8 @@ TEST(a_file_can_be_a_root)
 TEST(a_root_that_does_not_exist_is_skipped)
 {
         _tree_ struct tree t = workspace();
-        entry(&t, "none", ACCESS_WRITE);
-        entry(&t, "W/none/deep", ACCESS_WRITE);
+        add_entry(&t, "none", ACCESS_WRITE);
+        add_entry(&t, "W/none/deep", ACCESS_WRITE);
         eq_str(planned(&t), "write W/");
 }
 
@@ -270,7 +271,7 @@ TEST(a_root_below_a_root_is_pinned_and_protected_itself)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/a", "W/a/sub", "W/a/sub/.git");
-        entry(&t, "W/a/sub", ACCESS_WRITE);
+        add_entry(&t, "W/a/sub", ACCESS_WRITE);
         t.shows_names = true;
         eq_str(planned(&t), "write W/, cover W/.agents/!, cover W/.aws/!, cover W/.codex/!, cover W/.git/!, "
                             "pin W/a/, pin W/a/sub/, cover W/a/sub/.agents/!, cover W/a/sub/.aws/!, "
@@ -281,9 +282,9 @@ TEST(rights_alternate_on_the_way_down)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/r", "W/r/x", "W/r/x/w", "W/r/x/w/r");
-        entry(&t, "W/r", ACCESS_READ);
-        entry(&t, "W/r/x/w", ACCESS_WRITE);
-        entry(&t, "W/r/x/w/r", ACCESS_READ);
+        add_entry(&t, "W/r", ACCESS_READ);
+        add_entry(&t, "W/r/x/w", ACCESS_WRITE);
+        add_entry(&t, "W/r/x/w/r", ACCESS_READ);
         eq_str(planned(&t), "write W/, read W/r/!, write W/r/x/w/, read W/r/x/w/r/!");
 }
 
@@ -291,10 +292,10 @@ TEST(the_order_of_entries_does_not_matter)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/a", "W/a/b", "W/a/b/c", "W-", "W-/x");
-        entry(&t, "W/a/b", ACCESS_DENY);
-        entry(&t, "W/a/b/c", ACCESS_READ);
-        entry(&t, "W-", ACCESS_WRITE);
-        entry(&t, "W-/x", ACCESS_READ);
+        add_entry(&t, "W/a/b", ACCESS_DENY);
+        add_entry(&t, "W/a/b/c", ACCESS_READ);
+        add_entry(&t, "W-", ACCESS_WRITE);
+        add_entry(&t, "W-/x", ACCESS_READ);
         const char *text = planned(&t);
         for (size_t i = 0; i < t.count / 2; i++) {
                 struct profile_entry one = t.entries[i];
@@ -311,8 +312,8 @@ TEST(where_everything_is_writable_the_way_to_a_mask_is_pinned_from_the_root)
 {
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "a", "a/no");
-        say(&t, S("/"), ACCESS_WRITE);
-        entry(&t, "a/no", ACCESS_DENY);
+        add_path(&t, S("/"), ACCESS_WRITE);
+        add_entry(&t, "a/no", ACCESS_DENY);
         eq_str(planned(&t), arena_printf(&t.rig.arena, "pin %s/, pin a/, hide a/no/!", t.rig.root));
         eq_int(t.plan.root, PLAN_ROOT_WRITE);
         char *above = arena_dup(&t.rig.arena, slice_from_str(t.rig.root));
@@ -327,9 +328,9 @@ TEST(every_directory_between_a_root_and_a_mask_is_pinned)
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/a", "W/a/b", "W/a/b/c", "W/d", "W/d/ro");
         write_text(&t, "W/a/b/f", "");
-        entry(&t, "W/a/b/c", ACCESS_DENY);
-        entry(&t, "W/a/b/f", ACCESS_DENY);
-        entry(&t, "W/d/ro", ACCESS_READ);
+        add_entry(&t, "W/a/b/c", ACCESS_DENY);
+        add_entry(&t, "W/a/b/f", ACCESS_DENY);
+        add_entry(&t, "W/d/ro", ACCESS_READ);
         eq_str(planned(&t), "write W/, pin W/a/, pin W/a/b/, hide W/a/b/c/!, hide W/a/b/f!, pin W/d/, "
                             "read W/d/ro/!");
 }
@@ -338,7 +339,7 @@ TEST(masks_outside_of_roots_need_no_pins)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "a", "a/no");
-        entry(&t, "a/no", ACCESS_DENY);
+        add_entry(&t, "a/no", ACCESS_DENY);
         eq_str(planned(&t), "write W/, hide a/no/!");
 }
 
@@ -346,9 +347,9 @@ TEST(a_mask_in_a_mask_is_nothing_new)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/no", "W/no/more");
-        entry(&t, "W/no", ACCESS_DENY);
-        entry(&t, "W/no/more", ACCESS_DENY);
-        entry(&t, "W/no/none", ACCESS_DENY);
+        add_entry(&t, "W/no", ACCESS_DENY);
+        add_entry(&t, "W/no/more", ACCESS_DENY);
+        add_entry(&t, "W/no/none", ACCESS_DENY);
         eq_str(planned(&t), "write W/, hide W/no/!");
         eq_u64(t.plan.placeholder_count, 4);
 }
@@ -358,10 +359,10 @@ TEST(what_is_open_below_a_mask_gets_a_place_in_it)
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/no", "W/no/x", "W/no/x/r", "W/no/x/w");
         write_text(&t, "W/no/x/f", "");
-        entry(&t, "W/no", ACCESS_DENY);
-        entry(&t, "W/no/x/r", ACCESS_READ);
-        entry(&t, "W/no/x/w", ACCESS_WRITE);
-        entry(&t, "W/no/x/f", ACCESS_READ);
+        add_entry(&t, "W/no", ACCESS_DENY);
+        add_entry(&t, "W/no/x/r", ACCESS_READ);
+        add_entry(&t, "W/no/x/w", ACCESS_WRITE);
+        add_entry(&t, "W/no/x/f", ACCESS_READ);
         eq_str(planned(&t), "write W/, open W/no/!, place W/no/x/, place W/no/x/f, read W/no/x/f, "
                             "place W/no/x/r/, read W/no/x/r/, place W/no/x/w/, write W/no/x/w/, seal W/no");
 }
@@ -370,10 +371,10 @@ TEST(a_mask_inside_an_opening_is_laid_on_top_of_it)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/no", "W/no/r", "W/no/r/no", "W/no/r/no/r");
-        entry(&t, "W/no", ACCESS_DENY);
-        entry(&t, "W/no/r", ACCESS_READ);
-        entry(&t, "W/no/r/no", ACCESS_DENY);
-        entry(&t, "W/no/r/no/r", ACCESS_READ);
+        add_entry(&t, "W/no", ACCESS_DENY);
+        add_entry(&t, "W/no/r", ACCESS_READ);
+        add_entry(&t, "W/no/r/no", ACCESS_DENY);
+        add_entry(&t, "W/no/r/no/r", ACCESS_READ);
         eq_str(planned(&t), "write W/, open W/no/!, place W/no/r/, read W/no/r/, open W/no/r/no/!, "
                             "place W/no/r/no/r/, read W/no/r/no/r/, seal W/no, seal W/no/r/no");
 }
@@ -382,8 +383,8 @@ TEST(a_mask_over_nothing_but_what_is_missing_is_closed)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/no");
-        entry(&t, "W/no", ACCESS_DENY);
-        entry(&t, "W/no/none", ACCESS_READ);
+        add_entry(&t, "W/no", ACCESS_DENY);
+        add_entry(&t, "W/no/none", ACCESS_READ);
         eq_str(planned(&t), "write W/, hide W/no/!");
 }
 
@@ -391,9 +392,9 @@ TEST(a_denied_root_above_a_writable_one_lets_through)
 {
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "no", "no/W");
-        say(&t, S("/"), ACCESS_READ);
-        entry(&t, "no", ACCESS_DENY);
-        entry(&t, "no/W", ACCESS_WRITE);
+        add_path(&t, S("/"), ACCESS_READ);
+        add_entry(&t, "no", ACCESS_DENY);
+        add_entry(&t, "no/W", ACCESS_WRITE);
         eq_str(planned(&t), "open no/!, place no/W/, write no/W/, seal no");
 }
 
@@ -403,19 +404,19 @@ TEST(what_is_missing_in_a_root_is_kept_from_being_made)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/a");
-        entry(&t, "W/a/no/deep", ACCESS_DENY);
-        entry(&t, "W/a/ro", ACCESS_READ);
-        entry(&t, "elsewhere", ACCESS_DENY); /* cannot be made anyway */
+        add_entry(&t, "W/a/no/deep", ACCESS_DENY);
+        add_entry(&t, "W/a/ro", ACCESS_READ);
+        add_entry(&t, "elsewhere", ACCESS_DENY); /* cannot be made anyway */
         eq_str(planned(&t), "write W/, pin W/a/, hide W/a/no!, cover W/a/ro!");
         eq_u64(t.plan.placeholder_count, 6);
 }
 
-TEST(two_that_miss_the_same_name_share_a_placeholder)
+TEST(two_entries_that_miss_the_same_name_share_a_placeholder)
 {
         _tree_ struct tree t = workspace();
-        entry(&t, "W/x/one", ACCESS_DENY);
-        entry(&t, "W/x/two", ACCESS_READ);
-        entry(&t, "W/x/three/four", ACCESS_DENY);
+        add_entry(&t, "W/x/one", ACCESS_DENY);
+        add_entry(&t, "W/x/two", ACCESS_READ);
+        add_entry(&t, "W/x/three/four", ACCESS_DENY);
         const char *text = planned(&t);
         ok(strstr(text, "W/x!") != NULL);
         ok(strstr(strstr(text, "W/x!") + 1, "W/x") == NULL);
@@ -426,9 +427,9 @@ TEST(a_missing_protected_name_is_a_directory_and_another_a_file)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/sub");
-        entry(&t, "W/sub/.git", ACCESS_READ);
-        entry(&t, "W/sub/.env", ACCESS_READ);
-        entry(&t, "W/sub/.codex/rules", ACCESS_READ); /* a mask at .codex keeps it from being made */
+        add_entry(&t, "W/sub/.git", ACCESS_READ);
+        add_entry(&t, "W/sub/.env", ACCESS_READ);
+        add_entry(&t, "W/sub/.codex/rules", ACCESS_READ); /* a mask at .codex keeps it from being made */
         eq_str(planned(&t),
                "write W/, pin W/sub/, cover W/sub/.codex!, cover W/sub/.env!, cover W/sub/.git/!");
 }
@@ -447,10 +448,10 @@ TEST(too_many_missing_names_are_refused)
 {
         _tree_ struct tree t = workspace();
         for (int i = 0; i < PLAN_PLACEHOLDERS_MAX - 4; i++)
-                entry(&t, arena_printf(&t.rig.arena, "W/n%d", i), ACCESS_DENY);
+                add_entry(&t, arena_printf(&t.rig.arena, "W/n%d", i), ACCESS_DENY);
         eq_int(make(&t), 0);
         eq_u64(t.plan.placeholder_count, PLAN_PLACEHOLDERS_MAX);
-        entry(&t, "W/one-more", ACCESS_DENY);
+        add_entry(&t, "W/one-more", ACCESS_DENY);
         refused(&t, -E2BIG, "the profile forbids the creation of more than 64 paths");
 }
 
@@ -477,9 +478,9 @@ TEST(a_callers_entry_at_a_protected_name_is_not_narrowed)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/.git", "W/.git/hooks", "W/.codex");
-        entry(&t, "W/.git", ACCESS_WRITE);
-        entry(&t, "W/.git/hooks", ACCESS_READ);
-        entry(&t, "W/.codex", ACCESS_DENY);
+        add_entry(&t, "W/.git", ACCESS_WRITE);
+        add_entry(&t, "W/.git/hooks", ACCESS_READ);
+        add_entry(&t, "W/.codex", ACCESS_DENY);
         eq_str(planned(&t), "write W/, hide W/.codex/!, pin W/.git/, read W/.git/hooks/!");
         eq_u64(t.plan.placeholder_count, 2); /* .agents and .aws; nothing inside of .git */
 }
@@ -489,7 +490,7 @@ TEST(an_entry_below_a_protected_name_opens_exactly_that)
         _tree_ struct tree t = workspace();
         t.shows_names = true;
         MAKE(&t, "W/.git", "W/.git/objects", "W/.agents", "W/.aws", "W/.codex");
-        entry(&t, "W/.git/objects", ACCESS_WRITE);
+        add_entry(&t, "W/.git/objects", ACCESS_WRITE);
         eq_str(planned(&t), "write W/, read W/.agents/!, read W/.aws/!, read W/.codex/!, read W/.git/!, "
                             "write W/.git/objects/");
 }
@@ -515,7 +516,7 @@ static struct tree two_roots(void)
 {
         struct tree t = workspace();
         MAKE(&t, "V", "V/store", "V/store/repo", "V/store/repo/worktrees", "V/store/repo/worktrees/w");
-        entry(&t, "V", ACCESS_WRITE);
+        add_entry(&t, "V", ACCESS_WRITE);
         return t;
 }
 
@@ -587,7 +588,7 @@ TEST(a_git_file_that_names_nothing_protects_itself_only)
 TEST(a_gitdir_that_the_caller_opened_stays_open)
 {
         _tree_ struct tree t = two_roots();
-        entry(&t, "V/store/repo", ACCESS_WRITE);
+        add_entry(&t, "V/store/repo", ACCESS_WRITE);
         write_text(&t, "W/.git", "gitdir: ../V/store/repo\n");
         eq_str(planned(&t), "write V/, pin V/store/, pin V/store/repo/, write W/");
 }
@@ -599,9 +600,9 @@ TEST(a_root_through_a_link_is_where_it_leads)
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "real", "real/ro");
         put_link(&t.rig, "real", "link");
-        say(&t, S("/"), ACCESS_READ);
-        entry(&t, "link", ACCESS_WRITE);
-        entry(&t, "link/ro", ACCESS_READ);
+        add_path(&t, S("/"), ACCESS_READ);
+        add_entry(&t, "link", ACCESS_WRITE);
+        add_entry(&t, "link/ro", ACCESS_READ);
         eq_str(planned(&t), "write real/, read real/ro/!");
 }
 
@@ -610,8 +611,8 @@ TEST(a_root_through_a_link_that_a_command_can_move_gives_nothing)
         _tree_ struct tree t = workspace();
         MAKE(&t, "precious", "precious/sub");
         put_link(&t.rig, "../precious", "W/link");
-        entry(&t, "W/link", ACCESS_WRITE);
-        entry(&t, "W/link/sub", ACCESS_WRITE);
+        add_entry(&t, "W/link", ACCESS_WRITE);
+        add_entry(&t, "W/link/sub", ACCESS_WRITE);
         eq_str(planned(&t), "write W/");
 }
 
@@ -620,7 +621,7 @@ TEST(a_mask_through_a_link_that_a_command_can_move_is_refused)
         _tree_ struct tree t = workspace();
         MAKE(&t, "secret");
         put_link(&t.rig, "../secret", "W/link");
-        entry(&t, "W/link/x", ACCESS_DENY);
+        add_entry(&t, "W/link/x", ACCESS_DENY);
         refused(&t, -EINVAL,
                 arena_printf(
                         &t.rig.arena,
@@ -639,7 +640,7 @@ TEST(a_mask_on_a_link_that_nobody_can_move_hides_what_it_names)
         _tree_ struct tree t = workspace();
         MAKE(&t, "secret");
         put_link(&t.rig, "secret", "link");
-        entry(&t, "link", ACCESS_DENY);
+        add_entry(&t, "link", ACCESS_DENY);
         eq_str(planned(&t), "write W/, hide secret/!");
 }
 
@@ -648,9 +649,9 @@ TEST(two_names_of_one_place_take_the_stronger_word)
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "real");
         put_link(&t.rig, "real", "link");
-        say(&t, S("/"), ACCESS_READ);
-        entry(&t, "real", ACCESS_WRITE);
-        entry(&t, "link", ACCESS_DENY);
+        add_path(&t, S("/"), ACCESS_READ);
+        add_entry(&t, "real", ACCESS_WRITE);
+        add_entry(&t, "link", ACCESS_DENY);
         eq_str(planned(&t), "hide real/!");
 }
 
@@ -659,8 +660,8 @@ TEST(links_to_what_is_open_are_made_where_they_would_be_missing)
         _tree_ struct tree t = workspace();
         MAKE(&t, "no", "no/real", "no/real/r");
         put_link(&t.rig, "real/r", "no/link");
-        entry(&t, "no", ACCESS_DENY);
-        entry(&t, "no/link", ACCESS_READ);
+        add_entry(&t, "no", ACCESS_DENY);
+        add_entry(&t, "no/link", ACCESS_READ);
         eq_str(planned(&t), "write W/, open no/!, link no/link, place no/real/, place no/real/r/, "
                             "read no/real/r/, seal no");
         eq_slice(op_at(&t, PLAN_LINK, at(&t.rig, "no/link"))->text, S("real/r"));
@@ -671,7 +672,7 @@ TEST(links_are_made_in_an_empty_root_with_the_way_to_them)
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "a", "real");
         put_link(&t.rig, "../real", "a/link");
-        entry(&t, "a/link", ACCESS_READ);
+        add_entry(&t, "a/link", ACCESS_READ);
         eq_str(planned(&t) + strlen("place /") + strlen(t.rig.root),
                ", place a/, link a/link, place real/, read real/");
 }
@@ -685,10 +686,10 @@ TEST(matches_of_patterns_are_hidden_wherever_they_are)
         write_text(&t, "W/a/x.pem", "");
         write_text(&t, "W/.git/y.pem", "");
         write_text(&t, "z.pem", "");
-        match(&t, "W/a/keys");
-        match(&t, "W/a/x.pem");
-        match(&t, "W/.git/y.pem");
-        match(&t, "z.pem");
+        add_match(&t, "W/a/keys");
+        add_match(&t, "W/a/x.pem");
+        add_match(&t, "W/.git/y.pem");
+        add_match(&t, "z.pem");
         eq_str(planned(&t), "write W/, hide W/.git/y.pem!, pin W/a/, hide W/a/keys/!, hide W/a/x.pem!, "
                             "hide z.pem!");
 }
@@ -697,10 +698,10 @@ TEST(a_match_beats_a_grant_and_goes_where_it_is_denied_already)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/keys", "W/no", "W/no/keys");
-        entry(&t, "W/keys", ACCESS_WRITE);
-        entry(&t, "W/no", ACCESS_DENY);
-        match(&t, "W/keys");
-        match(&t, "W/no/keys");
+        add_entry(&t, "W/keys", ACCESS_WRITE);
+        add_entry(&t, "W/no", ACCESS_DENY);
+        add_match(&t, "W/keys");
+        add_match(&t, "W/no/keys");
         eq_str(planned(&t), "write W/, hide W/keys/!, hide W/no/!");
 }
 
@@ -709,7 +710,7 @@ TEST(a_match_that_is_a_link_in_a_root_is_refused)
         _tree_ struct tree t = workspace();
         write_text(&t, "secret", "");
         put_link(&t.rig, "../secret", "W/x.pem");
-        match(&t, "W/x.pem");
+        add_match(&t, "W/x.pem");
         const char *link = at(&t.rig, "W/x.pem");
         refused(&t, -EINVAL,
                 arena_printf(
@@ -723,15 +724,15 @@ TEST(a_match_that_is_a_link_elsewhere_hides_what_it_names)
         _tree_ struct tree t = workspace();
         write_text(&t, "secret", "");
         put_link(&t.rig, "secret", "x.pem");
-        match(&t, "x.pem");
+        add_match(&t, "x.pem");
         eq_str(planned(&t), "write W/, hide secret!");
 }
 
 TEST(a_match_that_has_gone_meanwhile_is_kept_from_coming_back)
 {
         _tree_ struct tree t = workspace();
-        match(&t, "W/x.pem");
-        match(&t, "x.pem");
+        add_match(&t, "W/x.pem");
+        add_match(&t, "x.pem");
         eq_str(planned(&t), "write W/, hide W/x.pem!");
 }
 
@@ -740,13 +741,13 @@ TEST(a_match_that_has_gone_meanwhile_is_kept_from_coming_back)
 TEST(masks_in_proc_and_dev_may_miss_what_they_cover)
 {
         _tree_ struct tree t = workspace();
-        say(&t, S("/proc/cpuinfo"), ACCESS_DENY);
-        say(&t, S("/dev/null"), ACCESS_DENY);
+        add_path(&t, S("/proc/cpuinfo"), ACCESS_DENY);
+        add_path(&t, S("/dev/null"), ACCESS_DENY);
         ok(planned(&t) != NULL);
         const struct plan_op *proc = op_at(&t, PLAN_HIDE, "/proc/cpuinfo");
         const struct plan_op *dev = op_at(&t, PLAN_HIDE, "/dev/null");
-        ok(proc && proc->may_miss && !proc->is_guarded && proc->ino == 0);
-        ok(dev && dev->may_miss && !dev->is_guarded && dev->ino == 0);
+        ok(proc && proc->may_be_missing && !proc->is_guarded && proc->ino == 0);
+        ok(dev && dev->may_be_missing && !dev->is_guarded && dev->ino == 0);
 }
 
 TEST(shared_memory_of_the_machine_comes_only_when_it_is_named)
@@ -760,7 +761,7 @@ TEST(shared_memory_of_the_machine_comes_only_when_it_is_named)
         ok(planned(&t) != NULL);
         for (size_t i = 0; i < t.plan.op_count; i++)
                 ok(!path_is_within(t.plan.ops[i].path, S("/dev")));
-        say(&t, S("/dev/shm"), ACCESS_WRITE);
+        add_path(&t, S("/dev/shm"), ACCESS_WRITE);
         ok(planned(&t) != NULL);
         ok(op_at(&t, PLAN_WRITE, "/dev/shm") != NULL);
 }
@@ -768,9 +769,9 @@ TEST(shared_memory_of_the_machine_comes_only_when_it_is_named)
 TEST(proc_and_dev_as_a_whole_are_ours_whatever_is_granted)
 {
         _tree_ struct tree t = workspace();
-        say(&t, S("/proc"), ACCESS_WRITE);
-        say(&t, S("/proc/self"), ACCESS_WRITE);
-        say(&t, S("/dev"), ACCESS_WRITE);
+        add_path(&t, S("/proc"), ACCESS_WRITE);
+        add_path(&t, S("/proc/self"), ACCESS_WRITE);
+        add_path(&t, S("/dev"), ACCESS_WRITE);
         eq_str(planned(&t), "write W/");
         for (size_t i = 0; i < t.plan.op_count; i++)
                 ok(!path_is_within(t.plan.ops[i].path, S("/proc")) &&
@@ -811,7 +812,7 @@ TEST(what_cannot_be_looked_at_is_refused_where_it_narrows_and_skipped_where_it_g
         for (enum access access = ACCESS_DENY; access <= ACCESS_WRITE; access++) {
                 _tree_ struct tree t = workspace();
                 MAKE(&t, "closed", "closed/x");
-                entry(&t, "closed/x", access);
+                add_entry(&t, "closed/x", access);
                 eq_int(make_as_nobody(&t), wanted[access]);
         }
 }
@@ -820,9 +821,9 @@ TEST(a_carve_out_that_cannot_be_looked_at_is_refused)
 {
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "closed", "closed/x");
-        say(&t, S("/"), ACCESS_READ);
-        say(&t, slice_from_str(t.rig.root), ACCESS_WRITE);
-        entry(&t, "closed/x", ACCESS_READ);
+        add_path(&t, S("/"), ACCESS_READ);
+        add_path(&t, slice_from_str(t.rig.root), ACCESS_WRITE);
+        add_entry(&t, "closed/x", ACCESS_READ);
         eq_int(make_as_nobody(&t), 1);
 }
 
@@ -832,7 +833,7 @@ TEST(a_plan_is_explained_line_by_line)
 {
         _tree_ struct tree t = workspace();
         MAKE(&t, "W/a", "W/a/no", "W/.git", "W/.agents", "W/.aws");
-        entry(&t, "W/a/no", ACCESS_DENY);
+        add_entry(&t, "W/a/no", ACCESS_DENY);
         eq_int(make(&t), 0);
         struct buf out;
         buf_init(&out, 65536);
@@ -858,7 +859,7 @@ TEST(what_is_named_below_a_file_needs_no_placeholder)
 {
         _tree_ struct tree t = workspace();
         write_text(&t, "W/f", "");
-        entry(&t, "W/f/x", ACCESS_DENY);
+        add_entry(&t, "W/f/x", ACCESS_DENY);
         eq_str(planned(&t), "write W/, pin W/f!");
 }
 

@@ -26,7 +26,7 @@ static bool has_namespaces(void)
         return status == 0;
 }
 
-TEST(every_name_is_parsed_and_auto_is_no_name_of_one)
+TEST(every_name_is_parsed_and_auto_names_no_back_end)
 {
         enum backend found;
         for (enum backend b = 0; b < BACKEND_NONE; b++) {
@@ -58,7 +58,7 @@ TEST(the_first_that_works_is_chosen_and_the_rest_is_not_tried)
         ok(!b.tests[BACKEND_BUBBLEWRAP].was_tried && !b.tests[BACKEND_LANDLOCK].was_tried);
 }
 
-TEST(all_are_tried_for_who_wants_to_know)
+TEST(all_are_tried_when_a_report_is_wanted)
 {
         struct backends b;
         backends_test(BACKEND_AUTO, true, &b);

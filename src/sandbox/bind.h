@@ -1,8 +1,8 @@
 /* bind: what an operation that mounts a file or directory of the machine (PLAN_ACT_BIND) gives, in the terms of the kernel.
  *
- * Both builders of a view, the ruleset that replaces a view and both checks ask here, so that none of them can grant what
- * another one does not know of. Each is a switch: a new member of enum plan_gives does not compile until it is answered. Calls
- * nothing but plan_kind_row, as all code between clone and execve.
+ * Both builders of a view, the ruleset that replaces a view and both checks of a view call these functions, so that none of them
+ * can grant what another one does not know of. Each function is a switch that does not compile until it has a case for every member
+ * of enum plan_gives. They call nothing but plan_kind_row, because they run between clone and execve.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "sandbox/landlock.h"
 #include "sandbox/sys_mount.h"
 
-/* The attributes that the mount has at least; a mask is read-only as well. */
+/* Returns the attributes that the mount has at least; a mask is read-only as well. */
 static inline uint64_t bind_attributes(unsigned kind)
 {
         switch (plan_kind_row(kind)->gives) {
@@ -27,7 +27,7 @@ static inline uint64_t bind_attributes(unsigned kind)
         return SYS_ATTR_NOSUID | SYS_ATTR_RDONLY;
 }
 
-/* The right of Landlock at this path and below it. */
+/* Returns the right of Landlock at this path and below it. */
 static inline enum landlock_right bind_right(unsigned kind)
 {
         switch (plan_kind_row(kind)->gives) {

@@ -91,7 +91,7 @@ static int put_mask(struct bwrap_arguments *a, const struct plan_op *op, bool is
 {
         /* A mask that prevents shows an empty file or directory. A mask that hides has no permission bits. */
         bool is_readable = plan_kind_row(op->kind)->gives == PLAN_GIVES_EMPTY;
-        if (op->may_miss && is_of_other_process(op->path))
+        if (op->may_be_missing && is_of_other_process(op->path))
                 return 0;
         return is_directory ? put_mask_directory(a, is_readable ? "0555" : "0000", op->path)
                             : put_mask_file(a, is_readable ? "0444" : "0000", op->path);

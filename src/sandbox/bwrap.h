@@ -47,8 +47,8 @@ struct bwrap_placeholder {
 };
 
 struct bwrap_arguments {
-        struct buf text; /* NUL-terminated arguments, for --args */
-        struct buf others;
+        struct buf text;   /* NUL-terminated arguments, for --args */
+        struct buf others; /* the arguments of bwrap_placeholder::other */
         uint32_t count;
         uint32_t empties; /* the number of descriptors from BWRAP_FD_EMPTY on */
         struct bwrap_placeholder placeholders[PLAN_PLACEHOLDERS_MAX];
@@ -61,8 +61,8 @@ void bwrap_arguments_release(struct bwrap_arguments *a);
 #define _bwrap_arguments_ CLEANUP(bwrap_arguments_release)
 
 /* Makes all arguments except the terminal, the read-only remount of /dev and the command, which the keeper adds.
- * `has_landlock`: devices can be made read-only, as in enter_view.c. -E2BIG with err (step "bubblewrap"): more arguments than
- * bwrap takes. */
+ * `has_landlock`: devices can be made read-only, as in enter_view.c. Returns 0, or -E2BIG with err (step "bubblewrap") for more
+ * arguments than bwrap takes. */
 NODISCARD int bwrap_arguments_make(const struct plan *p, bool has_landlock, struct bwrap_arguments *ret,
                                    struct err *err);
 
@@ -77,8 +77,8 @@ struct bwrap {
 #define BWRAP_NONE ((struct bwrap){ .program_file = HELPER_NONE, .init_file = HELPER_NONE })
 
 /* Finds the first bwrap on `path` (PATH) that is not in `cwd` and that no other user may write, and the farhand-init that is
- * installed with this program. -errno with err (step "bubblewrap", and a remedy) when a program is missing or bwrap is too old.
- * Runs bwrap once, and blocks. The caller releases *ret after success only. */
+ * installed with this program. Returns 0, or -errno with err (step "bubblewrap", and a remedy) when a program is missing or bwrap
+ * is too old. Runs bwrap once, and blocks. The caller releases *ret after success only. */
 NODISCARD int bwrap_find(const char *path, struct slice cwd, struct bwrap *ret, struct err *err);
 void bwrap_release(struct bwrap *b); /* BWRAP_NONE is fine */
 /* Tests whether bwrap builds a view on this machine, and whether that view can be finished. Runs bwrap with a plan that has

@@ -31,7 +31,8 @@ static bool is_in_cwd(const char *path, struct slice cwd)
 }
 
 /* Finds a bwrap by its real path, so that the file that was checked is the one that is executed. A bwrap that other users may
- * write is skipped; `err` then describes the last skipped one. -ENOENT with err untouched: there is no bwrap at all. */
+ * write is skipped; `err` then describes the last skipped one. Returns 0 or -errno; -ENOENT with err untouched when there is no
+ * bwrap at all. */
 static int program_find(const char *path, struct slice cwd, struct bwrap *ret, struct err *err)
 {
         int r = -ENOENT;

@@ -6,5 +6,5 @@
 /* Fills err with step "bubblewrap" and returns r. `remedy` is a literal. */
 int bwrap_refuse(struct err *err, int r, const char *text, const char *remedy);
 
-/* Runs `bwrap --help`. -ENOTSUP: this bwrap lacks an option that the arguments use. */
+/* Runs `bwrap --help`. Returns 0 or -errno; -ENOTSUP: this bwrap lacks an option that the arguments use. */
 NODISCARD int bwrap_check_options(const struct bwrap *b, struct err *err);

@@ -167,7 +167,7 @@ TEST(bwrap_hides_no_process_of_the_machine_but_its_own_first)
         struct plan_op ops[] = { OP(PLAN_HIDE, true, "/proc/4242"), OP(PLAN_HIDE, true, "/proc/1"),
                                  OP(PLAN_HIDE, true, "/proc/12/fd") };
         for (size_t i = 0; i < ARRAY_LEN(ops); i++)
-                ops[i].may_miss = true;
+                ops[i].may_be_missing = true;
         const struct plan p = {
                 .has_view = true, .root = PLAN_ROOT_READ, .ops = ops, .op_count = ARRAY_LEN(ops)
         };

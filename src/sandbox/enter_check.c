@@ -3,8 +3,8 @@
  * Each new mount has a larger number than all before it. Mounts of the machine are older than the root of the view. The mounts of
  * a new view are counted after it was begun. The mounts of the plan's operations come after these, each with copies of the mounts
  * below its source. Any other mount in the list refuses the start. On a kernel that cannot list mounts (before Linux 6.8) only one
- * thing is checked: that `/` and `/..` are the same directory of the same mount. Raw system calls, as all code between clone and
- * execve.
+ * thing is checked: that `/` and `/..` are the same directory of the same mount. It makes raw system calls only, as all code
+ * between clone and execve does.
  */
 #include "sandbox/bind.h"
 #include "sandbox/enter_view_internal.h"
@@ -13,8 +13,8 @@
 
 #define STATX_MOUNT 0x1000        /* the number of a mount */
 #define STATX_MOUNT_UNIQUE 0x4000 /* the number of a mount, which no other mount ever gets */
-#define BASIC 2
-#define SPACE 64 /* the number of the mount namespace; Linux 6.11 */
+#define STATMOUNT_BASIC 2         /* the ids and attributes of a mount */
+#define STATMOUNT_SPACE 64        /* the number of the mount namespace; Linux 6.11 */
 
 /* The first members of the kernel's struct statmount. */
 struct mount_facts {
@@ -37,9 +37,9 @@ static int mount_ask(uint64_t id, struct mount_facts *ret)
 {
         const struct sys_mount_request request = { .size = SYS_MOUNT_REQUEST_FIRST,
                                                    .id = id,
-                                                   .param = BASIC | SPACE };
+                                                   .param = STATMOUNT_BASIC | STATMOUNT_SPACE };
         int r = (int)sys_call4(SYS_STATMOUNT, &request, ret, sizeof(*ret), 0);
-        return r == 0 && !(ret->mask & BASIC) ? -EPROTO : r;
+        return r == 0 && !(ret->mask & STATMOUNT_BASIC) ? -EPROTO : r;
 }
 
 /* Returns the number of the mount of a descriptor; 0: the kernel does not tell. */
@@ -125,7 +125,7 @@ int view_check_table(const struct enter_view *v)
         uint64_t of_root = ATTR_TREE | (v->image->root == PLAN_ROOT_WRITE ? 0 : SYS_ATTR_RDONLY);
         if (!has_attributes(c->root, of_root, &facts))
                 return -EPROTO;
-        ((struct image *)(uintptr_t)v->image)->mount_space = facts.mask & SPACE ? facts.space : 0;
+        ((struct image *)(uintptr_t)v->image)->mount_space = facts.mask & STATMOUNT_SPACE ? facts.space : 0;
         long n = SYS_LISTMOUNT_MAX;
         while (n == SYS_LISTMOUNT_MAX) {
                 n = sys_listmount(0, SYS_LISTMOUNT_ROOT, last, ids);

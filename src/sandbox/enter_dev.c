@@ -2,7 +2,7 @@
  *
  * /dev is a small file system with a few of the machine's devices. It stays writable until the terminal of the command is
  * known; then enter_view.c makes it read-only. /proc shows the processes of the new namespace, and nothing in it can change
- * the machine. Raw system calls, as all code between clone and execve.
+ * the machine. It makes raw system calls only, as all code between clone and execve does.
  */
 #include "sandbox/enter_view_internal.h"
 

@@ -1,7 +1,7 @@
 /* enter_rules: makes the Landlock ruleset that replaces the view where there are no namespaces.
  *
  * The plan comes from plan/landlock_plan.h: readable and writable paths, none of which needs a narrower path inside.
- * Every path that is not named is closed. Raw system calls, as all code between clone and execve.
+ * Every path that is not named is closed. It makes raw system calls only, as all code between clone and execve does.
  */
 #include "sandbox/bind.h"
 #include "sandbox/enter.h"
@@ -28,7 +28,7 @@ static int op_allow(const struct ruleset_build *b, const struct image_op *op)
         if (plan_kind_row(op->kind)->act != PLAN_ACT_BIND)
                 return -EINVAL;
         int fd = sys_open_beneath(b->root, image_at(b->image, op->path), O_PATH | O_NOFOLLOW);
-        if (fd == -ENOENT && op->may_miss)
+        if (fd == -ENOENT && op->may_be_missing)
                 return 0;
         if (fd < 0)
                 return fd;

@@ -2,7 +2,7 @@
  *
  * The standard descriptors are the only ones that come from outside of the sandbox. A descriptor also leads to its place on
  * the machine: `..` of a directory leads out, and a terminal or a file can be changed through the mount on which it was
- * opened. Raw system calls, as all code between clone and execve.
+ * opened. It makes raw system calls only, as all code between clone and execve does.
  */
 #include "sandbox/enter_view_internal.h"
 #include "sandbox/landlock.h"

@@ -212,7 +212,7 @@ static int op_mask(struct enter_view *v, const struct image_op *op)
         static const enum mask_kind kinds[2][2] = { { MASK_DENIED_FILE, MASK_DENIED_DIRECTORY },
                                                     { MASK_EMPTY_FILE, MASK_EMPTY_DIRECTORY } };
         int target = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
-        if (target == -ENOENT && op->may_miss)
+        if (target == -ENOENT && op->may_be_missing)
                 return 0;
         if (target < 0)
                 return target;
@@ -317,7 +317,7 @@ static int ops_run(struct enter_view *v, bool are_on_placeholders, struct enter_
 /* ---- the view as a whole ---- */
 
 /* Mounts a read-only copy of /sys, with all mounts below it, on /sys. */
-static int sys_seal(struct enter_view *v)
+static int seal_sys_directory(struct enter_view *v)
 {
         int tree = sys_tree_copy(v->root, "sys");
         if (tree < 0)
@@ -339,7 +339,7 @@ static int kept_begin(struct enter_view *v, struct enter_failure *ret)
         if (r == 0)
                 r = v->root = sys_open("/", O_PATH | O_DIRECTORY);
         if (r >= 0)
-                r = sys_seal(v);
+                r = seal_sys_directory(v);
         if (r < 0)
                 return enter_fail(ret, ENTER_MOUNT, ENTER_NO_OP, r);
         r = view_proc_make(v);

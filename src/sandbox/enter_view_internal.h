@@ -1,7 +1,7 @@
 /* enter_view_internal: the functions that the sources of a view share: enter_view.c builds it, enter_dev.c builds its /dev
  * and /proc, enter_check.c checks the result.
  *
- * Each returns 0 or a descriptor, or -errno.
+ * Each function returns 0 or a descriptor, or -errno.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
  * The system may forbid joining (an AppArmor rule; a set-uid bwrap, whose namespaces belong to root). The self-test finds
  * out (bwrap_probe.c), and views are then used as bwrap has built them. docs/SECURITY.md lists what is missing in that case.
  *
- * Raw system calls, as sandbox/enter.h. Each function returns 0 or -errno.
+ * All functions make raw system calls only, as sandbox/enter.h says. Each function returns 0 or -errno.
  */
 #pragma once
 

@@ -138,7 +138,7 @@ TEST(a_file_that_was_replaced_goes_on_and_one_that_changed_does_not)
         place_remove(&p);
 }
 
-TEST(without_its_copy_it_is_the_file)
+TEST(without_its_copy_the_file_is_executed)
 {
         struct place p = place_make();
         struct err err = ERR_INIT;

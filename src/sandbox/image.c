@@ -57,7 +57,7 @@ static void lay_ops(struct layout *l, const struct plan *p, struct image *image)
                 op = (struct image_op){
                         .kind = (uint16_t)from->kind,
                         .is_directory = from->is_directory,
-                        .may_miss = from->may_miss,
+                        .may_be_missing = from->may_be_missing,
                         .is_guarded = from->is_guarded,
                         .path = put_text(l, relative(from->path)),
                         .text = put_text(l, from->text),
@@ -106,7 +106,7 @@ static void lay_placeholders(struct layout *l, const struct plan *p, const struc
                         ((struct image_op *)(void *)(l->block + image->ops))[placeholder.op]
                                 .is_on_placeholder = true;
                 if (arguments)
-                        placeholder.lid = arguments->placeholders[i];
+                        placeholder.bwrap = arguments->placeholders[i];
                 if (l->block)
                         memcpy(l->block + image->placeholders + i * sizeof(placeholder), &placeholder,
                                sizeof(placeholder));

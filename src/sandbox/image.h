@@ -22,8 +22,8 @@
 
 struct image_op {
         uint16_t kind; /* enum plan_kind */
-        uint8_t is_directory, may_miss;
-        uint8_t is_guarded;        /* see confine/guard.h */
+        uint8_t is_directory, may_be_missing;
+        uint8_t is_guarded;        /* the guard watches its mount (confine/guard.h) */
         uint8_t is_on_placeholder; /* the path exists only after the placeholders were made */
         uint32_t path, text;       /* offsets; the path has no leading slash */
         uint64_t dev, ino;
@@ -59,7 +59,7 @@ struct image_placeholder {
         int32_t fd;    /* the keeper's descriptor of the placeholder; or -1 */
         int32_t dir;   /* the keeper's descriptor of the directory, which may be renamed meanwhile; or -1 */
         int32_t spent; /* the keeper's descriptor of a removed placeholder; or -1 */
-        struct bwrap_placeholder lid; /* the arguments of bwrap that mount the mask on the placeholder */
+        struct bwrap_placeholder bwrap; /* the arguments of bwrap that mount the mask on the placeholder */
         uint64_t parent_dev, parent_ino;
         uint64_t dev, ino; /* the identity of the placeholder, once it exists */
 };
@@ -124,7 +124,8 @@ struct image_extra {
 /* Lays out the plan as an image. Returns a memfd whose size cannot change, or -errno. */
 NODISCARD int image_make(const struct plan *p, const struct image_extra *extra);
 
-/* Maps the image shared and writable; NULL when that fails. Raw system calls, for the init. image_unmap accepts NULL. */
+/* Maps the image shared and writable; NULL when that fails. Makes raw system calls only, because the init calls it. image_unmap
+ * accepts NULL. */
 NODISCARD struct image *image_map(int fd);
 void image_unmap(struct image *i);
 
@@ -150,6 +151,7 @@ static inline struct image image_head(const struct image *i)
                                .landlock_abi = i->landlock_abi };
 }
 
+/* Can a prebuilt sandbox that was made from one image be used for the other? */
 static inline bool image_is_alike(const struct image *a, const struct image *b)
 {
         return a->backend == b->backend && a->has_view == b->has_view && a->has_network == b->has_network &&

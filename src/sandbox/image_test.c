@@ -51,7 +51,7 @@ TEST(an_image_holds_what_the_plan_holds)
                 { .kind = PLAN_WRITE, .is_directory = true, .path = S("/w"), .dev = 7, .ino = 8 },
                 { .kind = PLAN_LINK, .path = S("/a/link"), .text = S("../to") },
                 { .kind = PLAN_HIDE, .is_guarded = true, .path = S("/w/.git"), .is_directory = true },
-                { .kind = PLAN_HIDE, .may_miss = true, .path = S("/proc/x") },
+                { .kind = PLAN_HIDE, .may_be_missing = true, .path = S("/proc/x") },
         };
         struct plan_placeholder placeholders[] = {
                 { .path = S("/w/.git"), .is_directory = true, .op = 2, .dev = 7, .ino = UINT64_MAX },
@@ -76,7 +76,7 @@ TEST(an_image_holds_what_the_plan_holds)
         for (size_t n = 0; n < ARRAY_LEN(ops); n++) {
                 eq_int(made[n].kind, ops[n].kind);
                 eq_int(made[n].is_directory, ops[n].is_directory);
-                eq_int(made[n].may_miss, ops[n].may_miss);
+                eq_int(made[n].may_be_missing, ops[n].may_be_missing);
                 eq_int(made[n].is_guarded, ops[n].is_guarded);
                 eq_u64(made[n].dev, ops[n].dev);
                 eq_u64(made[n].ino, ops[n].ino);

@@ -1,7 +1,8 @@
 /* layers: lets tests switch off one defence of a sandbox, to see that the others hold without it.
  *
  * In the product every defence is on: layers.c says so, and nothing at run time can change it. The program farhand-layers is
- * linked with tests/layers/layers.c instead, which reads environment variables. Raw system calls.
+ * linked with tests/layers/layers.c instead, which reads environment variables. Only raw system calls
+ * are made.
  */
 #pragma once
 

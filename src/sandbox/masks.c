@@ -11,10 +11,10 @@
 #define TEXT_BYTES 2048 /* how much of the table of mounts is read at a time */
 #define POINT_FIELD 4   /* the field of a line that holds the mount point; the first is 0 */
 
-/* A mask with may_miss may be removed and is not watched. */
+/* A mask with may_be_missing may be removed and is not watched. */
 static bool is_mask(const struct image_op *op)
 {
-        return op->is_guarded && !op->may_miss;
+        return op->is_guarded && !op->may_be_missing;
 }
 
 /* ---- the kernel's list (Linux 6.11) ---- */

@@ -8,7 +8,7 @@
  * Not every change of the table concerns a mask: it also holds copies of mounts of the machine. So the list of remaining
  * mounts is read. Moving a directory above a mask changes no table; the guard handles that.
  *
- * Raw system calls only, for keepers.
+ * Only raw system calls are made, because keepers call this code.
  */
 #pragma once
 

@@ -119,7 +119,7 @@ static int try_make(int dir, const char *name, struct image_placeholder *placeho
                 return fd == -ENOENT ? -EAGAIN : fd;
         int r = sys_fstat(fd, ret);
         /* Only its mode tells a placeholder from a user's file, so none can be shared on a file system without modes. */
-        if (r == 0 && made < 0 && !placeholder_looks_so(ret))
+        if (r == 0 && made < 0 && !placeholder_has_mark(ret))
                 r = S_ISLNK(ret->st_mode) ? -ELOOP : -EAGAIN;
         if (r == 0)
                 return fd;
@@ -148,8 +148,8 @@ static bool is_out_of_reach(int r, const struct stat *dir, uint32_t uid)
 
 /* Does the placeholder belong to another user, in a directory where neither keeper nor command could make one? The server of
  * that user may remove it at any time, so its mask may be missing. The arguments of bwrap cannot express such a mask. */
-static bool is_strangers(const struct image *i, const struct image_placeholder *placeholder,
-                         const struct stat *dir)
+static bool belongs_to_stranger(const struct image *i, const struct image_placeholder *placeholder,
+                                const struct stat *dir)
 {
         if (placeholder->fd < 0 || placeholder->is_ours || dir->st_uid == i->uid ||
             i->backend == BACKEND_BUBBLEWRAP)
@@ -169,7 +169,7 @@ static void placeholder_leave(const struct image *i, struct image_placeholder *p
         placeholder->fd = -1;
         placeholder->is_taken = placeholder->is_common = false;
         placeholder->state = PLACEHOLDER_UNMADE;
-        op->may_miss = true;
+        op->may_be_missing = true;
 }
 
 static int placeholder_make(struct image *i, struct image_placeholder *placeholder)
@@ -198,7 +198,7 @@ static int placeholder_make(struct image *i, struct image_placeholder *placehold
         op->is_directory = S_ISDIR(st.st_mode);
         op->dev = placeholder->dev = st.st_dev;
         op->ino = placeholder->ino = st.st_ino;
-        if (is_strangers(i, placeholder, &above))
+        if (belongs_to_stranger(i, placeholder, &above))
                 placeholder_leave(i, placeholder, op);
         return 0;
 }

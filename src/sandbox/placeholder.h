@@ -8,7 +8,8 @@
  * last command may not be allowed to remove the placeholder; then the server that made it does so later.
  *
  * A placeholder differs from files of users from the moment it is made (placeholder_mark.h). A file or directory that was
- * written to, filled or replaced is no placeholder any more and stays. Raw system calls only, for keepers.
+ * written to, filled or replaced is no placeholder any more and stays. Only raw system calls are made, because keepers
+ * call this code.
  */
 #pragma once
 

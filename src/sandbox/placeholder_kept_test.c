@@ -1,4 +1,5 @@
-/* Placeholders never replace or remove files of users, also when the directory above is closed, moved or replaced. */
+/* placeholder_kept_test: placeholders never replace or remove files of users, also when the directory above is closed, moved or
+ * replaced. */
 #include "unit.h"
 
 #include "sandbox/placeholder_rig_internal.h"
@@ -227,7 +228,7 @@ static int make_as_nobody(struct tree_rig *rig)
                 struct image *i =
                         image_with(rig, locks_in(rig, "nobody"), (const char *const[]){ "w/.git/", NULL });
                 int r = placeholders_make(i, &why);
-                if (r == 0 && (!op_of(i, 0)->may_miss || placeholder_of(i, 0)->fd >= 0))
+                if (r == 0 && (!op_of(i, 0)->may_be_missing || placeholder_of(i, 0)->fd >= 0))
                         _exit(98);
                 end(i);
                 _exit(-r);

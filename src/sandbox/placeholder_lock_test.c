@@ -109,7 +109,7 @@ static void *end_at_once(void *arg)
         return NULL;
 }
 
-TEST(of_two_that_end_at_once_exactly_one_is_the_last)
+TEST(of_two_users_that_end_at_once_exactly_one_is_the_last)
 {
         _tree_rig_ struct tree_rig rig = tree_rig_new();
         struct pair p = { .locks = locks_of(&rig) };
@@ -136,7 +136,7 @@ static void *remove_slowly(void *arg)
         return NULL;
 }
 
-TEST(a_new_user_waits_for_who_is_removing_but_not_for_ever)
+TEST(a_new_user_waits_for_a_removal_but_not_for_ever)
 {
         _tree_rig_ struct tree_rig rig = tree_rig_new();
         struct placeholder_locks locks = locks_of(&rig);
@@ -148,7 +148,8 @@ TEST(a_new_user_waits_for_who_is_removing_but_not_for_ever)
         pthread_t thread;
         eq_int(pthread_create(&thread, NULL, remove_slowly, &r), 0);
         pthread_barrier_wait(&r.ready);
-        /* On a busy machine the remover may need longer than one call waits; without a wait even all calls together are too quick. */
+        /* On a busy machine the remover may need longer than one call waits; without a wait even all calls together are too
+         * quick. */
         int shared = -EAGAIN;
         for (int i = 0; i < 20 && shared == -EAGAIN; i++)
                 shared = placeholder_lock_share(fd, 7);
@@ -182,7 +183,7 @@ TEST(every_place_has_a_byte_of_its_own)
 
 /* ---- the lock file ---- */
 
-TEST(all_who_open_the_file_have_the_same_key)
+TEST(every_process_that_opens_the_file_has_the_same_key)
 {
         _tree_rig_ struct tree_rig rig = tree_rig_new();
         struct placeholder_locks one = locks_of(&rig), two = locks_of(&rig);

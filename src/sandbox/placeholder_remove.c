@@ -25,7 +25,7 @@ static bool is_placeholder(const struct stat *st, const struct image_placeholder
 {
         bool is_same = placeholder && st->st_dev == placeholder->dev && st->st_ino == placeholder->ino &&
                        (S_ISDIR(st->st_mode) || st->st_size == 0);
-        return is_same || (!is_held && placeholder_looks_so(st));
+        return is_same || (!is_held && placeholder_has_mark(st));
 }
 
 /* Does the error mean that there is no placeholder any more: nothing is there, or a directory with content (EEXIST on some

@@ -1,4 +1,4 @@
-/* Commands make placeholders, share them and remove them. */
+/* placeholder_shared_test: commands make placeholders, share them and remove them. */
 #include "unit.h"
 
 #include "sandbox/placeholder_rig_internal.h"
@@ -22,12 +22,12 @@ TEST(placeholders_come_and_go_and_leave_nothing)
                 struct stat st;
                 const char *path = image_at(i, placeholder_of(i, n)->path);
                 eq_int(lstat(path, &st), 0);
-                ok(placeholder_looks_so(&st));
+                ok(placeholder_has_mark(&st));
                 eq_int(S_ISDIR(st.st_mode), n != 1);
                 eq_int(op_of(i, n)->is_directory, n != 1);
                 eq_u64(op_of(i, n)->ino, st.st_ino);
                 eq_u64(placeholder_of(i, n)->dev, st.st_dev);
-                ok(!op_of(i, n)->may_miss);
+                ok(!op_of(i, n)->may_be_missing);
         }
         ok(!i->is_over);
         placeholders_remove(i, true);
@@ -55,7 +55,7 @@ TEST(a_mask_for_new_files_does_not_hide_a_placeholder)
         ok(!exists(&rig, ".git") && !exists(&rig, "f"));
 }
 
-TEST(the_last_of_those_who_share_removes_it)
+TEST(the_last_command_that_shares_a_placeholder_removes_it)
 {
         if (!has_openat2())
                 skip();
@@ -89,7 +89,7 @@ TEST(a_placeholder_of_another_kind_is_shared_as_it_is)
         ok(!exists(&rig, "x"));
 }
 
-TEST(who_makes_it_again_after_the_last_gets_a_new_one)
+TEST(after_the_last_command_the_next_one_makes_a_new_placeholder)
 {
         if (!has_openat2())
                 skip();
@@ -149,7 +149,7 @@ static void many_run(struct tree_rig *rig, int rounds)
         _exit(0);
 }
 
-TEST(many_at_once_never_disturb_each_other)
+TEST(many_commands_at_once_never_disturb_each_other)
 {
         if (!has_openat2())
                 skip();
@@ -191,7 +191,7 @@ TEST(a_lock_on_a_placeholder_itself_means_nothing)
         }
 }
 
-TEST(a_locked_directory_that_looks_so_refuses_nothing)
+TEST(a_locked_directory_that_looks_like_a_placeholder_refuses_nothing)
 {
         if (!has_openat2())
                 skip();
@@ -259,7 +259,7 @@ TEST(users_of_the_machine_share_what_is_in_a_directory_that_all_may_write)
 }
 
 /* Every user of the machine can take locks in the common file. */
-TEST(who_holds_every_lock_that_all_users_share_refuses_no_start_and_keeps_nothing_in_a_directory_of_ones_own)
+TEST(a_process_that_holds_all_common_locks_prevents_no_start_and_no_removal_in_a_private_directory)
 {
         if (!has_openat2())
                 skip();
@@ -294,7 +294,7 @@ TEST(who_holds_every_lock_that_all_users_share_refuses_no_start_and_keeps_nothin
 
 /* A start waits once for a process that holds the locks, and not for each placeholder. Each round of waiting is a sleep, which
  * the kernel counts. */
-TEST(who_holds_every_lock_that_all_users_share_is_waited_for_once)
+TEST(a_process_that_holds_all_common_locks_is_waited_for_once)
 {
         if (!has_openat2())
                 skip();

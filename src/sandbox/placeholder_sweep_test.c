@@ -1,4 +1,4 @@
-/* A sweep removes the placeholders that a crash has left, and nothing else. */
+/* placeholder_sweep_test: a sweep removes the placeholders that a crash has left, and nothing else. */
 #include "unit.h"
 
 #include "sandbox/placeholder_rig_internal.h"
@@ -97,7 +97,7 @@ TEST(only_sticky_things_that_nobody_may_write_look_like_placeholders)
                 { S_IFSOCK | S_ISVTX | 0444, 0, false },
         };
         for (size_t n = 0; n < ARRAY_LEN(rows); n++)
-                eq_int(placeholder_looks_so(
+                eq_int(placeholder_has_mark(
                                &(struct stat){ .st_mode = rows[n].mode, .st_size = rows[n].size }),
                        rows[n].is_one);
 }

@@ -1,5 +1,5 @@
-/* user_limits: reads and sets the limits of user namespaces. Raw system calls only, because it is also called between clone
- * and execve. */
+/* user_limits: reads and sets the limits of user namespaces. It makes raw system calls only, because it is also called
+ * between clone and execve. */
 #include "sandbox/user_limits.h"
 
 #include "base/sys.h"

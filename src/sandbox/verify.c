@@ -130,7 +130,7 @@ static int op_check(const struct view *v, const struct image_op *op)
         if (act != PLAN_ACT_BIND && act != PLAN_ACT_MASK && act != PLAN_ACT_PASS)
                 return 0; /* not a mount; it is checked with the mounts on it */
         int fd = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
-        if (fd == -ENOENT && op->may_miss)
+        if (fd == -ENOENT && op->may_be_missing)
                 return 0;
         if (fd < 0)
                 return fd;
@@ -143,15 +143,15 @@ static int op_check(const struct view *v, const struct image_op *op)
         return r;
 }
 
-/* What path_check does with a path: MAY_MISS accepts a missing one, IS_READ_ONLY demands a read-only mount, and IS_ALLOWED adds a
- * Landlock rule that allows writing. */
-enum { MAY_MISS = 1, IS_READ_ONLY = 2, IS_ALLOWED = 4 };
+/* What path_check does with a path: MAY_BE_MISSING accepts a missing one, IS_READ_ONLY demands a read-only mount, and IS_ALLOWED
+ * adds a Landlock rule that allows writing. */
+enum { MAY_BE_MISSING = 1, IS_READ_ONLY = 2, IS_ALLOWED = 4 };
 
 static int path_check(const struct view *v, const char *path, unsigned what)
 {
         struct verify_found f;
         int fd = sys_open_beneath(v->root, path, O_PATH | O_NOFOLLOW);
-        if (fd == -ENOENT && (what & MAY_MISS))
+        if (fd == -ENOENT && (what & MAY_BE_MISSING))
                 return 0;
         if (fd < 0)
                 return fd;
@@ -172,9 +172,9 @@ static int dev_check(const struct view *v, struct enter_stdio *io)
         unsigned of_devices = IS_ALLOWED | (v->image->finishes ? IS_READ_ONLY : 0);
         int r = path_check(v, "dev", IS_READ_ONLY);
         for (const char *const *device = view_devices; r == 0 && *device; device++)
-                r = path_check(v, *device, MAY_MISS | of_devices);
+                r = path_check(v, *device, MAY_BE_MISSING | of_devices);
         for (size_t n = 0; r == 0 && n < ARRAY_LEN(writable); n++)
-                r = path_check(v, writable[n], MAY_MISS | IS_ALLOWED);
+                r = path_check(v, writable[n], MAY_BE_MISSING | IS_ALLOWED);
         if (r < 0 || enter_stdio_terminal(io) < 0)
                 return r;
         int dev = sys_open_beneath(v->root, "dev", O_PATH | O_DIRECTORY);
@@ -211,7 +211,7 @@ static int proc_check(const struct view *v)
                 r = landlock_allow(&v->landlock, fd, true, LANDLOCK_WRITE);
         sys_close(fd);
         for (const char *const *setting = view_settings; r == 0 && *setting; setting++)
-                r = path_check(v, *setting, MAY_MISS | IS_READ_ONLY);
+                r = path_check(v, *setting, MAY_BE_MISSING | IS_READ_ONLY);
         return (int)r;
 }
 
@@ -254,7 +254,7 @@ static int kept_check(const struct view *v, struct enter_failure *ret)
 {
         int r = proc_check(v);
         if (r == 0)
-                r = path_check(v, "sys", MAY_MISS | IS_READ_ONLY);
+                r = path_check(v, "sys", MAY_BE_MISSING | IS_READ_ONLY);
         return r < 0 ? enter_fail(ret, ENTER_PROC, ENTER_NO_OP, r) : 0;
 }
 

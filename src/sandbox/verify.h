@@ -1,7 +1,7 @@
 /* verify: checks from inside whether a view matches its plan, before the command exists.
  *
- * Only views that bwrap has built need it (sandbox/bwrap.h), because bwrap works by path and from arguments. Raw system calls
- * and no data but the image, as sandbox/enter.h.
+ * Only views that bwrap has built are checked so (sandbox/bwrap.h), because bwrap works by path and from arguments. The code makes
+ * raw system calls only and uses no data but the image, as sandbox/enter.h says.
  */
 #pragma once
 
@@ -13,7 +13,8 @@ struct verify_spaces {
         uint64_t inodes[SPACES];
 };
 NODISCARD int verify_spaces_get(struct verify_spaces *ret);
-/* Checks that the caller is in new namespaces. -EPROTO: it shares one with `outside` where the image wants a new one. */
+/* Checks that the caller is in new namespaces. Returns 0 or -errno; -EPROTO: it shares one with `outside` where the image wants a
+ * new one. */
 NODISCARD int verify_spaces_new(const struct image *i, const struct verify_spaces *outside);
 
 /* Called outside of the sandbox, before bwrap runs: are all files still those that the plan saw? Records their birth times

@@ -3,7 +3,7 @@
  * The list is that of proc_pid_mountinfo(5), which every kernel has. enter_check.c asks newer kernels and knows the numbers
  * of the mounts that it has made; here only paths and attributes are known. A mount is accepted when it is the only one at
  * the root; when it is in /dev or /proc and every view has it; or when it is at or below a path that the plan mounts, with
- * the attributes of that operation. Raw system calls.
+ * the attributes of that operation. Only raw system calls are made.
  */
 #include "base/sys_proc.h"
 #include "plan/mount_escape.h"
