@@ -46,7 +46,7 @@ int cmd_linux_sandbox(int argc, char **argv)
                 .backend = BACKEND_AUTO,
                 .has_profile = true,
                 .is_quiet = true,
-                .argv = argv + w.command,
+                .argv = argv + w.command_at,
         };
         int code = sandbox_run(&runner, &run);
         runner_close(&runner);

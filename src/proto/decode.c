@@ -145,7 +145,9 @@ const struct json *decode_required(struct decoder *d, const char *key)
         return v;
 }
 
-/* --- decoding values; when `v` is NULL nothing happens ------------------------------------------------------------ */
+/* --- decoding values ---------------------------------------------------------------------------------------------- */
+
+/* The functions for strings, bools and arrays do nothing when `v` is NULL: the member is absent, or the decoder has failed. */
 
 static void take_string(struct decoder *d, const char *key, const struct json *v, struct slice *ret)
 {
@@ -173,7 +175,7 @@ static void take_strings(struct decoder *d, const char *key, const struct json *
                 return;
         }
 
-        /* The number of tokens below the array: exact for strings, and too large only where an item is refused. */
+        /* `max` counts the tokens below the array: one for each string, and more only where an item is refused. */
         size_t max = (size_t)(d->doc->tokens + v->end - (v + 1)), n = 0;
         struct slice *list = arena_alloc(d->arena, MAX(max, (size_t)1) * sizeof(*list));
         json_each (it, d->doc, v) {
@@ -289,9 +291,9 @@ const char *base64_complaint(struct arena *a, struct slice text, size_t bad)
 
         /* When the character is in the alphabet, the error is that its unused bits are not zero. */
         unsigned char c = (unsigned char)text.p[bad];
-        bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-                         c == '+' || c == '/';
-        return arena_printf(a, "Invalid %ssymbol %u, offset %zu.", is_letter ? "last " : "", c, bad);
+        bool is_in_alphabet = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                              c == '+' || c == '/';
+        return arena_printf(a, "Invalid %ssymbol %u, offset %zu.", is_in_alphabet ? "last " : "", c, bad);
 }
 
 void decode_base64(struct decoder *d, const char *key, struct slice *ret)

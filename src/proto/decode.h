@@ -37,14 +37,14 @@ void decode_begin_inside(struct decoder *inner, const struct decoder *outer, con
                          const char *what);
 void decode_end_inside(struct decoder *outer, const struct decoder *inner);
 
-/* Call it before the members that only this server knows: error texts about the type of such a member then say its name. */
+/* Must be called before the members that only this server knows: error texts about the type of such a member then say its name. */
 void decode_own_members(struct decoder *d);
 
 /* Required members: an absent member is an error, "missing field `x`". */
 void decode_string(struct decoder *d, const char *key, struct slice *ret);
 void decode_bool(struct decoder *d, const char *key, bool *ret);
 void decode_strings(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count);
-void decode_path(struct decoder *d, const char *key, struct slice *ret); /* native or file: URI; base/uri.h */
+void decode_path(struct decoder *d, const char *key, struct slice *ret); /* a native path or a file: URI */
 void decode_base64(struct decoder *d, const char *key, struct slice *ret);
 /* Returns the error text for bad base64; `bad` is the offset that base64_decode returned. */
 NODISCARD const char *base64_complaint(struct arena *a, struct slice text, size_t bad);

@@ -192,7 +192,7 @@ TEST(params_that_are_no_object_are_refused)
                         rows[i].text ? test_parse(&a, slice_from_str(rows[i].text), &doc) : NULL;
 
                 decode_begin(&d, &a, &doc, params, "P", &err);
-                decode_string(&d, "x", &s); /* must not look into params that were refused */
+                decode_string(&d, "x", &s); /* decode_string must not look into params that were refused */
                 eq_int(decode_end(&d), -EINVAL);
                 eq_str(err.text, rows[i].message);
         }
@@ -235,7 +235,7 @@ TEST(values_arrive_unescaped_and_in_order)
         ok(has && number == 7);
         decode_path(&d, "p", &s);
         eq_slice(s, S("/c"));
-        eq_str(s.p, "/c"); /* ends in a NUL */
+        eq_str(s.p, "/c"); /* the path ends in a NUL */
         eq_int(decode_end(&d), 0);
 }
 

@@ -189,7 +189,7 @@ int fs_get_metadata_decode(struct arena *a, const struct json_doc *doc, const st
         decode_follow(&d, &in->follow);
         decode_file_sandbox(&d, &in->sandbox);
         decode_own_members(&d);
-        decode_bool_or(&d, "digest", false, &in->digest);
+        decode_bool_or(&d, "digest", false, &in->wants_digest);
         return decode_end(&d);
 }
 

@@ -1,10 +1,10 @@
-/* fs: params of the file methods (docs/PROTOCOL.md). Plain data; slices live as long as the
- * request. Paths are absolute and end in a NUL. */
+/* fs: params of the file methods, as plain data with the names of docs/PROTOCOL.md. Slices live as long as the request. Paths are
+ * absolute and end in a NUL. */
 #pragma once
 
 #include "proto/decode.h"
 
-/* Decodes a path of a file request: for these a path of another host or platform is -32600. */
+/* Decodes a path of a file request. A path of another host or platform is an error with the code -32600. */
 void decode_file_path(struct decoder *d, const char *key, struct slice *ret);
 /* Decodes the member `sandbox`. *ret is NULL when it is absent, null or a profile that permits everything (proto/sandbox.h). */
 struct sandbox_context;
@@ -19,6 +19,7 @@ struct fs_path {
 NODISCARD params_decode fs_path_decode;
 
 #define FS_SHA256_BYTES 32
+/* What a file must be before it is written: the member `ifMatch`. */
 enum fs_match { FS_MATCH_ANY, FS_MATCH_ABSENT, FS_MATCH_DIGEST, FS_MATCH_STAT };
 
 struct fs_write_file {
@@ -45,7 +46,7 @@ NODISCARD params_decode fs_create_directory_decode;
 struct fs_get_metadata {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
-        bool follow, digest;
+        bool follow, wants_digest;
 };
 NODISCARD params_decode fs_get_metadata_decode;
 
@@ -72,7 +73,7 @@ struct fs_copy {
 NODISCARD params_decode fs_copy_decode;
 
 enum fs_open_mode { FS_OPEN_READ, FS_OPEN_REPLACE, FS_OPEN_RESUME };
-#define FS_OPEN_LOOK 3 /* not from clients: opens a directory or file only to know where it is */
+#define FS_OPEN_LOOK 3 /* for the server itself: opens a directory or file only to know where it is */
 struct fs_open {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice handle_id, path;

@@ -15,7 +15,7 @@ static void decode_headers(struct decoder *d, struct http_request_params *out)
         const struct json *list = decode_optional_array(d, "headers");
         if (!list || d->has_failed)
                 return;
-        /* The number of tokens below the array, which is more than there are items. */
+        /* `max` counts the tokens below the array, which are more than its items. */
         size_t max = (size_t)(d->doc->tokens + list->end - (list + 1)), n = 0;
         out->headers = arena_alloc(d->arena, MAX(max, (size_t)1) * sizeof(*out->headers));
         json_each (it, d->doc, list) {
@@ -49,7 +49,7 @@ int http_request_decode(struct arena *a, const struct json_doc *doc, const struc
         if (!d.has_failed && json_get(doc, params, S("redirectPolicy"))) {
                 size_t policy = 0;
                 decode_variant(&d, "redirectPolicy", policies, ARRAY_LEN(policies), &policy);
-                out->stops = policy == 1;
+                out->stops_at_redirect = policy == 1;
         }
         decode_string(&d, "requestId", &out->request_id);
         decode_optional_bool(&d, "streamResponse", &out->streams);

@@ -20,9 +20,9 @@ struct http_request_params {
         struct slice body; /* p == NULL: none */
         bool has_timeout;
         uint64_t timeout_ms;
-        bool stops; /* stops at a redirect, instead of following it */
+        bool stops_at_redirect; /* false: follows it */
         struct slice request_id;
-        bool streams;
+        bool streams; /* the body of the response is sent as notifications */
 };
 NODISCARD params_decode http_request_decode;
 

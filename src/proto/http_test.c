@@ -139,7 +139,7 @@ TEST(what_goes_out_is_in_one_spelling)
         eq_slice(out.headers[1].name, S("authorization"));
         eq_slice(out.headers[1].value, S("Basic dXM6ZXI="));
         eq_slice(in.body, S("ab"));
-        ok(in.has_timeout && in.timeout_ms == 5 && in.streams && in.stops);
+        ok(in.has_timeout && in.timeout_ms == 5 && in.streams && in.stops_at_redirect);
 }
 
 TEST(headers_that_hold_a_variable_are_private_by_name)

@@ -73,9 +73,9 @@ static const char *policy_text(struct arena *a, const struct sandbox_policy *pol
         return arena_dup(a, buf_slice(&out));
 }
 
-/* Reads a policy in either of the two spellings and returns it in the kebab-case one, or the text of the error. ' stands for " in
- * both texts. */
-static const char *as_core(struct arena *a, const char *text)
+/* Reads a policy in either of the two spellings and returns it in kebab-case, or the text of the error. ' stands for " in both
+ * texts. */
+static const char *as_kebab_case(struct arena *a, const char *text)
 {
         struct sandbox_policy policy;
         struct err err = ERR_INIT;
@@ -111,8 +111,8 @@ TEST(both_spellings_of_a_policy_are_one_policy)
                   "'excludeTmpdirEnvVar':true,'excludeSlashTmp':false}" },
         };
         for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
-                eq_str(as_core(&a, pairs[i][0]), pairs[i][0]);
-                eq_str(as_core(&a, pairs[i][1]), pairs[i][0]);
+                eq_str(as_kebab_case(&a, pairs[i][0]), pairs[i][0]);
+                eq_str(as_kebab_case(&a, pairs[i][1]), pairs[i][0]);
         }
 }
 
@@ -120,15 +120,17 @@ TEST(members_of_a_policy_have_defaults)
 {
         _arena_ struct arena a = ARENA_INIT;
 
-        eq_str(as_core(&a, "{'type':'read-only'}"), "{'type':'read-only'}");
-        eq_str(as_core(&a, "{'type':'externalSandbox'}"),
+        eq_str(as_kebab_case(&a, "{'type':'read-only'}"), "{'type':'read-only'}");
+        eq_str(as_kebab_case(&a, "{'type':'externalSandbox'}"),
                "{'type':'external-sandbox','network_access':'restricted'}");
-        eq_str(as_core(&a, "{'type':'workspace-write'}"),
+        eq_str(as_kebab_case(&a, "{'type':'workspace-write'}"),
                "{'type':'workspace-write','network_access':false,'exclude_tmpdir_env_var':false,"
                "'exclude_slash_tmp':false}");
-        eq_str(as_core(&a, "{'type':'read-only','access':{'type':'full-access'}}"), "{'type':'read-only'}");
-        eq_str(as_core(&a, "{'type':'readOnly','access':{'type':'fullAccess'}}"), "{'type':'read-only'}");
-        eq_str(as_core(&a, "{'type':'read-only','access':{'type':'restricted'}}"),
+        eq_str(as_kebab_case(&a, "{'type':'read-only','access':{'type':'full-access'}}"),
+               "{'type':'read-only'}");
+        eq_str(as_kebab_case(&a, "{'type':'readOnly','access':{'type':'fullAccess'}}"),
+               "{'type':'read-only'}");
+        eq_str(as_kebab_case(&a, "{'type':'read-only','access':{'type':'restricted'}}"),
                "{'type':'read-only','access':{'type':'restricted','include_platform_defaults':true}}");
 }
 
@@ -136,16 +138,16 @@ TEST(paths_of_a_policy_are_absolute_and_become_clean)
 {
         _arena_ struct arena a = ARENA_INIT;
 
-        eq_str(as_core(&a, "{'type':'workspace-write','writable_roots':['/a/./b/../c//']}"),
+        eq_str(as_kebab_case(&a, "{'type':'workspace-write','writable_roots':['/a/./b/../c//']}"),
                "{'type':'workspace-write','writable_roots':['/a/c'],'network_access':false,"
                "'exclude_tmpdir_env_var':false,'exclude_slash_tmp':false}");
-        eq_str(as_core(&a, "{'type':'workspace-write','writable_roots':['/ok','a/b']}"),
+        eq_str(as_kebab_case(&a, "{'type':'workspace-write','writable_roots':['/ok','a/b']}"),
                "writable_roots[1]: path is not absolute: a/b");
-        eq_str(as_core(&a, "{'type':'workspace-write','writable_roots':['file:///a']}"),
+        eq_str(as_kebab_case(&a, "{'type':'workspace-write','writable_roots':['file:///a']}"),
                "writable_roots[0]: path is not absolute: file:///a");
-        eq_str(as_core(&a, "{'type':'readOnly','access':{'type':'restricted','readableRoots':['']}}"),
+        eq_str(as_kebab_case(&a, "{'type':'readOnly','access':{'type':'restricted','readableRoots':['']}}"),
                "access: readableRoots[0]: path is not absolute: ");
-        eq_str(as_core(&a, "{'type':'workspace-write','writable_roots':[7]}"),
+        eq_str(as_kebab_case(&a, "{'type':'workspace-write','writable_roots':[7]}"),
                "writable_roots[0]: invalid type: number, expected a string");
 }
 
@@ -188,8 +190,8 @@ TEST(what_a_policy_does_not_have_is_refused_by_name)
         _arena_ struct arena a = ARENA_INIT;
 
         for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-                eq_str(as_core(&a, bad[i][0]), bad[i][1]);
-        ok(slice_starts(slice_from_str(as_core(&a, "{'type':'Read-Only'}")),
+                eq_str(as_kebab_case(&a, bad[i][0]), bad[i][1]);
+        ok(slice_starts(slice_from_str(as_kebab_case(&a, "{'type':'Read-Only'}")),
                         S("type: unknown variant `Read-Only`, expected one of `danger-full-access`, ")));
 }
 
@@ -203,11 +205,11 @@ TEST(a_policy_has_a_bounded_number_of_roots)
                 must(buf_printf(&text, ",'/%d'", i) == 0);
         size_t n = text.n;
         must(buf_append(&text, S("]}")) == 0);
-        ok(slice_starts(slice_from_str(as_core(&a, text.p)), S("{'type':'workspace-write',")));
+        ok(slice_starts(slice_from_str(as_kebab_case(&a, text.p)), S("{'type':'workspace-write',")));
 
         buf_truncate(&text, n);
         must(buf_append(&text, S(",'/x']}")) == 0);
-        eq_str(as_core(&a, text.p), "writable_roots: at most 1024 paths");
+        eq_str(as_kebab_case(&a, text.p), "writable_roots: at most 1024 paths");
 }
 
 /* --- vectors ------------------------------------------------------------------------------------------------------ */

@@ -40,7 +40,7 @@ struct method {
         bool has_sandbox;
         size_t sandbox_at; /* the offset of a pointer; NULL: the request has no sandbox */
 
-        bool is_change;    /* waits for all earlier file requests, and later ones wait for it */
+        bool is_change;    /* waits for all earlier file requests, and later file requests wait for it */
         bool is_exclusive; /* runs alone among the requests with the same key */
         bool is_start;     /* starts a process: waits for earlier requests that change files */
         bool is_urgent;    /* acts on a process and waits for nothing */
@@ -70,7 +70,7 @@ struct method {
         .text_count = 3,              \
         .texts_at = { offsetof(struct type, a), offsetof(struct type, b), offsetof(struct type, c) }
 
-/* Returns whether requests of this method are jobs from the beginning: file requests. They may say `unordered` (decode.h). */
+/* Returns whether requests of this method are file requests: these are jobs from the beginning and may say `unordered`. */
 static inline bool method_is_file(const struct method *m)
 {
         return m->job || m->run;

@@ -10,7 +10,7 @@ struct process_limits {
         uint64_t wall_ms, silence_ms, cpu_seconds, memory_bytes, open_files, processes, file_bytes;
 };
 
-/* shellSnapshot, and the other members that must be equal for two starts to share a snapshot, as the client sent them. */
+/* The member shellSnapshot, and the other members that must be equal for two starts to share a snapshot, as they were sent. */
 struct shell_snapshot_request {
         struct slice scope, shell_name, shell_path;
         struct slice policy, sandbox; /* as JSON text; p == NULL: none */

@@ -17,7 +17,7 @@ static void check(params_decode decode, const struct row *rows, size_t count)
 {
         for (size_t i = 0; i < count; i++) {
                 _arena_ struct arena a = ARENA_INIT;
-                /* These are the largest params: room for those of any method. */
+                /* The params of process/start are the largest, so this struct has room for those of any method. */
                 struct process_start room = { 0 };
                 struct err err = ERR_INIT;
                 int r = test_decode(&a, decode, rows[i].text, &room, &err);
@@ -493,7 +493,8 @@ TEST(signal_takes_a_name_or_a_number)
                 { SIGNAL("0"), "signal: must be between 1 and 64" },
                 { SIGNAL("65"), "signal: must be between 1 and 64" },
                 { SIGNAL("18446744073709551615"), "signal: must be between 1 and 64" },
-                { SIGNAL("4294967298"), "signal: must be between 1 and 64" }, /* 2 when cut to 32 bits */
+                { SIGNAL("4294967298"),
+                  "signal: must be between 1 and 64" }, /* would be 2 if it were cut to 32 bits */
                 { SIGNAL("-2"), "invalid number" },
                 { SIGNAL("2.0"), "invalid number" },
         };
@@ -558,7 +559,8 @@ TEST(terminate_needs_an_id_and_a_right_mode_or_none)
                 { "{'processId':''}", NULL },
                 { MODE("null"), NULL },
                 { MODE("{'type':'force'}"), NULL },
-                { MODE("{'type':'force','timeoutMs':'later'}"), NULL }, /* ignored: only for graceful */
+                { MODE("{'type':'force','timeoutMs':'later'}"),
+                  NULL }, /* `timeoutMs` is ignored unless the type is graceful */
                 { MODE("{'type':'graceful','timeoutMs':0}"), NULL },
                 { MODE("{'type':'graceful','timeoutMs':60000}"), NULL },
                 { MODE("{'type':'graceful','timeoutMs':60001}"), "timeoutMs: must be at most 60000" },

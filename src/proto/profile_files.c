@@ -11,7 +11,8 @@ static const char *const target_types[] = {
         [TARGET_PATH] = "path", [TARGET_GLOB] = "glob_pattern", [TARGET_SPECIAL] = "special"
 };
 
-/* The names that are read. `none` and `current_working_directory` are older names of `deny` and `project_roots`. */
+/* The tables list all names that are accepted. `none` and `current_working_directory` are older names of `deny` and
+ * `project_roots`. */
 static const char *const access_names[] = { "read", "write", "deny", "none" };
 static const enum access accesses[] = { ACCESS_READ, ACCESS_WRITE, ACCESS_DENY, ACCESS_DENY };
 

@@ -92,7 +92,7 @@ static void decode_roots(struct decoder *d, struct sandbox_context *c)
 }
 
 /* Checks and drops the members that are for Windows or describe the client's own host. */
-static void decode_knobs(struct decoder *d)
+static void decode_unused_members(struct decoder *d)
 {
         static const char *const levels[] = { "disabled", "restricted-token", "elevated", "mxc" };
         static const char *const modes[] = { "reconcile", "preserve" };
@@ -138,7 +138,7 @@ int sandbox_context_decode(struct arena *a, const struct json_doc *doc, const st
                 profile_refuse_relative_uri(&d, v, "sandbox cwd");
         }
         decode_roots(&d, &c);
-        decode_knobs(&d);
+        decode_unused_members(&d);
         if (!d.has_failed && use == SANDBOX_FOR_FILES && !c.cwd.p && profile_needs_cwd(&c.profile))
                 decode_fail(&d, "file system sandbox context with dynamic permissions requires cwd");
 

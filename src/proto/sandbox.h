@@ -20,8 +20,8 @@ struct sandbox_context {
         bool has_roots; /* `workspaceRoots` was given, perhaps as an empty list */
 };
 
-/* Decodes the member, which is `value`. Returns 0, or -EINVAL with err filled, mostly -32602. For files a profile that depends on
- * the cwd is refused when there is no cwd. */
+/* Decodes `value`, the member `sandbox` of a request. Returns 0, or -EINVAL with err filled, mostly -32602. For files a profile
+ * that depends on the cwd is refused when there is no cwd. */
 NODISCARD int sandbox_context_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
                                      enum sandbox_use use, struct sandbox_context *ret, struct err *err);
 
@@ -35,7 +35,7 @@ NODISCARD struct place sandbox_context_place(const struct sandbox_context *c, st
  * (disabled, external, managed with all files, each with the network enabled), otherwise -EINVAL with err filled. */
 NODISCARD int sandbox_admit(struct arena *a, const struct json_doc *doc, const struct json *value,
                             struct err *err);
-/* For a file request: decodes the member. *ret is NULL when the request may run without a sandbox, otherwise what has to be
+/* Decodes the member `sandbox` of a file request. *ret is NULL when the request may run without a sandbox, otherwise what has to be
  * enforced, in the arena. */
 NODISCARD int sandbox_files_decode(struct arena *a, const struct json_doc *doc, const struct json *value,
                                    const struct sandbox_context **ret, struct err *err);

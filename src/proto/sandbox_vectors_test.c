@@ -9,7 +9,7 @@
 /* Vectors that our decoder answers in another way: with the error `text`, or, when that is NULL, by accepting the object. */
 static const struct {
         const char *name;
-        bool files_only;
+        bool is_for_files_only;
         const char *text, *why;
 } differences[] = {
         { "no_wlevel", false, NULL, "the level means nothing here; a client that leaves it out is served" },
@@ -42,7 +42,7 @@ static int difference_of(struct slice name, bool is_files)
 {
         for (size_t i = 0; i < ARRAY_LEN(differences); i++) {
                 if (slice_eq(name, slice_from_str(differences[i].name)) &&
-                    (is_files || !differences[i].files_only))
+                    (is_files || !differences[i].is_for_files_only))
                         return (int)i;
         }
         return -1;

@@ -74,7 +74,7 @@ TEST(initialize_with_all_options_has_them)
                            "'clientName':'me'}",
                            &in, &err),
                0);
-        ok(in.resume_session_id.p); /* empty, but asked for */
+        ok(in.resume_session_id.p); /* the id is empty, but present */
         eq_slice(in.resume_session_id, S(""));
         ok(in.takeover && in.has_max_message_bytes && in.has_detach_ms);
         eq_u64(in.max_message_bytes, 100000);

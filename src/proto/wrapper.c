@@ -187,7 +187,7 @@ static int decode_profile(struct arena *a, const struct slice values[OPTIONS],
         if (!values[which].p || (which != PROFILE && !values[FILE_POLICY].p != !values[NETWORK_POLICY].p))
                 return refuse(err, "there is no policy, or only half of one", S(""));
         int r = parse(a, values[which], &doc, err);
-        if (r == 0 && which != POLICY) /* the decoder of POLICY does so itself */
+        if (r == 0 && which != POLICY) /* the decoder of POLICY refuses unknown members itself */
                 r = refuse_unknown(a, &doc, err);
         if (r == 0 && which == PROFILE)
                 r = profile_decode_stored(a, &doc, json_root(&doc), ret, err);
@@ -210,7 +210,7 @@ int wrapper_decode(struct arena *a, const struct slice *argv, size_t argc, struc
         struct slice values[OPTIONS] = { 0 };
         struct wrapper w = { 0 };
 
-        int r = split(argv, argc, values, &w.command, err);
+        int r = split(argv, argc, values, &w.command_at, err);
         if (r == 0 && !values[POLICY_CWD].p)
                 r = refuse(err, "missing: ", S("--sandbox-policy-cwd"));
         if (r == 0)

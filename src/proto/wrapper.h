@@ -1,11 +1,11 @@
-/* wrapper: the command line of `codex-linux-sandbox`, by which clients of the generation of 0.125 have commands sandboxed.
+/* wrapper: the command line of `codex-linux-sandbox`, by which clients like Codex 0.125 have commands sandboxed.
  *
  *     codex-linux-sandbox --sandbox-policy-cwd DIR [--command-cwd DIR] [--sandbox-policy JSON]
  *                         [--file-system-sandbox-policy JSON --network-sandbox-policy JSON] [--permission-profile JSON]
  *                         [--use-legacy-landlock] [--no-proc] -- COMMAND [ARGUMENT…]
  *
  * The program is on the client's machine. Its arguments say what it would enforce, and our sandbox enforces that. An unknown
- * argument is refused, because it may forbid something. Pure. */
+ * argument is refused, because it may forbid something. These functions make no system calls. */
 #pragma once
 
 #include "proto/sandbox.h"
@@ -15,10 +15,10 @@
 struct wrapper {
         struct sandbox_context context; /* context.cwd is the cwd of the policy */
         struct slice command_cwd;       /* p == NULL: none was given */
-        size_t command;                 /* index of the first word of the command */
+        size_t command_at;              /* the index in argv of the first word of the command */
 };
 
-/* Is the last component of the path the name of that program? */
+/* Returns whether the last component of `program` is WRAPPER_NAME. */
 NODISCARD bool wrapper_is_named(struct slice program);
 
 /* Decodes a command line; argv[0] is the name of the program. Returns 0, or -EINVAL with err filled: -32602. */

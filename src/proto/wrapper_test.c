@@ -61,7 +61,7 @@ TEST(arguments_of_a_real_client_are_understood)
         eq_int(decode(&a, words, &w, &err), 0);
         eq_str(w.context.cwd.p, "/w");
         eq_str(w.command_cwd.p, "/w/sub");
-        eq_u64(w.command, 12);
+        eq_u64(w.command_at, 12);
         ok(w.context.profile.kind == PROFILE_MANAGED && !w.context.profile.is_unrestricted);
         ok(!w.context.profile.has_network && w.context.profile.count == 2);
         eq_int(w.context.profile.entries[1].special, SPECIAL_PROJECT_ROOTS);
@@ -109,7 +109,7 @@ TEST(other_ways_to_say_it)
                 eq_int(w.context.profile.kind, rows[i].kind);
                 ok(w.context.profile.is_unrestricted == rows[i].is_unrestricted);
                 ok(w.context.profile.has_network == rows[i].has_network);
-                eq_str(rows[i].words[w.command], "x");
+                eq_str(rows[i].words[w.command_at], "x");
         }
 }
 

@@ -336,7 +336,7 @@ static int handle_request(struct req *req, const void *params, struct err *err)
         struct netmsg_request m = {
                 .method = out.method,
                 .url = out.url,
-                .follows = !in->stops,
+                .follows = !in->stops_at_redirect,
                 .timeout_ms = in->has_timeout ? in->timeout_ms : NETMSG_NO_TIMEOUT,
                 .headers = out.headers,
                 .header_count = out.header_count,

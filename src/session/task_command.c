@@ -183,8 +183,8 @@ int task_unwrap(struct arena *a, struct process_start *in, const char *const *en
                         "it understands";
                 return r;
         }
-        in->argv += w.command;
-        in->argc -= w.command;
+        in->argv += w.command_at;
+        in->argc -= w.command_at;
         in->arg0 = (struct slice){ 0 }; /* arg0 was for the wrapper */
         in->has_sandbox = true;
         in->sandbox = w.context;
