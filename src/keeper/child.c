@@ -74,7 +74,7 @@ static long child_limit(const struct keeper_order *o)
                 r = -EPERM; /* the error that the kernel gives a process that may not raise a limit */
         else if (l->open_files > 0)
                 r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
-        else if (o->set_nofile)
+        else if (o->has_nofile)
                 r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &o->nofile, NULL);
         if (r >= 0 && cpu > 0)
                 r = limit_set(RLIMIT_CPU, cpu, cpu + 1); /* SIGXCPU comes a second before SIGKILL */

@@ -22,8 +22,8 @@ struct command_spec {
         bool has_image;
         int image_fd;              /* the sandbox (sandbox/image.h) */
         const struct bwrap *bwrap; /* the programs that build the sandbox (preparer_bwrap); NULL: none */
-        /* The session. A network that a command was in is used again for a command of the same session only (spawner/nets.h). 0: no
-         * other command will follow, so nothing is made ahead. */
+        /* The number of the session. A network that a command was in is used again for a command of the same session only
+         * (spawner/nets.h). 0: no other command will follow, so nothing is made ahead. */
         uint64_t session;
         uint32_t helpers; /* processes of the sandbox itself, which do not count for limits.processes */
 };

@@ -36,7 +36,7 @@ static int order_read(const struct sandboxed_order *in, int block, struct keeper
         if (!bytes || !room)
                 return -ENOMEM;
         ret->image = (struct image *)(void *)bytes;
-        ret->set_nofile = true;
+        ret->has_nofile = true;
         ret->nofile = in->nofile;
         return in->holds ? 0 : keeper_order_unpack(ret, head, bytes + in->image_bytes, room);
 }

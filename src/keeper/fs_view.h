@@ -28,5 +28,5 @@ struct fs_view_order {
         int fence;           /* the user namespace in which bwrap runs (spawner/fence.h), or -1 */
 };
 
-/* Has bwrap build the view, makes the fs helper in it, and ends when the first of them ends. Runs in a copy of the spawner. */
+/* Has bwrap build the view, makes the fs helper in it, and ends when bwrap or the fs helper ends. Runs in a copy of the spawner. */
 NORETURN void fs_view_run(const struct fs_view_order *order);

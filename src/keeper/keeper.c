@@ -192,7 +192,7 @@ static void report(struct keeping *s, const struct spawn_report *what)
         }
 }
 
-static uint32_t met(const struct keeper *k)
+static uint32_t limits_met(const struct keeper *k)
 {
         uint32_t events = k->order.needs_leaf ? cgroup_leaf_events(k->leaf_fd) : 0;
         return (events & CGROUP_MEMORY ? SPAWN_MET_MEMORY : 0u) |
@@ -209,7 +209,7 @@ static void report_exit(struct keeping *s, int status, const struct rusage *u)
                 .user_us = (uint64_t)u->ru_utime.tv_sec * 1000000 + (uint64_t)u->ru_utime.tv_usec,
                 .system_us = (uint64_t)u->ru_stime.tv_sec * 1000000 + (uint64_t)u->ru_stime.tv_usec,
                 .max_rss_bytes = (uint64_t)u->ru_maxrss * 1024,
-                .met = met(s->k),
+                .met = limits_met(s->k),
         };
         report(s, &what);
         if (s->k->tells)
@@ -266,7 +266,7 @@ static void hear(struct keeping *s)
         }
         if (news == SANDBOXED_NOBODY_LEFT)
                 placeholders_forget(s->k->order.image);
-        sandboxed_known(&s->sandboxed);
+        sandboxed_confirm_exit(&s->sandboxed);
 }
 
 static void init_gone(struct keeping *s, int status, const struct rusage *usage)
@@ -309,7 +309,7 @@ static void keep(struct keeping *s)
 {
         long wait_ms = KILL_WAIT_FIRST_MS;
         bool reaped;
-        if (atomic_load_explicit(&s->k->kill_wanted, memory_order_acquire))
+        if (atomic_load_explicit(&s->k->is_kill_wanted, memory_order_acquire))
                 kill_begin(s); /* KEEPER_KILL may have come while a prebuilt sandbox waited for its order */
         while (reap(s, &reaped)) {
                 hear(s);
@@ -354,7 +354,7 @@ static void start(struct keeping *s)
         long pid = -ECANCELED;
         if (k->init_ends[0] < 0)
                 keeper_await_handover(k, k->spawner);
-        if (atomic_load_explicit(&k->kill_wanted, memory_order_acquire))
+        if (atomic_load_explicit(&k->is_kill_wanted, memory_order_acquire))
                 ;
         else if (k->order.image)
                 pid = sandboxed_start(k, &s->sandboxed);

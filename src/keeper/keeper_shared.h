@@ -15,8 +15,8 @@
 
 #define KEEPER_WALK_MAX 16384 /* processes that one walk over the tree can reach */
 
-/* The process names of keepers. Of the processes below keepers, only those below a keeper with the first name may connect to the
- * server (proc/lineage.h). */
+/* The process names of keepers. A process below a keeper may connect to the server only when that keeper has the first name
+ * (proc/lineage.h). */
 #define KEEPER_PLAIN_NAME "fh-keeper-plain"
 #define KEEPER_NAME "fh-keeper" /* the name of a keeper whose command has a sandbox */
 #define KEEPER_PREBUILT_NAME "fh-prebuilt"
@@ -25,7 +25,7 @@
 #define KEEPER_LOOK SIGUSR1  /* there is something in `signals`, or an order for a prebuilt sandbox */
 #define KEEPER_KILL SIGTERM  /* end the tree */
 #define KEEPER_HEAR SIGIO    /* from the kernel: the init of a sandbox has sent a message */
-#define SPAWNER_LOOK SIGUSR1 /* from a keeper to the spawner: see keeper::tells */
+#define SPAWNER_LOOK SIGUSR1 /* to the spawner: a command has exited (keeper::tells), or an fh-net is ready */
 
 struct image;
 
@@ -39,7 +39,7 @@ struct keeper_order {
         int bwrap[2]; /* the programs bwrap and farhand-init, opened; -1: bwrap is not used */
         bool holds;   /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
         bool is_tty;
-        bool set_nofile;
+        bool has_nofile;
         struct rlimit nofile;
         struct spawn_limits limits;
         bool needs_leaf;     /* the start fails without a cgroup */
@@ -75,7 +75,7 @@ struct keeper {
         _Atomic uint32_t waits; /* enum keeper_waits */
 
         /* Written by the spawner at any time. `signals` is a ring: the spawner writes `signals_in`, the keeper `signals_out`. */
-        atomic_bool kill_wanted;
+        atomic_bool is_kill_wanted;
         atomic_bool is_holder;      /* killed because it kept the server waiting for the lock of a pipe */
         atomic_bool is_handed_over; /* the spawner has closed its copies of the command's descriptors */
         _Atomic uint32_t signals_in, signals_out;
@@ -95,9 +95,9 @@ struct keeper {
         uint32_t failed_op; /* the operation of the sandbox's plan that failed */
 };
 
-/* Waits until the spawner has closed its copies of the command's descriptors, or until the calling process has another parent than
- * `parent`, because that has died. Called before the command runs: the command could keep a pipe locked (spawner/pipe_watch.h), and
- * the process that closes the last copy of a descriptor would wait for that lock. */
+/* Waits until the spawner has closed its copies of the command's descriptors, or until the calling process has another parent
+ * than `parent`, because `parent` has died. Called before the command runs: the command could keep a pipe locked
+ * (spawner/pipe_watch.h), and the process that closes the last copy of a descriptor would wait for that lock. */
 void keeper_await_handover(const struct keeper *k, pid_t parent);
 
 /* The strings of an order that came with its packet, and room for their pointers. */

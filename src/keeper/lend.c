@@ -45,7 +45,7 @@ int lend_take(pid_t lender, const struct lent *what)
         _close_ int fd = open(path, what->flags | O_NOCTTY | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
-        /* /proc may show another pid namespace, where that number belongs to another process. */
+        /* /proc may show another pid namespace, in which the pid of the lender belongs to another process. */
         if (st.st_dev != what->dev || st.st_ino != what->ino)
                 return -ESTALE;
         return TAKE_FD(fd);

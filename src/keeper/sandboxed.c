@@ -96,7 +96,8 @@ long sandboxed_process(struct keeper *k, uint64_t flags, void (*fn)(void *), voi
                 struct sys_clone_args args = {
                         .flags = flags | CLONE_INTO_CGROUP,
                         .parent_tid = (uintptr_t)&k->root,
-                        .exit_signal = flags & CLONE_PARENT ? 0 : SIGCHLD, /* 0: the caller's */
+                        .exit_signal =
+                                flags & CLONE_PARENT ? 0 : SIGCHLD, /* 0: the exit signal of the caller */
                         .cgroup = (uint64_t)k->leaf_fd,
                 };
                 long r = sys_clone3_onto(&args, k->child_stack, fn, arg);

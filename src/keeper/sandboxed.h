@@ -25,7 +25,7 @@ struct sandboxed {
         pid_t inner;    /* the init below bwrap, which is no child of the keeper while bwrap lives; or 0 */
         int socket;     /* the socket to the init; -1: none */
         bool must_look; /* the kernel sends no signal for messages of the init: look every SANDBOXED_LOOK_MS */
-        bool is_due;    /* the init waits for sandboxed_known */
+        bool is_due;    /* the init waits for sandboxed_confirm_exit */
         bool has_exit;  /* the command's exit is known; `status` and `usage` are as wait4 would give them */
         int status;
         struct rusage usage;
@@ -53,7 +53,7 @@ enum sandboxed_news { SANDBOXED_NO_NEWS, SANDBOXED_NOBODY_LEFT, SANDBOXED_OTHERS
 NODISCARD enum sandboxed_news sandboxed_hear(struct sandboxed *b);
 /* Tells the init that the keeper knows of the command's exit. From then on the command's pid may be used again, and the init may
  * end when no process is left. */
-void sandboxed_known(struct sandboxed *b);
+void sandboxed_confirm_exit(struct sandboxed *b);
 
 /* Waits for a signal of `set`, while the command runs and b->masks.table is open. Returns the number of the signal; or 0 when a
  * mask is gone, and then sets image::is_broken. */

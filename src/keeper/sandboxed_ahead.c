@@ -78,7 +78,7 @@ NO_ASAN void sandboxed_ahead_run(const struct keeper *k, struct enter_view *view
         struct ahead a = {
                 .shared = k,
                 .own = { .leaf_fd = -1,
-                         .order = { .nofile = k->order.nofile, .set_nofile = k->order.set_nofile } },
+                         .order = { .nofile = k->order.nofile, .has_nofile = k->order.has_nofile } },
                 .view = view,
                 .child = child,
                 .waiter = { .child = child },
@@ -135,7 +135,7 @@ bool sandboxed_ahead_await(struct keeper *k, bool has_init)
                         return false;
                 } else {
                         if (signo == KEEPER_KILL)
-                                atomic_store_explicit(&k->kill_wanted, true, memory_order_relaxed);
+                                atomic_store_explicit(&k->is_kill_wanted, true, memory_order_relaxed);
                         /* The spawner has given an order meanwhile. Messages will tell what has become of the init. */
                         return has_init;
                 }

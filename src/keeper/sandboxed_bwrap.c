@@ -265,7 +265,7 @@ static long order_make(struct bwrap_start *s, int socket)
         for (int i = 0; i < 3; i++)
                 s->handed[SANDBOXED_FD_STDIN + i] = o->stdio[i];
         long r = sandboxed_outside(s->k, &order.outside);
-        if (r == 0 && !o->set_nofile)
+        if (r == 0 && !o->has_nofile)
                 r = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &order.nofile);
         int block = r == 0 ? memfd("farhand-order") : (int)r;
         s->handed[SANDBOXED_FD_BLOCK] = block;

@@ -9,13 +9,14 @@
 
 #include <sys/uio.h>
 
+/* The kinds of messages that the init sends to the keeper. */
 enum {
-        SANDBOXED_OVER = 1,
-        SANDBOXED_EXITED,
-        SANDBOXED_ALONE,
-        SANDBOXED_OTHERS,
+        SANDBOXED_OVER = 1, /* execve is over */
+        SANDBOXED_EXITED,   /* the command has exited */
+        SANDBOXED_ALONE,    /* after the exit: no other process is left in the sandbox */
+        SANDBOXED_OTHERS,   /* after the exit: other processes are left */
         /* From farhand-init: it waits for a byte that says that its view is finished; or it keeps the view until the socket
-         * closes. */
+ * closes. */
         SANDBOXED_HERE,
 };
 

@@ -1,9 +1,9 @@
-/* sandboxed_masks: the keeper watches the masks of its command's sandbox, and kills when one is gone (sandboxed.h). Raw system
- * calls only.
+/* sandboxed_masks: the keeper watches the masks of its command's sandbox, and kills the command when a mask is gone (sandboxed.h).
+ * Raw system calls only.
  *
  * The watch lasts from just before the command's execve until no process is in the sandbox any more. During that time the keeper
- * has the highest priority that the system grants (base/urgent.h): it sleeps, and is woken by signals of the spawner and of its
- * own children, and by mounts, none of which the command can cause at will.
+ * has the highest priority that the system grants (base/urgent.h): it sleeps, and is woken by signals of the spawner and of its own
+ * children, and by mounts, none of which the command can cause at will.
  */
 #include "keeper/sandboxed_internal.h"
 

@@ -47,7 +47,8 @@ static void break_off(const struct keeper *k, struct sandboxed *b, pid_t command
 
 /* Waits until there is a message to read. When bwrap was killed, its child waits for bwrap for ever, so the keeper kills that
  * child. The masks are checked first: the kernel reports a change of the mount table only once. */
-static void wait_for_words(const struct keeper *k, struct sandboxed *b, int socket, int bwrap, pid_t command)
+static void wait_for_message(const struct keeper *k, struct sandboxed *b, int socket, int bwrap,
+                             pid_t command)
 {
         const struct timespec ts = { .tv_nsec = ORPHAN_WAIT_NS };
         bool is_dead = false;
@@ -67,7 +68,7 @@ static void wait_for_words(const struct keeper *k, struct sandboxed *b, int sock
 }
 
 /* Finishes the view, and tells the init, which waits for that. On failure nothing is started, and failed_step has the reason. */
-static void finish_on_word(struct keeper *k, struct sandboxed *b, int socket, pid_t init)
+static void finish_and_tell(struct keeper *k, struct sandboxed *b, int socket, pid_t init)
 {
         if (sandboxed_finish(k, k->order.image, socket, init) < 0) {
                 (void)sys_kill(k->root, SIGKILL);
@@ -83,7 +84,7 @@ static pid_t hear_start(struct keeper *k, struct sandboxed *b, int socket, int b
         for (;;) {
                 struct sandboxed_message m;
                 pid_t sender;
-                wait_for_words(k, b, socket, bwrap, command);
+                wait_for_message(k, b, socket, bwrap, command);
                 long n = sandboxed_message_receive(socket, &m, &sender);
                 if (n <= 0)
                         return image_has_init(k->order.image) ? 0 : command;
@@ -95,7 +96,7 @@ static pid_t hear_start(struct keeper *k, struct sandboxed *b, int socket, int b
                 }
                 *ret_init = sender;
                 if (m.kind == SANDBOXED_HERE) {
-                        finish_on_word(k, b, socket, *ret_init);
+                        finish_and_tell(k, b, socket, *ret_init);
                         continue;
                 }
                 if (m.failed_step != SPAWN_STEP_NONE) {
@@ -140,7 +141,7 @@ bool sandboxed_listen(int socket)
                fcntl_patiently(socket, F_SETFL, O_ASYNC | O_NONBLOCK | O_RDWR) >= 0;
 }
 
-void sandboxed_known(struct sandboxed *b)
+void sandboxed_confirm_exit(struct sandboxed *b)
 {
         if (b->is_due && b->socket >= 0)
                 (void)sys_write(b->socket, "", 1);
@@ -169,7 +170,7 @@ enum sandboxed_news sandboxed_hear(struct sandboxed *b)
                         b->is_due = true;
                         if (m.is_alone)
                                 return SANDBOXED_NOBODY_LEFT;
-                        sandboxed_known(b);
+                        sandboxed_confirm_exit(b);
                 } else if (m.kind == SANDBOXED_ALONE) {
                         return SANDBOXED_NOBODY_LEFT;
                 } else if (m.kind == SANDBOXED_OTHERS) {

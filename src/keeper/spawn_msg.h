@@ -36,7 +36,7 @@ struct spawn_order {
         uint32_t kind;               /* enum spawn_order_kind */
         uint32_t number;             /* of the command; not for SPAWN_FS_HELPER */
         struct command_head command; /* for SPAWN_START */
-        bool in_memfd;               /* the strings of the command are in a memfd, not in the packet */
+        bool is_in_memfd;            /* the strings of the command are in a memfd, not in the packet */
         bool has_image;
         bool has_bwrap;
         bool wants_cgroup;

@@ -12,11 +12,11 @@
 struct walk {
         struct tree_entry *queue;
         size_t used, cap;
-        size_t done;   /* how many entries of the queue were handled */
-        pid_t parent;  /* the process whose children are being listed */
-        bool has_file; /* the kernel has files that list children */
-        bool is_again; /* this pass looks for processes that the last pass missed */
-        bool delivered;
+        size_t done;      /* how many entries of the queue were handled */
+        pid_t parent;     /* the process whose children are being listed */
+        bool has_file;    /* the kernel has files that list children */
+        bool is_repeated; /* this pass looks for processes that the last pass missed */
+        bool has_delivered;
         int failure;
 };
 
@@ -155,7 +155,7 @@ static bool walk_has(const struct walk *w, pid_t pid)
 static void walk_add(void *arg, pid_t pid)
 {
         struct walk *w = arg;
-        if (w->used < w->cap && !(w->is_again && walk_has(w, pid)))
+        if (w->used < w->cap && !(w->is_repeated && walk_has(w, pid)))
                 w->queue[w->used++] = (struct tree_entry){ .pid = pid, .parent = w->parent };
 }
 
@@ -197,7 +197,7 @@ static void walk_run(struct walk *w, pid_t self, pid_t top, int signo)
 
                 int r = e->parent == self ? signal_child(e->pid, signo) : signal_descendant(e, top, signo);
                 if (r == 0)
-                        w->delivered = true;
+                        w->has_delivered = true;
                 else if (r != -ESRCH && w->failure == 0)
                         w->failure = r;
         }
@@ -214,16 +214,16 @@ int tree_signal(int signo, struct tree_entry *room, size_t cap)
                 w.parent = self;
                 int r = children_of_self(self, walk_add, &w);
                 if (r < 0)
-                        return w.delivered ? 0 : r;
+                        return w.has_delivered ? 0 : r;
                 if (w.done == w.used)
                         break;
                 w.has_file = r == 1;
                 walk_run(&w, self, self, signo);
                 if (signo == SIGKILL)
                         break;
-                w.is_again = true;
+                w.is_repeated = true;
         }
-        return w.delivered ? 0 : w.failure;
+        return w.has_delivered ? 0 : w.failure;
 }
 
 void tree_kill_below(pid_t top, struct tree_entry *room, size_t cap)

@@ -14,9 +14,9 @@
 #define USED 3
 
 /* Skips the test where keepers are forked, because there are no prebuilt sandboxes then. */
-static void prebuilts_need(void)
+static void skip_without_prebuilts(void)
 {
-        rigged_need();
+        rigged_or_skip();
         const char *asked = getenv("FARHAND_FORK_KEEPER");
         bool has_none = asked && strcmp(asked, "1") == 0;
         if (has_none || IS_ASAN) {
@@ -116,7 +116,7 @@ static void namespace_of_command(struct rigged *b, const char *kind, const char 
 
 TEST(a_prebuilt_is_the_next_commands_and_nobody_elses)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         size_t used = 0;
@@ -133,7 +133,7 @@ TEST(a_prebuilt_is_the_next_commands_and_nobody_elses)
 
 TEST(what_a_prebuilt_gives_is_a_network_of_nothing_but_lo_and_no_privilege)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         for (int n = 0; n < 5; n++) { /* the first command makes its own sandbox */
@@ -150,7 +150,7 @@ TEST(what_a_prebuilt_gives_is_a_network_of_nothing_but_lo_and_no_privilege)
 
 TEST(a_prebuilt_of_another_kind_is_not_used)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         char outside[LINK_BYTES], inside[LINK_BYTES];
@@ -166,7 +166,7 @@ TEST(a_prebuilt_of_another_kind_is_not_used)
 
 TEST(a_command_that_runs_on_does_not_keep_a_prebuilt_from_being_made)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         for (uint32_t n = 1; n <= 2; n++) { /* the first command also makes a network */
@@ -182,7 +182,7 @@ TEST(a_command_that_runs_on_does_not_keep_a_prebuilt_from_being_made)
 
 TEST(who_finds_the_prebuilt_killed_makes_its_own)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         for (int n = 0; n < 20; n++) {
@@ -199,7 +199,7 @@ TEST(who_finds_the_prebuilt_killed_makes_its_own)
 /* Either the init or the keeper may be the first to report the change. The command must not run. */
 TEST(a_prebuilt_refuses_what_changed_since_the_plan)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_mkdir(&b, "W/no");
@@ -232,7 +232,7 @@ TEST(a_prebuilt_refuses_what_changed_since_the_plan)
 
 TEST(what_is_mounted_later_is_seen_and_a_prebuilt_of_before_is_not_used)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         if (geteuid() != 0) {
                 print_message("skipped: not root\n");
                 skip();
@@ -257,7 +257,7 @@ TEST(what_is_mounted_later_is_seen_and_a_prebuilt_of_before_is_not_used)
                         eq_int(umount(rigged_path(&b, "W/m")), 0);
                         gone_wait(
                                 &b,
-                                prebuilt); /* ends without a command, because it would keep the file system busy */
+                                prebuilt); /* the sandbox ends unused, because it would keep the file system busy */
                 }
                 rigged_close(&b);
                 _exit(0);
@@ -269,7 +269,7 @@ TEST(what_is_mounted_later_is_seen_and_a_prebuilt_of_before_is_not_used)
 
 TEST(a_prebuilt_goes_with_the_spawner)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(rigged_run(&b, "true"), 0);
@@ -289,7 +289,7 @@ TEST(a_prebuilt_goes_with_the_spawner)
 
 TEST(a_network_in_which_nothing_has_happened_is_used_again)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         struct rigged b;
         rigged_open_workspace(&b);
         char seen[TRIES][LINK_BYTES];
@@ -307,7 +307,7 @@ TEST(a_network_in_which_nothing_has_happened_is_used_again)
 /* Sends a datagram to itself, and tries a connection that is refused and one to an address that cannot be reached. */
 TEST(a_network_in_which_something_has_happened_is_not_used_again)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         static const char *const scripts[] = {
                 "python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
                 "s.sendto(b\"x\", (\"127.0.0.1\", 9))';",
@@ -348,7 +348,7 @@ static struct net *net_wait(struct nets *t, uint64_t session)
 
 TEST(a_network_that_a_command_was_in_is_for_its_session_only)
 {
-        prebuilts_need();
+        skip_without_prebuilts();
         sigset_t look, before;
         sigemptyset(&look);
         sigaddset(&look, SPAWNER_LOOK);

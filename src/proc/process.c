@@ -38,19 +38,19 @@ static void note_closed(struct process *p)
         p->events->closed(p, p->next_seq++);
 }
 
-static void happen(struct process *p, enum event ev);
+static void handle_event(struct process *p, enum event ev);
 
 /* For the exit of a process whose streams ended before: between `exited` and `closed` the owner sees a process that has exited. */
 static void note_exit_then_close(struct process *p)
 {
         note_exit(p);
-        happen(p, EV_EOF);
+        handle_event(p, EV_EOF);
 }
 
 static void send_kill(struct process *p)
 {
         p->is_killed = true;
-        stdin_refuse(p); /* not closed yet: a child that reads the end first would exit by itself */
+        stdin_refuse(p); /* stdin is not closed yet: a child that reads its end first would exit by itself */
         procs_kill(p);
 }
 
@@ -83,7 +83,7 @@ static const struct step steps[PROC_STATES][EVENTS] = {
 };
 #undef GO
 
-static void happen(struct process *p, enum event ev)
+static void handle_event(struct process *p, enum event ev)
 {
         const struct step *step = &steps[p->state][ev];
         must(step->is_possible);
@@ -118,7 +118,7 @@ void process_on_stream(void *arg, unsigned events)
         (void)stream_read_chunk(s);
         bool has_ended = streams_ended(p);
         if (has_ended)
-                happen(p, EV_EOF);
+                handle_event(p, EV_EOF);
         if (p->settle && (has_ended || p->next_seq != seq))
                 tell_exit(p);
 }
@@ -154,8 +154,8 @@ static void tell_exit(void *process)
                         stream_close(&p->out[i]);
         }
         if (p->state == PROC_RUNNING && streams_ended(p))
-                happen(p, EV_EOF);
-        happen(p, EV_EXIT);
+                handle_event(p, EV_EOF);
+        handle_event(p, EV_EXIT);
 }
 
 /* Called when the root has ended. Its output is read first, so that output normally precedes the exit; unless the owner has
@@ -178,7 +178,7 @@ void process_on_started(struct process *p, pid_t pid)
 {
         p->pid = pid;
         p->started_at_ms = clock_unix_ms();
-        happen(p, EV_STARTED);
+        handle_event(p, EV_STARTED);
 }
 
 void process_on_failed(struct process *p, const char *step, int os_errno)
@@ -213,7 +213,7 @@ void process_on_gone(struct process *p)
         } else if (p->state == PROC_EXITED && !p->is_paused) {
                 streams_drain(p); /* no process of the tree is left that could hold the streams */
                 if (streams_ended(p))
-                        happen(p, EV_EOF);
+                        handle_event(p, EV_EOF);
         }
         p->events->gone(p);
 }
@@ -226,7 +226,7 @@ bool process_has_exited(const struct process *p)
 void process_kill(struct process *p)
 {
         if (!p->is_killed)
-                happen(p, EV_KILL);
+                handle_event(p, EV_KILL);
 }
 
 void process_kill_rest(struct process *p)
@@ -239,7 +239,7 @@ void process_kill_rest(struct process *p)
 
 void process_silence(struct process *p)
 {
-        p->stdin_open = false; /* the owner asked for it, so stdin_moved is not called */
+        p->is_stdin_open = false; /* the owner asked for it, so stdin_moved is not called */
         stdin_close(p);
         p->settle = timer_free(p->settle);
         for (size_t i = 0; i < ARRAY_LEN(p->out); i++)

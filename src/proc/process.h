@@ -65,11 +65,11 @@ struct process {
         bool is_killed; /* process_kill was called */
         bool is_ending; /* the root has ended; its exit is being handled */
         bool is_gone;
-        uint32_t settle_ms;           /* as in struct process_request */
+        uint32_t settle_ms;           /* how long the exit may wait for output (process_request) */
         struct timer *settle;         /* the root has ended, but its exit waits for more output */
         bool is_given_up;             /* the spawner was lost during the start, and `failed` was called */
-        bool stdin_open;              /* process_write_kept may accept bytes */
-        bool stdin_ends;              /* stdin is to be closed when the queue is empty */
+        bool is_stdin_open;           /* process_write_kept may accept bytes */
+        bool is_stdin_ending;         /* stdin is to be closed when the queue is empty */
         bool had_stdin;               /* stdin was open once */
         struct process_stream out[2]; /* [0] stdout or the terminal, [1] stderr */
         int stdin_fd;                 /* a pipe, or the number of the terminal's descriptor; -1 when closed */
@@ -116,8 +116,8 @@ struct procs {
 
 NODISCARD int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t retained_cap,
                          struct err *err);
-/* Fills in why no spawner can run here, with step and remedy for a client. Returns false when one can, as far as
- * is known. */
+/* Fills in why no spawner can run here, with step and remedy for a client. Returns false when a spawner can
+ * run, as far as is known. */
 bool procs_explain(const struct procs *ps, struct err *err);
 /* To be called on SIGCHLD: reaps, and ends the processes that the server adopted when a spawner and a keeper were killed. */
 void procs_reap(struct procs *ps);

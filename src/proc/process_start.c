@@ -108,7 +108,7 @@ int process_begin(struct process *p, const struct process_request *req, struct e
         struct procs *ps = p->procs;
         bool is_tty = p->is_tty = req->command->is_tty;
         p->settle_ms = req->settle_ms;
-        p->stdin_open = p->had_stdin = is_tty || req->pipe_stdin;
+        p->is_stdin_open = p->had_stdin = is_tty || req->pipe_stdin;
         if (is_tty)
                 p->out[0].stream = STREAM_PTY;
 

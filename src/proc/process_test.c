@@ -1101,7 +1101,7 @@ TEST(a_reader_that_goes_while_bytes_wait_is_told_once)
         let_go_on(&rig);
         wait_for(&rig, has(&seen, 'm'));
 
-        ok(!seen.p->stdin_open);
+        ok(!seen.p->is_stdin_open);
         eq_u64(seen.p->stdin_queued, 0);
         eq_int(write_to(seen.p, S("x")), -EPIPE);
         eq_str(seen.trace, "Sm");

@@ -216,7 +216,7 @@ static const struct spawn_events spawn_events = {
 };
 
 /* To be called after an order to the spawner, which may have to wait for room. */
-static void sent(struct spawner_entry *entry)
+static void watch_spawner(struct spawner_entry *entry)
 {
         watch_set(entry->watch, WATCH_READ | (spawn_wants_write(entry->spawner) ? WATCH_WRITE : 0u));
         int wait_ms = spawn_wait_ms(entry->spawner);
@@ -237,7 +237,7 @@ void procs_kill(struct process *p)
         if (!takes_orders(p))
                 return;
         spawn_kill(p->spawner_entry->spawner, p->number);
-        sent(p->spawner_entry);
+        watch_spawner(p->spawner_entry);
 }
 
 void process_signal(struct process *p, int signo, enum spawn_scope scope)
@@ -247,7 +247,7 @@ void process_signal(struct process *p, int signo, enum spawn_scope scope)
                 return;
         }
         spawn_signal(p->spawner_entry->spawner, p->number, signo, scope);
-        sent(p->spawner_entry);
+        watch_spawner(p->spawner_entry);
 }
 
 static void on_ready(void *arg, UNUSED unsigned events)
@@ -257,7 +257,7 @@ static void on_ready(void *arg, UNUSED unsigned events)
         spawn_on_ready(entry->spawner);
         /* This spawner may be lost, and freed, by now; orders to the current one may have to wait for room. */
         if (ps->current)
-                sent(ps->current);
+                watch_spawner(ps->current);
 }
 
 static void on_again(void *arg)
@@ -282,7 +282,7 @@ static int try_start_spawner(struct procs *ps, struct err *err)
         }
         entry->born_ms = clock_mono_ms();
         entry->again = timer_new(ps->loop, on_again, entry);
-        sent(entry);
+        watch_spawner(entry);
         ps->current = entry;
         ps->spawner = entry->spawner;
         return 0;
@@ -371,7 +371,7 @@ enum lineage procs_lineage(const struct procs *ps, pid_t pid, int proc_dir)
 }
 
 /* Doubles the table until each number in use has a slot of its own. */
-static void grow(struct procs *ps)
+static void grow_table(struct procs *ps)
 {
         uint32_t size = ps->table_size ? ps->table_size * 2 : 64;
         struct process **table = mem_zalloc(size * sizeof(*table));
@@ -384,7 +384,7 @@ static void grow(struct procs *ps)
 }
 
 /* Makes sure that there is a spawner, or says why there is none. */
-static int spawner_have(struct procs *ps, struct err *err)
+static int spawner_ensure(struct procs *ps, struct err *err)
 {
         if (ps->spawner && is_spawner_dead(ps))
                 procs_reap(ps);
@@ -403,11 +403,11 @@ static int spawner_have(struct procs *ps, struct err *err)
 int procs_add(struct procs *ps, struct process *p, const struct command_spec *command,
               const int stdio[static 3], struct err *err)
 {
-        int r = spawner_have(ps, err);
+        int r = spawner_ensure(ps, err);
         if (r < 0)
                 return r;
         if (ps->used * 2 >= ps->table_size)
-                grow(ps);
+                grow_table(ps);
         do
                 p->number = ps->next_number++;
         while (ps->table[p->number % ps->table_size]);
@@ -418,6 +418,6 @@ int procs_add(struct procs *ps, struct process *p, const struct command_spec *co
         p->spawner_entry = ps->current;
         ps->table[p->number % ps->table_size] = p;
         ps->used++;
-        sent(ps->current);
+        watch_spawner(ps->current);
         return 0;
 }

@@ -6,14 +6,14 @@
 #include "sandbox/placeholder.h"
 
 #define MANY 200
-#define NO_ONE_MS 5 /* wait between two looks at a state that sends no event */
+#define LOOK_MS 5 /* wait between two looks at a state that sends no event */
 
-static const char *const names[] = { "W/.git", "W/.agents", "W/.aws", "W/.codex" };
+static const char *const placeholder_names[] = { "W/.git", "W/.agents", "W/.aws", "W/.codex" };
 
 static bool has_placeholders(struct rigged *b)
 {
-        for (size_t n = 0; n < ARRAY_LEN(names); n++)
-                if (rigged_has(b, names[n]))
+        for (size_t n = 0; n < ARRAY_LEN(placeholder_names); n++)
+                if (rigged_has(b, placeholder_names[n]))
                         return true;
         return false;
 }
@@ -25,7 +25,7 @@ static bool has_placeholders(struct rigged *b)
                 while (!(cond)) {                                           \
                         if (clock_mono_ms() > give_up_)                     \
                                 fail_msg("waited too long for: %s", #cond); \
-                        rig_turn(&(b)->rig, NO_ONE_MS);                     \
+                        rig_turn(&(b)->rig, LOOK_MS);                       \
                 }                                                           \
         } while (0)
 
@@ -33,7 +33,7 @@ static bool has_placeholders(struct rigged *b)
 
 TEST(exit_codes_come_through_a_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         static const int codes[] = { 0, 1, 2, 126, 127, 128, 255 };
@@ -49,7 +49,7 @@ TEST(exit_codes_come_through_a_sandbox)
 
 TEST(death_by_a_signal_comes_through_a_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         static const int signals[] = { SIGTERM, SIGKILL, SIGSEGV, SIGPIPE, SIGHUP, SIGUSR1, SIGSYS };
@@ -63,7 +63,7 @@ TEST(death_by_a_signal_comes_through_a_sandbox)
 
 TEST(a_command_cannot_end_its_init)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(rigged_run(&b, "kill -KILL 1; kill -TERM 1; kill -STOP 1; kill -INT 1; exit 9"), 9 << 8);
@@ -74,7 +74,7 @@ TEST(a_command_cannot_end_its_init)
 
 TEST(what_a_command_leaves_running_lives_on_in_its_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(mkfifo(rigged_path(&b, "W/go"), 0600), 0);
@@ -94,7 +94,7 @@ TEST(what_a_command_leaves_running_lives_on_in_its_sandbox)
 
 TEST(what_is_left_running_can_be_killed)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_start(
@@ -148,7 +148,7 @@ static void signal_and_wait(struct rigged *b, int signo, enum spawn_scope scope)
 
 TEST(a_signal_to_the_process_reaches_it_alone)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         start_three(&b);
@@ -160,7 +160,7 @@ TEST(a_signal_to_the_process_reaches_it_alone)
 
 TEST(a_signal_to_the_group_leaves_other_sessions_alone)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         start_three(&b);
@@ -172,7 +172,7 @@ TEST(a_signal_to_the_group_leaves_other_sessions_alone)
 
 TEST(a_signal_to_the_tree_reaches_everybody_in_the_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         start_three(&b);
@@ -184,7 +184,7 @@ TEST(a_signal_to_the_tree_reaches_everybody_in_the_sandbox)
 
 TEST(a_tree_that_is_stopped_goes_on_and_can_be_killed)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         start_three(&b);
@@ -198,7 +198,7 @@ TEST(a_tree_that_is_stopped_goes_on_and_can_be_killed)
 
 TEST(a_signal_that_ends_the_command_is_its_exit)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_start(&b, 1, "echo up; exec sleep 1000");
@@ -213,7 +213,7 @@ TEST(a_signal_that_ends_the_command_is_its_exit)
 
 TEST(killing_the_init_ends_the_command)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_start(&b, 1, "setsid sleep 1000 & echo up; sleep 1000");
@@ -233,7 +233,7 @@ TEST(killing_the_init_ends_the_command)
 
 TEST(killing_the_keeper_ends_the_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_start(&b, 1, "setsid sleep 1000 & echo up; sleep 1000");
@@ -250,7 +250,7 @@ TEST(killing_the_keeper_ends_the_sandbox)
 
 TEST(killing_the_spawner_ends_all_sandboxes)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         for (uint32_t n = 1; n <= 3; n++) {
@@ -267,7 +267,7 @@ TEST(killing_the_spawner_ends_all_sandboxes)
 
 TEST(killing_all_who_keep_at_once_leaves_placeholders_to_the_sweep_and_nobody_alive)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_start(&b, 1, "setsid sleep 1000 & echo up; sleep 1000");
@@ -279,8 +279,8 @@ TEST(killing_all_who_keep_at_once_leaves_placeholders_to_the_sweep_and_nobody_al
         eq_int(kill(keeper, SIGKILL), 0);
         rig_wait(&b.rig, b.rig.is_lost);
         await(&b, rig_output_ended(&b.rig)); /* the kernel ends the rest */
-        for (size_t n = 0; n < ARRAY_LEN(names); n++)
-                eq_int(placeholder_sweep(&b.locks, rigged_path(&b, names[n])), PLACEHOLDER_GONE);
+        for (size_t n = 0; n < ARRAY_LEN(placeholder_names); n++)
+                eq_int(placeholder_sweep(&b.locks, rigged_path(&b, placeholder_names[n])), PLACEHOLDER_GONE);
         ok(!has_placeholders(&b));
         rigged_close(&b);
 }
@@ -346,7 +346,7 @@ static void kill_while_it_starts(struct rigged *b, int depth)
 
 TEST(a_keeper_that_is_killed_while_it_starts_leaves_nothing)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         kill_while_it_starts(&b, 1);
@@ -357,7 +357,7 @@ TEST(a_keeper_that_is_killed_while_it_starts_leaves_nothing)
 
 TEST(an_init_that_is_killed_while_it_starts_leaves_nothing)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         kill_while_it_starts(&b, 2);
@@ -368,7 +368,7 @@ TEST(an_init_that_is_killed_while_it_starts_leaves_nothing)
 
 TEST(a_start_that_is_cancelled_leaves_nothing)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         for (unsigned round = 0; round < 60; round++) {
@@ -390,7 +390,7 @@ TEST(a_start_that_is_cancelled_leaves_nothing)
 
 TEST(sandboxes_that_overlap_keep_their_placeholders_until_the_last_has_gone)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         struct stat before, after;
@@ -458,7 +458,7 @@ static void many_come_and_go(struct rigged *b)
 
 TEST(two_hundred_sandboxes_at_once_leave_nothing)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(rigged_run(&b, "exit 0"), 0);

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define BOXED_OUTPUT_BYTES 65536
+#define RIGGED_OUTPUT_BYTES 65536
 
 struct rigged {
         struct rig rig;
@@ -29,11 +29,11 @@ struct rigged {
         size_t count;
         bool has_network;
         struct placeholder_locks locks; /* in the directory `state` of the tree */
-        char out[BOXED_OUTPUT_BYTES];
+        char out[RIGGED_OUTPUT_BYTES];
 };
 
 /* Skips the test, with a reason, where there can be no sandbox. */
-static inline void rigged_need(void)
+static inline void rigged_or_skip(void)
 {
         skip_in_valgrind("knows neither openat2 nor the mount calls");
         pid_t pid = fork();
@@ -71,7 +71,7 @@ static inline void rigged_write(struct rigged *b, const char *name, const char *
         eq_int(fd_write_all(fd, slice_from_str(text)), 0);
 }
 
-static inline void rigged_say(struct rigged *b, struct slice path, enum access access)
+static inline void rigged_add_rule(struct rigged *b, struct slice path, enum access access)
 {
         ok(b->count < ARRAY_LEN(b->rules));
         b->rules[b->count++] = (struct rule){ path, access };
@@ -79,7 +79,7 @@ static inline void rigged_say(struct rigged *b, struct slice path, enum access a
 
 static inline void rigged_allow(struct rigged *b, const char *name, enum access access)
 {
-        rigged_say(b, slice_from_str(rigged_path(b, name)), access);
+        rigged_add_rule(b, slice_from_str(rigged_path(b, name)), access);
 }
 
 static inline void rigged_open(struct rigged *b)
@@ -98,7 +98,7 @@ static inline void rigged_open(struct rigged *b)
 static inline void rigged_open_workspace(struct rigged *b)
 {
         rigged_open(b);
-        rigged_say(b, S("/"), ACCESS_READ);
+        rigged_add_rule(b, S("/"), ACCESS_READ);
         rigged_allow(b, "W", ACCESS_WRITE);
 }
 

@@ -13,7 +13,7 @@
 
 TEST(a_command_writes_its_workspace_and_nothing_else)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(rigged_run(&b,
@@ -27,7 +27,7 @@ TEST(a_command_writes_its_workspace_and_nothing_else)
 
 TEST(a_command_has_no_rights_and_sees_only_itself)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(rigged_run(&b, "grep -E '^(NoNewPrivs|Seccomp|CapEff|CapPrm|CapBnd|CapInh|CapAmb|NSpid):' "
@@ -50,7 +50,7 @@ TEST(a_command_has_no_rights_and_sees_only_itself)
 
 TEST(a_command_gets_three_descriptors_and_default_signals)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         eq_int(rigged_run(&b, "exec python3 -c '\n"
@@ -66,7 +66,7 @@ TEST(a_command_gets_three_descriptors_and_default_signals)
 
 TEST(masks_carve_outs_and_openings_are_what_the_rules_say)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_mkdir(&b, "W/no");
@@ -118,7 +118,7 @@ TEST(masks_carve_outs_and_openings_are_what_the_rules_say)
 
 TEST(an_empty_root_holds_what_is_named_and_the_platform)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open(&b);
         rigged_allow(&b, "W", ACCESS_WRITE);
@@ -136,10 +136,10 @@ TEST(an_empty_root_holds_what_is_named_and_the_platform)
 
 TEST(a_file_as_a_root_can_be_written_and_not_moved)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open(&b);
-        rigged_say(&b, S("/"), ACCESS_READ);
+        rigged_add_rule(&b, S("/"), ACCESS_READ);
         rigged_write(&b, "W/f", "");
         rigged_write(&b, "W/g", "");
         rigged_allow(&b, "W/f", ACCESS_WRITE);
@@ -152,7 +152,7 @@ TEST(a_file_as_a_root_can_be_written_and_not_moved)
 
 TEST(only_the_network_can_be_taken_away)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open(&b); /* without rules a command sees the files of the machine */
         eq_int(rigged_run(&b, "tail -n +3 /proc/self/net/dev | cut -d: -f1; echo x > ../f; "
@@ -165,7 +165,7 @@ TEST(only_the_network_can_be_taken_away)
 
 TEST(with_the_network_the_command_shares_the_machines)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         char host[64], inside[64];
         rigged_open_workspace(&b);
@@ -187,7 +187,7 @@ TEST(with_the_network_the_command_shares_the_machines)
 
 TEST(limits_hold_in_a_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         b.rig.limits = (struct spawn_limits){ .open_files = 33, .file_bytes = 4096, .cpu_seconds = 100 };
@@ -206,7 +206,7 @@ TEST(limits_hold_in_a_sandbox)
  * prebuilt sandbox. */
 TEST(a_command_in_a_sandbox_may_open_half_as_many_files)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         char want[64];
         struct rlimit plain;
@@ -232,7 +232,7 @@ TEST(a_command_in_a_sandbox_may_open_half_as_many_files)
 
 TEST(time_of_the_processor_ends_a_command_in_a_sandbox)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         b.rig.limits = (struct spawn_limits){ .cpu_seconds = 1 };
@@ -299,7 +299,7 @@ static void terminal_type(struct terminal *t, const char *keys)
 
 TEST(a_terminal_is_the_commands_own)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         struct terminal t;
         rigged_open_workspace(&b);
@@ -316,7 +316,7 @@ TEST(a_terminal_is_the_commands_own)
 
 TEST(keys_reach_the_foreground_of_a_terminal)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         struct terminal t;
         rigged_open_workspace(&b);
@@ -332,7 +332,7 @@ TEST(keys_reach_the_foreground_of_a_terminal)
 
 TEST(jobs_stop_and_go_on_at_a_terminal)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         struct terminal t;
         rigged_open_workspace(&b);
@@ -354,7 +354,7 @@ TEST(jobs_stop_and_go_on_at_a_terminal)
 
 TEST(a_terminal_that_hangs_up_ends_the_command)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         struct terminal t;
         rigged_open_workspace(&b);
@@ -386,7 +386,7 @@ static void fails(struct rigged *b, const char *program, const char *cwd, const 
 
 TEST(a_start_that_fails_says_at_what)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_mkdir(&b, "W/no");
@@ -463,7 +463,7 @@ static void link_root(struct rigged *b)
 
 TEST(what_changed_since_the_plan_refuses_the_start)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         b.rig.session = 0; /* the init of a prebuilt sandbox may report its own failure before the keeper's */
@@ -483,7 +483,7 @@ TEST(what_changed_since_the_plan_refuses_the_start)
 /* The guard sets is_broken and kills the processes of the sandbox. Here there are none yet: the keeper has to look. */
 TEST(a_mask_that_is_broken_while_the_sandbox_is_built_ends_the_start)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_mkdir(&b, "W/no");
@@ -510,7 +510,7 @@ TEST(a_mask_that_is_broken_while_the_sandbox_is_built_ends_the_start)
 
 TEST(a_git_file_with_read_only_hooks_below_it_starts)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         rigged_write(&b, "W/.git", "gitdir: /none\n");
@@ -522,7 +522,7 @@ TEST(a_git_file_with_read_only_hooks_below_it_starts)
 
 TEST(a_failure_of_the_child_names_no_operation)
 {
-        rigged_need();
+        rigged_or_skip();
         struct rigged b;
         rigged_open_workspace(&b);
         fails(&b, "/bin/none", rigged_path(&b, "W"), "exec", ENOENT);

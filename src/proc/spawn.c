@@ -210,8 +210,8 @@ int spawn_start(struct spawner *s, uint32_t number, const struct command_spec *c
                 s->has_leaves = true;
         struct slice strings = { NULL, 0 };
         _close_ int memfd = -1;
-        order.in_memfd = order.command.bytes > s->inline_max;
-        if (order.in_memfd) {
+        order.is_in_memfd = order.command.bytes > s->inline_max;
+        if (order.is_in_memfd) {
                 memfd = command_memfd(command, order.command.bytes);
                 if (memfd < 0)
                         return memfd;
@@ -330,7 +330,7 @@ static void unsent_report(struct spawner *s)
 }
 
 /* Sends the starts that waited for this report before the report is passed on: the client's next start must not overtake them. */
-static void turn_take(struct spawner *s, struct spawned *c, uint32_t kind)
+static void pace_report(struct spawner *s, struct spawned *c, uint32_t kind)
 {
         if (kind == SPAWN_STARTED)
                 pace_executed(s, c);
@@ -372,21 +372,21 @@ static void report_take(struct spawner *s, const struct spawn_report *what)
                 if (c->is_started || c->is_ended)
                         break;
                 c->is_started = true;
-                turn_take(s, c, what->kind);
+                pace_report(s, c, what->kind);
                 s->events->started(s->arg, what->number, what->pid);
                 break;
         case SPAWN_FAILED:
                 if (c->is_started || c->is_ended)
                         break;
                 c->is_ended = true;
-                turn_take(s, c, what->kind);
+                pace_report(s, c, what->kind);
                 s->events->failed(s->arg, what->number, step_name(what->step), what->os_errno, what->op);
                 break;
         case SPAWN_EXITED:
                 if (c->is_ended)
                         break;
                 c->is_ended = true;
-                turn_take(s, c, what->kind);
+                pace_report(s, c, what->kind);
                 if (!c->is_started) { /* the keeper could not send SPAWN_STARTED */
                         s->events->failed(s->arg, what->number, STEP_KEEPER, EPROTO, ENTER_NO_OP);
                         break;
@@ -437,7 +437,7 @@ void spawn_on_ready(struct spawner *s)
                 if (n < 0 && fd_is_passing(errno))
                         return;
 
-                /* The end of the socket, or something that no keeper sends. */
+                /* The socket has ended, or has brought something that no keeper sends. */
                 s->is_lost = true;
                 packets_clear(s);
                 spawned_clear(s);

@@ -48,13 +48,13 @@ struct spawn_events {
         void (*gone)(void *arg, uint32_t number);
         /* The spawner was refused a system call that it needs, and `lost` follows. `call` is a literal. May be NULL. */
         void (*unable)(void *arg, const char *call, int os_errno);
-        /* The spawner was killed, and all keepers are gone. Start a new spawner. */
+        /* The spawner was killed, and all keepers are gone. The receiver has to start a new spawner. */
         void (*lost)(void *arg);
 };
 
 /* Sets the functions of fs helpers, for all spawners that are made from here on. */
 void spawn_set_fs_helper(const struct spawn_fs_helper *fs_helper);
-/* Forks the spawner. Call it before threads exist. */
+/* Forks the spawner. Must be called before threads exist. */
 NODISCARD struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct err *err);
 /* Closes the socket, so that the spawner ends everything and exits. Does not wait for that. NULL is fine; returns NULL. */
 struct spawner *spawner_free(struct spawner *s);

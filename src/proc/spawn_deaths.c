@@ -10,22 +10,22 @@
 #include <sys/wait.h>
 
 /* Logs why spawners cannot run, unless that was done, or the reason is not known yet. */
-static void say(struct spawn_deaths *d)
+static void log_reason(struct spawn_deaths *d)
 {
         struct err err = ERR_INIT;
-        if (d->is_said || d->is_reason_due || !spawn_deaths_explain(d, &err))
+        if (d->is_logged || d->is_reason_due || !spawn_deaths_explain(d, &err))
                 return;
-        d->is_said = true;
+        d->is_logged = true;
         log_error("spawner cannot run", "why=%s remedy=%s", log_quote(slice_from_str(err.text)),
                   log_quote(slice_from_str(err.remedy)));
 }
 
 /* Counts one more spawner that could not run, and logs the reason if it is known. */
-static void count(struct spawn_deaths *d)
+static void count_death(struct spawn_deaths *d)
 {
         d->pid = 0;
         d->count++;
-        say(d);
+        log_reason(d);
 }
 
 void spawn_deaths_unable(struct spawn_deaths *d, const char *call, int os_errno)
@@ -34,7 +34,7 @@ void spawn_deaths_unable(struct spawn_deaths *d, const char *call, int os_errno)
         d->os_errno = os_errno;
         d->is_unable = !d->is_reason_due; /* otherwise the spawner was counted before its report came */
         d->is_reason_due = false;
-        say(d);
+        log_reason(d);
 }
 
 void spawn_deaths_lost(struct spawn_deaths *d, pid_t pid, uint64_t lived_ms)
@@ -46,7 +46,7 @@ void spawn_deaths_lost(struct spawn_deaths *d, pid_t pid, uint64_t lived_ms)
         d->lived_ms = lived_ms;
         d->is_unable = false;
         if (is_unable)
-                count(d);
+                count_death(d);
 }
 
 void spawn_deaths_ended(struct spawn_deaths *d, int status)
@@ -58,7 +58,7 @@ void spawn_deaths_ended(struct spawn_deaths *d, int status)
                 return;
         d->signo = signo;
         d->is_reason_due = WIFEXITED(status) && WEXITSTATUS(status) == SPAWN_EXIT_UNABLE;
-        count(d);
+        count_death(d);
 }
 
 bool spawn_deaths_explain(const struct spawn_deaths *d, struct err *err)

@@ -18,7 +18,7 @@ struct spawn_deaths {
         int signo;          /* the signal that ended the last spawner; 0: none */
         bool is_unable;     /* the spawner has reported `call`, and is about to be lost */
         bool is_reason_due; /* the spawner has ended, and its report of `call` has not come yet */
-        bool is_said;       /* the reason was logged */
+        bool is_logged;     /* the reason was logged */
 };
 
 /* To be called when a spawner reports that it was refused a system call, before or after the two functions below. `call` is a

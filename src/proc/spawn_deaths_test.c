@@ -67,9 +67,9 @@ TEST(a_reason_that_comes_after_the_end_is_counted_once_and_told)
         struct err err = ERR_INIT;
         spawn_deaths_lost(&d, 5, 10);
         spawn_deaths_ended(&d, SPAWN_EXIT_UNABLE << 8);
-        ok(d.count == 1 && !d.is_said);
+        ok(d.count == 1 && !d.is_logged);
         spawn_deaths_unable(&d, "getrlimit", EPERM);
-        ok(d.count == 1 && d.is_said);
+        ok(d.count == 1 && d.is_logged);
         ok(spawn_deaths_explain(&d, &err));
         eq_str(err.text, "no command can be started: getrlimit: Operation not permitted (os error 1)");
         spawn_deaths_lost(&d, 6, 10);

@@ -154,7 +154,7 @@ TEST(kill_cancels_a_start_that_hangs_in_execve)
         struct rig rig;
         rig_open(&rig);
         rig_start(&rig, 1, lease.path);
-        rig_start(&rig, 2, "/bin/true"); /* is not delayed */
+        rig_start(&rig, 2, "/bin/true"); /* this start is not delayed */
         rig_wait(&rig, rig.seen[2].has_gone);
         ok(!rig.seen[1].has_started && !rig.seen[1].has_failed);
         uint64_t before = clock_mono_ms();
@@ -470,7 +470,7 @@ TEST(closing_the_servers_end_ends_everything)
         rig_close(&rig);
 }
 
-/* A process that stands for the server: it makes a spawner, and is killed. */
+/* A child of the test stands for the server: it makes a spawner, and is killed. */
 TEST(a_killed_server_takes_everything_along)
 {
         struct rig *rig = mmap(NULL, sizeof(*rig), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

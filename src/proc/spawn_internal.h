@@ -57,7 +57,7 @@ void spawned_give_up(struct spawner *s, struct spawned *c, int os_errno);
 
 /* ---- spawn_command.c ---- */
 
-/* Fills the order, except in_memfd. Returns 0, or -E2BIG when the strings are longer than SPAWN_REQUEST_MAX. */
+/* Fills the order, except is_in_memfd. Returns 0, or -E2BIG when the strings are longer than SPAWN_REQUEST_MAX. */
 NODISCARD int command_describe(const struct command_spec *c, uint32_t number, struct spawn_order *ret);
 /* Writes the strings to `at`, which has room for spawn_order::command.bytes bytes. */
 void command_pack(const struct command_spec *c, char *at);

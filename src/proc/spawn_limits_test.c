@@ -232,7 +232,7 @@ TEST(memory_of_the_tree_ends_it_and_is_told)
         if (!has_controller(CGROUP_MEMORY))
                 skip();
         char text[TEXT_BYTES];
-        /* Three processes, each within the limit of one process. */
+        /* Three processes use more memory together than the limit, and each of them less. */
         struct rig_seen seen =
                 run(&(struct spawn_limits){ .memory_bytes = 64 << 20 },
                     "for i in 1 2 3; do head -c 30000000 /dev/zero | tail & done; wait; sleep 1000", text);

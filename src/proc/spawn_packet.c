@@ -67,7 +67,7 @@ static bool is_the_end(int r)
 }
 
 /* To be called when the packet was sent, or will never be sent: `r` says which. */
-static void packet_sent(struct spawner *s, struct packet *p, int r)
+static void packet_finish(struct spawner *s, struct packet *p, int r)
 {
         if (p->spawned && (r >= 0 || is_the_end(r)))
                 spawned_sent(s, p->spawned);
@@ -130,7 +130,7 @@ static void queue_send(struct spawner *s)
                 if (r == -ETOOMANYREFS)
                         packet_refuse(s, p);
                 else
-                        packet_sent(s, p, r);
+                        packet_finish(s, p, r);
         }
 }
 
@@ -158,7 +158,7 @@ static void refused_send(struct spawner *s)
                         refused_give_up(s, now_ms);
                 if (r == -ETOOMANYREFS || r == -EAGAIN)
                         return;
-                packet_sent(s, p, r);
+                packet_finish(s, p, r);
         }
 }
 

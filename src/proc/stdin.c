@@ -44,9 +44,9 @@ static int watch_for_room(struct process *p)
 }
 
 /* Closes stdin. The result of the owner's call says so, and stdin_moved must not be called from inside of that call. */
-static int write_failed(struct process *p)
+static int close_after_failed_write(struct process *p)
 {
-        p->stdin_open = false;
+        p->is_stdin_open = false;
         stdin_close(p);
         return -EPIPE;
 }
@@ -116,19 +116,19 @@ enum stdin_close process_close_stdin(struct process *p)
 {
         if (!p->had_stdin)
                 return STDIN_NEVER_OPEN;
-        if (!p->stdin_open || p->stdin_ends)
+        if (!p->is_stdin_open || p->is_stdin_ending)
                 return STDIN_ALREADY_CLOSED;
         char end = p->is_tty ? end_of_file_of(p) : 0;
         if (p->is_tty && !end)
                 return STDIN_HAS_NO_END;
-        p->stdin_ends = true;
+        p->is_stdin_ending = true;
         if (p->is_tty) {
                 queue_rest(p, slice_from(&end, 1), NULL); /* written when the loop reports room */
                 (void)watch_for_room(p);
                 return STDIN_NOW_CLOSED;
         }
         if (p->stdin_queued == 0) {
-                p->stdin_open = false; /* the owner asked for it, so stdin_moved is not called */
+                p->is_stdin_open = false; /* the owner asked for it, so stdin_moved is not called */
                 stdin_close(p);
         }
         return STDIN_NOW_CLOSED;
@@ -138,7 +138,7 @@ int process_write_kept(struct process *p, struct slice bytes, struct arena *kept
 {
         uint64_t held = kept ? MAX(bytes.n, kept->bytes) : bytes.n;
         uint64_t left = LIMIT_STDIN_TOTAL_BYTES - MIN(p->procs->stdin_total, LIMIT_STDIN_TOTAL_BYTES);
-        if (!p->stdin_open || p->stdin_ends)
+        if (!p->is_stdin_open || p->is_stdin_ending)
                 return -EPIPE;
         if (p->stdin_queued >= LIMIT_STDIN_BYTES)
                 return -EAGAIN;
@@ -147,13 +147,13 @@ int process_write_kept(struct process *p, struct slice bytes, struct arena *kept
         if (p->stdin_queued == 0 && bytes.n > 0) {
                 ssize_t r = try_write(p, bytes);
                 if (r < 0)
-                        return write_failed(p);
+                        return close_after_failed_write(p);
                 bytes = slice_from(bytes.p + r, bytes.n - (size_t)r);
         }
         if (bytes.n > 0) {
                 queue_rest(p, bytes, kept);
                 if (watch_for_room(p) < 0)
-                        return write_failed(p);
+                        return close_after_failed_write(p);
         }
         return 0;
 }
@@ -162,7 +162,7 @@ void stdin_flush(struct process *p)
 {
         bool was_full = p->stdin_queued >= LIMIT_STDIN_BYTES;
         struct piece *piece;
-        while (p->stdin_open && (piece = list_first(&p->stdin_queue, struct piece, link))) {
+        while (p->is_stdin_open && (piece = list_first(&p->stdin_queue, struct piece, link))) {
                 ssize_t r = try_write(p, slice_from(piece->bytes + piece->done, piece->n - piece->done));
                 if (r < 0) {
                         stdin_close(p);
@@ -176,7 +176,7 @@ void stdin_flush(struct process *p)
                 if (piece->done == piece->n)
                         piece_free(p, piece);
         }
-        if (p->stdin_ends && p->stdin_queued == 0 && !p->is_tty) {
+        if (p->is_stdin_ending && p->stdin_queued == 0 && !p->is_tty) {
                 stdin_close(p);
                 return;
         }
@@ -193,9 +193,9 @@ void stdin_refuse(struct process *p)
         p->procs->stdin_total -= p->stdin_queued;
         p->stdin_queued = 0;
         p->stdin_watch = watch_free(p->stdin_watch);
-        if (!p->stdin_open)
+        if (!p->is_stdin_open)
                 return;
-        p->stdin_open = false;
+        p->is_stdin_open = false;
         process_watch_streams(p);
         p->events->stdin_moved(p);
 }

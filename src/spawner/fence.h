@@ -1,7 +1,7 @@
 /* fence: the user namespace in which the user namespaces of all sandboxes are made.
  *
- * What the kernel counts for a user in one namespace, it also counts in the namespaces above. So a limit on this one holds for
- * all commands together, and leaves the rest to the server (sandbox/user_limits.h). No process lives in it: an open descriptor
+ * What the kernel counts for a user in one namespace, it also counts in the namespaces above. So a limit on this namespace holds
+ * for all commands together, and leaves the rest to the server (sandbox/user_limits.h). No process lives in it: an open descriptor
  * keeps it alive. Where it cannot be made, each sandbox is made without it and has its own limit.
  */
 #pragma once

@@ -19,7 +19,7 @@ static size_t descriptors_count(void)
         return n;
 }
 
-static void fences_need(void)
+static void skip_without_fences(void)
 {
         skip_in_valgrind("does not support clone with new namespaces");
         struct fence f = FENCE_NONE;
@@ -30,7 +30,7 @@ static void fences_need(void)
 
 TEST(a_fence_is_another_user_namespace_and_one_descriptor)
 {
-        fences_need();
+        skip_without_fences();
         size_t before = descriptors_count();
         struct fence f = FENCE_NONE;
         struct stat ours, its;
@@ -44,7 +44,7 @@ TEST(a_fence_is_another_user_namespace_and_one_descriptor)
 
 TEST(a_fence_that_could_not_be_made_is_tried_again)
 {
-        fences_need();
+        skip_without_fences();
         struct rlimit usual, low;
         eq_int(getrlimit(RLIMIT_NOFILE, &usual), 0);
         low = usual;
@@ -54,7 +54,7 @@ TEST(a_fence_that_could_not_be_made_is_tried_again)
         int without = fence_get(&f);
         eq_int(setrlimit(RLIMIT_NOFILE, &usual), 0);
         eq_int(without, -1);
-        eq_int(fence_get(&f), -1); /* is not tried again at once, because each try delays a start */
+        eq_int(fence_get(&f), -1); /* a fence is not tried again at once, because each try delays a start */
         f.again_ms -= FENCE_AGAIN_MS;
         ok(fence_get(&f) >= 0);
         close(f.fd);

@@ -25,8 +25,8 @@ struct nets {
         int fence_fd;    /* the fence inside of which the namespaces are made (fence.h); -1: none */
 };
 
-/* Returns a namespace that no command has used, or that only commands of that session have used, without a trace. NULL: none is
- * ready; one is being made, and the spawner gets SPAWNER_LOOK when it is ready. */
+/* Returns a namespace that no command has used, or that only commands of that session have used and left as new. NULL: none is
+ * ready; a new one is being made, and the spawner gets SPAWNER_LOOK when it is ready. */
 NODISCARD struct net *nets_take(struct nets *t, uint64_t session);
 /* Returns whether a command of that session may use the namespace. Every session may use one that no command has used. */
 NODISCARD bool net_is_for(const struct net *net, uint64_t session);
@@ -43,5 +43,5 @@ NODISCARD size_t nets_free_count(const struct nets *t);
 void nets_drop(struct nets *t);
 /* Returns whether `pid` is an fh-net. */
 NODISCARD bool nets_have(const struct nets *t, pid_t pid);
-/* Forgets a child that was reaped. True when it was an fh-net. */
+/* Forgets a child that was reaped. Returns true when the child was an fh-net. */
 bool nets_forget(struct nets *t, pid_t pid);

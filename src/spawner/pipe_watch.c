@@ -67,7 +67,7 @@ static enum pipe_sleep sleep_at(const char *wchan)
 struct pipe_sleeper pipe_watch_judge(const char *stat, const char *wchan)
 {
         const struct pipe_sleeper unknown = { .sleep = PIPE_MAYBE };
-        const char *at = stat ? strrchr(stat, ')') : NULL; /* a name may contain one */
+        const char *at = stat ? strrchr(stat, ')') : NULL; /* the name of the process may contain a `)` */
         if (!at || at[1] != ' ' || at[2] == 0)
                 return unknown;
         at += 2;

@@ -38,17 +38,17 @@ static inline void pipe_watch_end(void)
         atomic_store_explicit(&pipe_watch->now, count << 32, memory_order_release);
 }
 
-/* fd_close for a pipe or terminal of the command `number`; notes the begin and the end of the call. */
+/* Calls fd_close on a pipe or terminal of the command `number`, and notes the begin and the end of the call. */
 int pipe_watch_close(uint32_t number, int fd);
 
 /* ---- what the spawner sees ---- */
 
 struct pipe_call {
-        uint32_t count;  /* how many begins and ends of calls there were; two calls never have the same */
+        uint32_t count;  /* how many begins and ends of calls there were; no two calls have the same count */
         uint32_t number; /* the command whose pipe or terminal the call uses */
         bool is_under_way;
 };
-/* Returns the call in which the loop is, or was last: `is_under_way` tells. */
+/* Returns the call in which the loop is now, or, unless is_under_way, was last. */
 NODISCARD struct pipe_call pipe_watch_look(void);
 
 enum pipe_sleep {

@@ -17,7 +17,7 @@
 
 #define LOOKS_MAX 2000 /* one each millisecond */
 
-static void told(const char *stat, const char *wchan, enum pipe_sleep sleep, bool is_ending)
+static void check_judged(const char *stat, const char *wchan, enum pipe_sleep sleep, bool is_ending)
 {
         struct pipe_sleeper s = pipe_watch_judge(stat, wchan);
         eq_int(s.sleep, sleep);
@@ -26,40 +26,40 @@ static void told(const char *stat, const char *wchan, enum pipe_sleep sleep, boo
 
 TEST(only_a_sleep_that_nothing_interrupts_counts)
 {
-        told("7 (x) R 1 1 1 0 -1 4194560 0", NULL, PIPE_NO_SLEEP, false);
-        told("7 (x) S 1 1 1 0 -1 4194560 0", "pipe_read", PIPE_NO_SLEEP, false);
-        told("7 (x) D 1 1 1 0 -1 4194560 0", "pipe_read", PIPE_LOCKED, false);
-        told("7 (x) D 1 1 1 0 -1 4194560 0", "anon_pipe_write", PIPE_LOCKED, false);
-        told("7 (x) D 1 1 1 0 -1 4194560 0", "tty_lock", PIPE_LOCKED, false);
-        told("7 (x) D 1 1 1 0 -1 4194560 0", "folio_wait_bit_common", PIPE_MAYBE, false);
-        told("7 (x) D 1 1 1 0 -1 4194560 0", "0", PIPE_MAYBE, false);
-        told("7 (x) D 1 1 1 0 -1 4194560 0", NULL, PIPE_MAYBE, false);
+        check_judged("7 (x) R 1 1 1 0 -1 4194560 0", NULL, PIPE_NO_SLEEP, false);
+        check_judged("7 (x) S 1 1 1 0 -1 4194560 0", "pipe_read", PIPE_NO_SLEEP, false);
+        check_judged("7 (x) D 1 1 1 0 -1 4194560 0", "pipe_read", PIPE_LOCKED, false);
+        check_judged("7 (x) D 1 1 1 0 -1 4194560 0", "anon_pipe_write", PIPE_LOCKED, false);
+        check_judged("7 (x) D 1 1 1 0 -1 4194560 0", "tty_lock", PIPE_LOCKED, false);
+        check_judged("7 (x) D 1 1 1 0 -1 4194560 0", "folio_wait_bit_common", PIPE_MAYBE, false);
+        check_judged("7 (x) D 1 1 1 0 -1 4194560 0", "0", PIPE_MAYBE, false);
+        check_judged("7 (x) D 1 1 1 0 -1 4194560 0", NULL, PIPE_MAYBE, false);
 }
 
 TEST(what_cannot_be_read_counts_as_unsure)
 {
         static const char whole[] = "7 (x) R 1 1 1 0 -1 4194560 0";
-        told(NULL, NULL, PIPE_MAYBE, false);
+        check_judged(NULL, NULL, PIPE_MAYBE, false);
         char text[sizeof(whole)];
         size_t flags = strlen(whole) - strlen("4194560 0");
         for (size_t n = 0; n < flags; n++) {
                 memcpy(text, whole, n);
                 text[n] = 0;
-                told(text, NULL, PIPE_MAYBE, false);
+                check_judged(text, NULL, PIPE_MAYBE, false);
         }
 }
 
 TEST(a_name_cannot_pretend_to_be_a_state)
 {
-        told("7 (x) D 1) R 1 1 1 0 -1 4194560 0", "pipe_read", PIPE_NO_SLEEP, false);
-        told("7 (pipe) D ) D 1 1 1 0 -1 4194564 0", "0", PIPE_MAYBE, true);
+        check_judged("7 (x) D 1) R 1 1 1 0 -1 4194560 0", "pipe_read", PIPE_NO_SLEEP, false);
+        check_judged("7 (pipe) D ) D 1 1 1 0 -1 4194564 0", "0", PIPE_MAYBE, true);
 }
 
 TEST(an_end_is_told_before_the_process_is_dead)
 {
-        told("7 (x) D 1 1 1 0 -1 4194564 0", "pipe_release", PIPE_LOCKED, true);
-        told("7 (x) R 1 1 1 0 -1 4 0", NULL, PIPE_NO_SLEEP, true);
-        told("7 (x) Z 1 1 1 0 -1 4227084 0", NULL, PIPE_NO_SLEEP, true);
+        check_judged("7 (x) D 1 1 1 0 -1 4194564 0", "pipe_release", PIPE_LOCKED, true);
+        check_judged("7 (x) R 1 1 1 0 -1 4 0", NULL, PIPE_NO_SLEEP, true);
+        check_judged("7 (x) Z 1 1 1 0 -1 4227084 0", NULL, PIPE_NO_SLEEP, true);
 }
 
 TEST(a_call_is_seen_by_a_process_that_was_forked_before)

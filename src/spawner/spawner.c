@@ -66,7 +66,7 @@ void slot_kill(struct spawner_state *s, struct slot *slot)
         if (slot->is_orphaned)
                 return;
         slot->is_killed = true;
-        atomic_store_explicit(&slot->keeper.kill_wanted, true, memory_order_release);
+        atomic_store_explicit(&slot->keeper.is_kill_wanted, true, memory_order_release);
         (void)sys_kill(slot->pid, KEEPER_KILL);
         (void)sys_kill(slot->pid, SIGCONT); /* the keeper may have been stopped */
         s->retry_ms = RETRY_FIRST_MS;
@@ -261,8 +261,8 @@ static NORETURN void serve(struct spawner_state *s)
                 struct pollfd fds[] = {
                         { .fd = s->is_closing ? -1 : s->setup.socket, .events = POLLIN },
                         { .fd = s->signals, .events = POLLIN },
-                        /* After the orders: a mount that was made before an order was sent has been reported when that order is
-                         * taken. */
+                        /* This descriptor is polled after the socket of the orders: so poll reports a mount that was made before
+                         * an order was sent no later than that order. */
                         { .fd = s->prebuilt.slot ? s->prebuilt.mounts : -1, .events = POLLPRI },
                 };
                 int n = poll(fds, ARRAY_LEN(fds), wait_ms(s));
@@ -276,7 +276,7 @@ static NORETURN void serve(struct spawner_state *s)
                         if (r == sizeof(which) && which.ssi_signo == SIGTERM && getppid() != s->setup.server)
                                 close_down(s);
                         if (r == sizeof(which) && which.ssi_signo == SPAWNER_LOOK)
-                                prebuilt_want(s);
+                                prebuilt_make(s);
                 }
                 if (fds[2].revents)
                         prebuilt_drop(s);

@@ -5,8 +5,9 @@
  * processor is in state R, however long. Each such look adds to the sum of the command, and each other look subtracts a little;
  * so a command that releases the lock now and then is found as well.
  *
- * A command is ended when its sum reaches LIMIT_PIPE_UNSURE_MS. A look counts for the time since the last one where the kernel does
- * not tell where the server sleeps, because the server may be waiting for memory; where the kernel tells, it counts for more.
+ * A command is ended when its sum reaches LIMIT_PIPE_UNSURE_MS. Where the kernel does not tell in which function the server
+  * sleeps, the server may be waiting for memory, and a look counts for the time since the last look; where the kernel names a
+  * function of pipes, a look counts for SURE_FACTOR times as much.
  */
 #include "spawner/spawner_internal.h"
 

@@ -21,7 +21,7 @@
 
 /* How long the server has been sleeping in calls on pipes that commands keep locked (spawner_held.c, pipe_watch.h). */
 struct held {
-        bool has_proc;      /* see pipe_watch_has_proc */
+        bool has_proc;      /* /proc shows our pid namespace */
         bool has_sums;      /* such a sleep was added to others_ms, or to the sum in a slot */
         uint64_t next_ms;   /* when to look again; 0: no command runs */
         uint64_t ended_ms;  /* when the last command was ended; 0: never */
@@ -40,7 +40,7 @@ struct prebuilt_head {
 
 struct prebuilt_kind {
         struct prebuilt_head head;
-        uint64_t session; /* matters where a network is used again */
+        uint64_t session; /* a network is used again within one session only */
 };
 
 struct prebuilt {
@@ -71,7 +71,7 @@ struct spawner_state {
         uint64_t last_end_ms; /* when the last child ended, once the server has gone */
         struct slots slots;
         struct order_buffer *next; /* the buffer for the next order */
-        bool has_looked;           /* the spawner knows whether cgroups can be made */
+        bool has_tried_cgroups;    /* the spawner knows whether cgroups can be made */
         struct cgroup cgroup;
         struct prebuilt prebuilt;
         struct nets nets;
@@ -101,14 +101,14 @@ void report_kind(struct spawner_state *s, enum spawn_report_kind kind, uint32_t 
 /* Takes one order from the socket of the server, if there is one, and carries it out. */
 void order_take(struct spawner_state *s);
 
-/* Returns a slot with the settings that all commands share; `is_sandboxed`: all commands in a sandbox. NULL on failure. */
-NODISCARD struct slot *start_slot(struct spawner_state *s, bool is_sandboxed);
+/* Returns a slot with the settings that all commands share, or, if `is_sandboxed`, all commands in a sandbox. NULL on failure. */
+NODISCARD struct slot *slot_for_start(struct spawner_state *s, bool is_sandboxed);
 /* Removes a cgroup: before its keeper exists, or when no process is left in it. */
 void leaf_drop(struct spawner_state *s, uint64_t leaf);
 /* Starts the keeper of a slot. Returns its pid, or -errno. */
 NODISCARD pid_t keeper_start(struct spawner_state *s, struct slot *slot);
 /* Closes the spawner's copies of the command's descriptors, and enters the slot into the table. */
-void start_handed_over(struct spawner_state *s, struct slot *slot, int fds[static 3]);
+void start_hand_over(struct spawner_state *s, struct slot *slot, int fds[static 3]);
 
 /* ---- spawner_prebuilt.c ---- */
 
@@ -118,7 +118,7 @@ NODISCARD bool prebuilt_note(struct spawner_state *s, const struct spawn_order *
                              const struct image *image);
 /* Makes a prebuilt sandbox: a command has exited, or the sandbox is due. A failure is not reported: the next start makes its
  * own sandbox, and reports. */
-void prebuilt_want(struct spawner_state *s);
+void prebuilt_make(struct spawner_state *s);
 /* Starts the command in the prebuilt sandbox. Returns 0, and the slot owns the image from then on; -ENOENT when there is no sandbox
  * that fits; or another -errno, and the command may have run. */
 NODISCARD int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, struct image *image,
@@ -142,6 +142,6 @@ void prebuilt_reaped(struct spawner_state *s, bool is_well);
 void fs_helpers_start(struct spawner_state *s, const struct spawn_order *order, const int fds[],
                       size_t fd_count);
 NODISCARD bool fs_helpers_have(const struct spawner_state *s, pid_t pid);
-/* Forgets a child that was reaped. True when it was an fs helper. */
+/* Forgets a child that was reaped. Returns true when the child was an fs helper. */
 bool fs_helpers_forget(struct spawner_state *s, pid_t pid);
 void fs_helpers_kill(const struct spawner_state *s);

@@ -58,9 +58,9 @@ static int leaf_make(struct spawner_state *s, struct keeper *k, const struct spa
                 return 0;
 
         int r = s->cgroup.home < 0 ? -ENOTSUP : 0;
-        if (r < 0 && (!s->has_looked || k->order.needs_leaf))
+        if (r < 0 && (!s->has_tried_cgroups || k->order.needs_leaf))
                 r = cgroup_open(&s->cgroup);
-        s->has_looked = true;
+        s->has_tried_cgroups = true;
         if (r == 0)
                 r = cgroup_leaf_add(&s->cgroup, &order->tree, &k->leaf, &k->leaf_fd);
         k->cgroup = &s->cgroup;
@@ -97,7 +97,7 @@ pid_t keeper_start(struct spawner_state *s, struct slot *slot)
         return (pid_t)pid;
 }
 
-struct slot *start_slot(struct spawner_state *s, bool is_sandboxed)
+struct slot *slot_for_start(struct spawner_state *s, bool is_sandboxed)
 {
         struct slot *slot = slot_new(&s->slots);
         if (!slot)
@@ -107,12 +107,12 @@ struct slot *start_slot(struct spawner_state *s, bool is_sandboxed)
         k->socket = s->setup.socket;
         k->order.bwrap[0] = k->order.bwrap[1] = -1;
         k->order.nofile = is_sandboxed ? s->nofile_sandboxed : s->setup.nofile;
-        k->order.set_nofile = s->nofile_now.rlim_cur != k->order.nofile.rlim_cur ||
+        k->order.has_nofile = s->nofile_now.rlim_cur != k->order.nofile.rlim_cur ||
                               s->nofile_now.rlim_max != k->order.nofile.rlim_max;
         return slot;
 }
 
-void start_handed_over(struct spawner_state *s, struct slot *slot, int fds[static 3])
+void start_hand_over(struct spawner_state *s, struct slot *slot, int fds[static 3])
 {
         slot_enter(&s->slots, slot);
         for (int i = 0; i < 3; i++)
@@ -125,7 +125,7 @@ void start_handed_over(struct spawner_state *s, struct slot *slot, int fds[stati
 /* Returns the index, among the descriptors of an order, of the first of the two programs for bwrap. */
 static int bwrap_at(const struct spawn_order *order)
 {
-        return 3 + order->in_memfd + order->has_image;
+        return 3 + order->is_in_memfd + order->has_image;
 }
 
 static int slot_fill(struct spawner_state *s, struct slot *slot, const struct spawn_order *order,
@@ -137,7 +137,7 @@ static int slot_fill(struct spawner_state *s, struct slot *slot, const struct sp
                 k->order.stdio[i] = fds[i];
         for (int i = 0; order->has_bwrap && i < 2; i++)
                 k->order.bwrap[i] = fds[bwrap_at(order) + i];
-        if (order->in_memfd)
+        if (order->is_in_memfd)
                 return slot_take_memfd(slot, order, fds[3]);
         return slot_take_buffer(slot, order, TAKE(s->next));
 }
@@ -148,7 +148,7 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
                       int fds[], enum spawn_step *ret_step)
 {
         *ret_step = SPAWN_STEP_FORK;
-        struct slot *slot = start_slot(s, image != NULL);
+        struct slot *slot = slot_for_start(s, image != NULL);
         if (!slot)
                 return -ENOMEM;
         struct keeper *k = &slot->keeper;
@@ -175,7 +175,7 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
         slot->image = image;
         if (s->is_forking)
                 slot_drop_strings(slot);
-        start_handed_over(s, slot, fds);
+        start_hand_over(s, slot, fds);
         if (k->leaf)
                 cgroup_leaf_prepare(&s->cgroup);
         return 0;
@@ -188,7 +188,7 @@ static void start_take(struct spawner_state *s, const struct spawn_order *order,
                 report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
                 return;
         }
-        int image_fd = order->has_image ? fds[order->in_memfd ? 4 : 3] : -1;
+        int image_fd = order->has_image ? fds[order->is_in_memfd ? 4 : 3] : -1;
         struct image *image = order->has_image ? image_map(image_fd) : NULL;
         if (order->has_image && !image) {
                 report_failed(s, order->number, SPAWN_STEP_FORK, ENOMEM);
@@ -313,7 +313,7 @@ void order_take(struct spawner_state *s)
         size_t fd_count = fds_take(&m, fds);
         if (order.lent_count > 0)
                 fd_count = lent_take(s, &order, fds);
-        size_t strings = order.kind == SPAWN_START && !order.in_memfd ? order.command.bytes : 0;
+        size_t strings = order.kind == SPAWN_START && !order.is_in_memfd ? order.command.bytes : 0;
         if ((size_t)n != sizeof(order) + strings || order_act(s, &order, fds, fd_count) < 0)
                 close_down(s);
         for (size_t i = 0; i < fd_count; i++)

@@ -24,8 +24,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define PREBUILT_AFTER_MS 10   /* since the start of a command that is still running */
-#define PREBUILT_IDLE_MS 30000 /* after that the sandbox is not likely to be used, and only takes memory */
+#define PREBUILT_AFTER_MS 10   /* how long a command runs before the next sandbox is made */
+#define PREBUILT_IDLE_MS 30000 /* how long a sandbox is kept unused: later it only takes memory */
 
 /* ---- kinds of sandboxes ---- */
 
@@ -44,7 +44,7 @@ static bool kind_of(const struct spawn_order *order, const struct image *image, 
         ret->session = order->session;
         return order->session != 0 && image->backend == BACKEND_NAMESPACES && image_has_init(image) &&
                image->needs_user && order->tree.memory_bytes == 0 && order->tree.processes == 0 &&
-               !order->in_memfd;
+               !order->is_in_memfd;
 }
 
 static bool is_same_kind(const struct prebuilt_kind *a, const struct prebuilt_kind *b)
@@ -97,7 +97,7 @@ static int make(struct spawner_state *s, struct slot *slot)
         return r;
 }
 
-void prebuilt_want(struct spawner_state *s)
+void prebuilt_make(struct spawner_state *s)
 {
         struct prebuilt *p = &s->prebuilt;
         p->is_due = false;
@@ -109,7 +109,7 @@ void prebuilt_want(struct spawner_state *s)
         bool needs_net = !p->next.head.image.has_network;
         s->nets.fence_fd = fence_get(&s->fence);
         struct net *net = needs_net ? nets_take(&s->nets, p->next.session) : NULL;
-        struct slot *slot = needs_net && !net ? NULL : start_slot(s, true);
+        struct slot *slot = needs_net && !net ? NULL : slot_for_start(s, true);
         if (!slot) {
                 prebuilt_recover(s, net);
                 return;
@@ -171,7 +171,7 @@ int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, str
         (void)sys_kill(slot->pid, KEEPER_LOOK);
         p->slot = NULL;
         p->socket = fd_close(p->socket);
-        start_handed_over(s, slot, fds);
+        start_hand_over(s, slot, fds);
         (void)sched_yield(); /* the command's processes run first; other work here can wait */
         return 0;
 }
@@ -209,7 +209,7 @@ void prebuilt_tick(struct spawner_state *s)
         if (prebuilt_wait_ms(s) != 0)
                 return;
         if (s->prebuilt.is_due) {
-                prebuilt_want(s);
+                prebuilt_make(s);
                 return;
         }
         prebuilt_drop(s);
@@ -238,5 +238,5 @@ void prebuilt_reaped(struct spawner_state *s, bool is_well)
         prebuilt_recover(s, TAKE(slot->net));
         slot_free(&s->slots, slot);
         if (p->is_wanted)
-                prebuilt_want(s);
+                prebuilt_make(s);
 }
