@@ -55,7 +55,7 @@ void confine_started(struct confine *c, struct guarded *g)
         g->has_started = true;
         if (!g->hold)
                 return;
-        guard_let_missing(c->guard, g->hold, g->image);
+        guard_allow_missing(c->guard, g->hold, g->image);
         if (g->is_suspect && !guard_is_intact(g->image, false) && !is_over(g->image))
                 g->on_broken(g);
 }
@@ -82,7 +82,7 @@ static void on_guard(void *arg, UNUSED unsigned events)
 
 /* Hides a state directory from all sandboxes: commands must not reach the journal and the locks in it. A directory below
  * /dev/shm needs no mask, because each sandbox has a /dev of its own, unless /dev/shm is a link to another place. */
-static void close_place(struct preparer *p, unsigned n)
+static void hide_place(struct preparer *p, unsigned n)
 {
         char path[PATH_MAX], above[PATH_MAX];
         struct err ignored = ERR_INIT;
@@ -106,7 +106,7 @@ static int find_locks(struct placeholder_locks *ret, struct err *err)
                 if (r == 0)
                         r = fd < 0 ? fd : placeholder_locks_open(path, ret, &why);
                 if (r < 0 && n == 0)
-                        *err = why; /* why the first choice does not work */
+                        *err = why; /* the client learns why the first choice does not work */
         }
         return r;
 }
@@ -115,7 +115,7 @@ static int find_locks(struct placeholder_locks *ret, struct err *err)
 static void use_state(struct preparer *p)
 {
         for (unsigned n = 0; n < STATE_PLACES; n++)
-                close_place(p, n);
+                hide_place(p, n);
         preparer_set_locks_find(p, find_locks);
 }
 

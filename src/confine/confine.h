@@ -56,11 +56,11 @@ NODISCARD int confine_make(struct confine *c, struct arena *a, const struct prof
 /* Ends a sandbox. Called on the loop, or on any thread when the command of the sandbox was never started. */
 void confine_unmake(struct confine *c, struct guarded *g);
 
-/* Call it before the command is started. From then on `g` must not move in memory until confine_unmake or confine_let_go. */
+/* To be called before the command is started. From then on `g` must not move in memory until confine_unmake or confine_let_go. */
 void confine_begin(struct confine *c, struct guarded *g, void (*on_broken)(struct guarded *g));
-/* Call it when the command has started. Handles the events of the guard from before the start. */
+/* To be called when the command has started. Handles the events of the guard from before the start. */
 void confine_started(struct confine *c, struct guarded *g);
-/* Ends the guard of the sandbox. Call it when no process is left in the sandbox. */
+/* Ends the guard of the sandbox. To be called when no process is left in the sandbox. */
 void confine_let_go(struct confine *c, struct guarded *g);
 /* After a command was killed or could not start: was its sandbox broken? The keeper or the guard may have killed the command
  * before `on_broken` was called. */

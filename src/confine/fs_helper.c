@@ -60,14 +60,14 @@ static void send_all(struct slice bytes)
 }
 
 /* Messages are collected and sent together when an answer is needed, because each send would wake the server. */
-static struct buf said = BUF_INIT(SIZE_MAX / 4);
+static struct buf unsent = BUF_INIT(SIZE_MAX / 4);
 
 static void flush(void)
 {
-        send_all(buf_slice(&said));
-        if (said.n > SAID_KEPT_BYTES)
-                buf_release(&said);
-        buf_truncate(&said, 0);
+        send_all(buf_slice(&unsent));
+        if (unsent.n > SAID_KEPT_BYTES)
+                buf_release(&unsent);
+        buf_truncate(&unsent, 0);
 }
 
 static void receive_all(void *to, size_t n)
@@ -86,8 +86,8 @@ static void receive_all(void *to, size_t n)
 
 static void say(const struct fs_helper_answer *answer, struct slice bytes, struct slice data)
 {
-        must(buf_append(&said, slice_from(answer, sizeof(*answer))) == 0 && buf_append(&said, bytes) == 0 &&
-             buf_append(&said, data) == 0);
+        must(buf_append(&unsent, slice_from(answer, sizeof(*answer))) == 0 &&
+             buf_append(&unsent, bytes) == 0 && buf_append(&unsent, data) == 0);
 }
 
 /* Sends a descriptor to the server. Returns 0, or -ETOOMANYREFS when the kernel passes no descriptors on, because commands of this

@@ -63,7 +63,7 @@ bool fs_helper_line_is_alive(const struct fs_helper_line *l)
 }
 
 /* Gives the line up, because the fs helper died or took too long (`e`: EAGAIN). Returns -EIO with err filled. */
-static int broken(struct fs_helper_line *l, int e, struct err *err)
+static int give_up(struct fs_helper_line *l, int e, struct err *err)
 {
         l->is_broken = true;
         bool is_late = e == EAGAIN || e == EWOULDBLOCK;
@@ -71,7 +71,7 @@ static int broken(struct fs_helper_line *l, int e, struct err *err)
                        is_late ? "it took too long" : "it died");
 }
 
-static int nonsense(struct fs_helper_line *l, const char *what, struct err *err)
+static int refuse_nonsense(struct fs_helper_line *l, const char *what, struct err *err)
 {
         l->is_broken = true;
         return err_set(err, RPC_INTERNAL, -EBADMSG,
@@ -79,7 +79,7 @@ static int nonsense(struct fs_helper_line *l, const char *what, struct err *err)
 }
 
 /* Says in err that the kernel did not pass a descriptor on, to the fs helper or from it. */
-static void refused(struct err *err)
+static void err_set_refused(struct err *err)
 {
         err->step = "descriptors";
         err->os_errno = ETOOMANYREFS;
@@ -94,7 +94,7 @@ static int send_all(struct fs_helper_line *l, struct slice bytes, struct err *er
                 if (n < 0 && fd_again(errno, &tries))
                         continue;
                 if (n <= 0)
-                        return broken(l, errno, err);
+                        return give_up(l, errno, err);
                 bytes = slice_from(bytes.p + n, bytes.n - (size_t)n);
         }
         return 0;
@@ -108,7 +108,7 @@ static int receive_all(struct fs_helper_line *l, void *to, size_t n, struct err 
                 if (got < 0 && fd_again(errno, &tries))
                         continue;
                 if (got <= 0)
-                        return broken(l, got < 0 ? errno : 0, err);
+                        return give_up(l, got < 0 ? errno : 0, err);
                 done += (size_t)got;
         }
         return 0;
@@ -129,7 +129,7 @@ static int receive_head(struct fs_helper_line *l, struct fs_helper_answer *ret, 
                 n = recvmsg(l->socket, &m, MSG_CMSG_CLOEXEC);
         while (n < 0 && fd_again(errno, &tries));
         if (n <= 0)
-                return broken(l, n < 0 ? errno : 0, err);
+                return give_up(l, n < 0 ? errno : 0, err);
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
                 if (c->cmsg_level != SOL_SOCKET)
                         continue;
@@ -157,7 +157,7 @@ static int explain(const struct fs_helper_answer *a, int image, struct err *err)
         return err_wrap(err, "failed to prepare fs sandbox");
 }
 
-static int hello(struct fs_helper_line *l, int image, struct slice reach, struct err *err)
+static int begin_talk(struct fs_helper_line *l, int image, struct slice reach, struct err *err)
 {
         const int yes = 1, no = 0;
         const struct timeval limit = { .tv_sec = LIMIT_FS_HELPER_MS / 1000 };
@@ -180,7 +180,7 @@ static int hello(struct fs_helper_line *l, int image, struct slice reach, struct
         if (a.kind == FS_HELPER_FAILED && a.os_errno > 0)
                 return explain(&a, image, err);
         if (a.kind != FS_HELPER_READY || pid <= 0)
-                return nonsense(l, "no greeting", err);
+                return refuse_nonsense(l, "no greeting", err);
         l->is_broken = false;
         l->pidfd = sys_pidfd_open(pid);
         if (!fs_helper_line_is_alive(l)) /* if the fs helper has ended, another process may have its pid */
@@ -196,10 +196,10 @@ int fs_helper_line_open(struct fs_helper_line *l, int spawner, pid_t spawner_pid
                 return err_set(err, RPC_INTERNAL, -EIO, "fs sandbox helper failed: there is no spawner");
         int r = spawn_start_fs_helper(spawner, spawner_pid, image, bwrap, &l->socket);
         if (r == -ETOOMANYREFS)
-                refused(err);
+                err_set_refused(err);
         if (r < 0)
                 return err_set(err, RPC_INTERNAL, r, "fs sandbox helper failed: %s", errno_text(r));
-        return hello(l, image, reach, err);
+        return begin_talk(l, image, reach, err);
 }
 
 /* ---- temporary files in the journal */
@@ -227,7 +227,7 @@ static int on_note(struct talk *t, const struct fs_helper_answer *a)
 {
         char text[NOTE_BYTES_MAX];
         if (a->bytes < 2 || a->bytes > sizeof(text))
-                return nonsense(t->line, "a note", t->err);
+                return refuse_nonsense(t->line, "a note", t->err);
         int r = receive_all(t->line, text, a->bytes, t->err);
         if (r < 0)
                 return r;
@@ -238,7 +238,7 @@ static int on_note(struct talk *t, const struct fs_helper_answer *a)
 static int on_strike(struct talk *t, const struct fs_helper_answer *a)
 {
         if (a->code < 0 || a->code >= NOTES_MAX || t->notes[a->code].slot < 0)
-                return nonsense(t->line, "a note", t->err);
+                return refuse_nonsense(t->line, "a note", t->err);
         journal_remove(t->q->request->journal, t->notes[a->code].slot);
         t->notes[a->code].slot = -1;
         return 0;
@@ -270,7 +270,7 @@ static int on_lock(struct talk *t, const struct fs_helper_answer *a)
 {
         struct fs_helper_lock what;
         if (a->bytes != sizeof(what))
-                return nonsense(t->line, "a lock", t->err);
+                return refuse_nonsense(t->line, "a lock", t->err);
         int r = receive_all(t->line, &what, sizeof(what), t->err);
         if (r < 0)
                 return r;
@@ -282,7 +282,7 @@ static int on_lock(struct talk *t, const struct fs_helper_answer *a)
 static int on_unlock(struct talk *t, const struct fs_helper_answer *a)
 {
         if (a->code < 0 || a->code >= LOCKS_MAX || !t->locks[a->code])
-                return nonsense(t->line, "a lock", t->err);
+                return refuse_nonsense(t->line, "a lock", t->err);
         t->locks[a->code] = lock_release(t->locks[a->code]);
         return 0;
 }
@@ -293,7 +293,7 @@ static int on_result(struct talk *t, const struct fs_helper_answer *a)
 {
         const struct fs_helper_question *q = t->q;
         if (!q->w || a->bytes > q->request->max_message)
-                return nonsense(t->line, "a result", t->err);
+                return refuse_nonsense(t->line, "a result", t->err);
         _arena_ struct arena arena = ARENA_INIT;
         char *text = arena_zalloc(&arena, a->bytes + BUF_PADDING);
         struct json_doc doc;
@@ -302,7 +302,7 @@ static int on_result(struct talk *t, const struct fs_helper_answer *a)
         if (r < 0)
                 return r;
         if (json_parse(&arena, slice_from(text, a->bytes), &doc, &why) < 0)
-                return nonsense(t->line, why.text, t->err);
+                return refuse_nonsense(t->line, why.text, t->err);
         jsonw_raw(q->w, slice_from(text, a->bytes));
         return 0;
 }
@@ -323,7 +323,7 @@ static int on_error(struct talk *t, const struct fs_helper_answer *answer)
         struct arena *a = t->q->request->arena;
         if (answer->code >= 0 || answer->code < -ERRNO_MAX || answer->bytes >= ERR_TEXT_BYTES ||
             answer->data_bytes > ERROR_DATA_MAX)
-                return nonsense(t->line, "an error", t->err);
+                return refuse_nonsense(t->line, "an error", t->err);
         char *text = arena_zalloc(a, answer->bytes + answer->data_bytes + 2);
         int r = receive_all(t->line, text, answer->bytes, t->err);
         char *data = text + answer->bytes + 1;
@@ -332,12 +332,12 @@ static int on_error(struct talk *t, const struct fs_helper_answer *answer)
         if (r < 0)
                 return r;
         if (text[0] == 0 || !utf8_is_valid(slice_from_str(text)) || !are_members(a, data))
-                return nonsense(t->line, "an error", t->err);
+                return refuse_nonsense(t->line, "an error", t->err);
         if (answer->data_bytes > 0)
                 t->q->request->error_data = data;
         t->err->os_errno = answer->os_errno;
         if (answer->os_errno == ETOOMANYREFS)
-                refused(t->err);
+                err_set_refused(t->err);
         return err_set(t->err, 0, answer->code, "%s", text);
 }
 
@@ -345,7 +345,7 @@ static int on_error(struct talk *t, const struct fs_helper_answer *answer)
 static int on_lent(struct talk *t, const struct fs_helper_answer *a)
 {
         if (!t->q->ret_fd || a->code < 0)
-                return nonsense(t->line, "a file", t->err);
+                return refuse_nonsense(t->line, "a file", t->err);
         _close_ int fd = sys_pidfd_getfd(t->line->pidfd, a->code);
         int32_t said = fd < 0 ? fd : 0;
         int r = send_all(t->line, slice_from(&said, sizeof(said)), t->err);
@@ -382,13 +382,13 @@ static int hear(struct talk *t)
                 return on_error(t, &a);
         case FS_HELPER_OPENED:
                 if (!t->q->ret_fd || fd < 0)
-                        return nonsense(t->line, "a file", t->err);
+                        return refuse_nonsense(t->line, "a file", t->err);
                 *t->q->ret_fd = TAKE_FD(fd);
                 return 0;
         case FS_HELPER_LENT:
                 return on_lent(t, &a);
         default:
-                return nonsense(t->line, "an unknown one", t->err);
+                return refuse_nonsense(t->line, "an unknown one", t->err);
         }
         return r < 0 ? r : 1;
 }

@@ -43,7 +43,7 @@ struct fs_helpers {
 
 /* `tmpdir` stays the caller's and must live as long as `f`. */
 void fs_helpers_init(struct fs_helpers *f, struct loop *loop, struct preparer *preparer, const char *tmpdir);
-/* Makes requests that wait for an fs helper fail. Call it when the server ends. */
+/* Makes requests that wait for an fs helper fail. To be called when the server ends. */
 void fs_helpers_interrupt(struct fs_helpers *f);
 void fs_helpers_release(struct fs_helpers *f); /* only when no thread uses it */
 

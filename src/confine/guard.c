@@ -247,7 +247,7 @@ struct guard_hold *guard_let_go(struct guard *g, struct guard_hold *h)
         return NULL;
 }
 
-void guard_let_missing(struct guard *g, struct guard_hold *h, const struct image *i)
+void guard_allow_missing(struct guard *g, struct guard_hold *h, const struct image *i)
 {
         const struct image_op *ops = image_at(i, i->ops);
         struct guarded_name *n;

@@ -39,10 +39,10 @@ NODISCARD int guard_hold(struct guard *g, const struct plan *plan, struct image 
                          struct guard_hold **ret, struct err *err);
 struct guard_hold *guard_let_go(struct guard *g, struct guard_hold *h); /* NULL is fine; returns NULL */
 
-/* Call it when the sandbox has been built: from then on the placeholders that the sandbox can do without (image_op::may_be_missing)
- * may be removed. A file that is moved to their place is still reported. */
+/* To be called when the sandbox has been built: from then on the placeholders that the sandbox can do without
+ * (image_op::may_be_missing) may be removed. A file that is moved to their place is still reported. */
 struct image;
-void guard_let_missing(struct guard *g, struct guard_hold *h, const struct image *i);
+void guard_allow_missing(struct guard *g, struct guard_hold *h, const struct image *i);
 
 /* Sets the argument of the callback of guard_read. Called from the thread of guard_read. */
 void guard_set_owner(struct guard *g, struct guard_hold *h, void *owner);

@@ -42,7 +42,7 @@ bool guard_is_intact(const struct image *i, bool must_be_sure)
 /* ---- handling events ---- */
 
 /* Records an event of a hold. Only a broken mask kills the command at once; after other events the owner decides. */
-static void hold_hit(struct guard *g, struct guard_hold *h, enum guard_event event)
+static void hold_take_event(struct guard *g, struct guard_hold *h, enum guard_event event)
 {
         if (event == GUARD_BROKEN)
                 guard_kill(h);
@@ -54,13 +54,13 @@ static void hold_hit(struct guard *g, struct guard_hold *h, enum guard_event eve
 }
 
 /* Records for every hold that events were lost, because each hold may be affected. */
-static void all_hit(struct guard *g)
+static void all_take_lost(struct guard *g)
 {
         const struct watched_name *name;
         struct guarded_name *n;
         for (size_t pos = 0; (name = map_next(&g->names, &pos));)
                 list_each (n, &name->guarded, in_name)
-                        hold_hit(g, n->hold, GUARD_LOST);
+                        hold_take_event(g, n->hold, GUARD_LOST);
 }
 
 /* Returns what an event means for a name. A removed placeholder may have belonged to another command that has ended; the keeper
@@ -73,7 +73,7 @@ static enum guard_event event_kind(const struct guarded_name *n, const struct in
 static void event_take(struct guard *g, const struct inotify_event *e)
 {
         if (e->mask & IN_Q_OVERFLOW) {
-                all_hit(g);
+                all_take_lost(g);
                 return;
         }
         size_t length = strnlen(e->name, e->len);
@@ -86,7 +86,7 @@ static void event_take(struct guard *g, const struct inotify_event *e)
         if (name)
                 list_each (n, &name->guarded, in_name)
                         if (!n->may_go || (e->mask & IN_MOVED_TO))
-                                hold_hit(g, n->hold, event_kind(n, e));
+                                hold_take_event(g, n->hold, event_kind(n, e));
 }
 
 /* Reads events once and handles them. Returns the number of bytes that were read; 0 when no event is queued. */

@@ -221,7 +221,7 @@ TEST(a_placeholder_that_a_sandbox_does_without_may_go)
         h.ops[0].may_be_missing = true; /* as a keeper records it */
         hold(g, &h);
         struct image *i = image_of(&h.plan);
-        guard_let_missing(g, h.hold, i);
+        guard_allow_missing(g, h.hold, i);
         eq_int(rmdir(at(&rig, ".git")), 0);
         ok(!is_told(g, &h));
         put_directory(&rig, "x");

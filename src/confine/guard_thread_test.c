@@ -168,7 +168,7 @@ TEST(without_the_thread_it_is_done_when_the_guard_is_read)
 }
 
 /* The keeper has ended, and the pids of the keeper and of the init belong to other processes now. */
-TEST(who_is_not_the_child_of_the_one_before_is_not_killed)
+TEST(a_process_with_another_parent_than_recorded_is_not_killed)
 {
         skip_in_valgrind("does not know pidfd_send_signal");
         struct struck s;

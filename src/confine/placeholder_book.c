@@ -96,7 +96,7 @@ static void remove_leftovers(struct image *image)
 
 /* Logs that a placeholder could not be removed: at debug level when commands of another user still use it, since no
  * operator has to act then. */
-static void say_stuck(const struct placeholder_entry *e, int os_errno)
+static void log_stuck(const struct placeholder_entry *e, int os_errno)
 {
         const char *path = log_quote(slice_from(e->path, e->n));
         if (os_errno == -EBUSY)
@@ -116,7 +116,7 @@ static void entry_note(struct placeholder_book *b, struct placeholder_entry *e,
         else if (placeholder->state == PLACEHOLDER_GONE)
                 e->is_stuck = false;
         if (e->is_stuck && !was_stuck)
-                say_stuck(e, placeholder->os_errno);
+                log_stuck(e, placeholder->os_errno);
         b->stuck = b->stuck + e->is_stuck - was_stuck;
 }
 

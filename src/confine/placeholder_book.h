@@ -31,7 +31,7 @@ struct placeholder_entries {
 void placeholder_book_init(struct placeholder_book *b);
 void placeholder_book_release(struct placeholder_book *b);
 
-/* Enters the placeholders of a plan. Call it before they are made. Without a journal, or when it is full, they are only in the
+/* Enters the placeholders of a plan. To be called before they are made. Without a journal, or when it is full, they are only in the
  * book. */
 void placeholder_book_enter(struct placeholder_book *b, struct journal *j, const struct plan *plan,
                             struct placeholder_entries *ret);

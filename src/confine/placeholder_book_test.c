@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct desk {
+struct rig {
         struct arena arena;
         char root[PATH_MAX];
         struct placeholder_book book;
@@ -46,7 +46,7 @@ static int find(struct placeholder_locks *ret, UNUSED struct err *err)
         return 0;
 }
 
-static struct journal *journal_in(struct desk *d)
+static struct journal *journal_in(struct rig *d)
 {
         struct err err = ERR_INIT;
         struct journal *j;
@@ -56,9 +56,9 @@ static struct journal *journal_in(struct desk *d)
         return j;
 }
 
-static void desk_open(struct desk *d)
+static void rig_open(struct rig *d)
 {
-        *d = (struct desk){ .arena = ARENA_INIT };
+        *d = (struct rig){ .arena = ARENA_INIT };
         char template[] = "/tmp/farhand-book-XXXXXX";
         ok(mkdtemp(template) != NULL && realpath(template, d->root) != NULL);
         placeholder_book_init(&d->book);
@@ -70,7 +70,7 @@ static void desk_open(struct desk *d)
         preparer_set_locks_find(&d->preparer, find);
 }
 
-static void desk_close(struct desk *d)
+static void rig_close(struct rig *d)
 {
         d->journal = journal_close(d->journal);
         eq_u64(map_count(&d->book.entries), 0);
@@ -80,25 +80,25 @@ static void desk_close(struct desk *d)
         arena_release(&d->arena);
 }
 
-static const char *at(struct desk *d, const char *name)
+static const char *at(struct rig *d, const char *name)
 {
         return arena_printf(&d->arena, "%s/%s", d->root, name);
 }
 
-static bool exists(struct desk *d, const char *name)
+static bool exists(struct rig *d, const char *name)
 {
         struct stat st;
         return lstat(at(d, name), &st) == 0;
 }
 
 /* Makes placeholders as keepers do. */
-static void put_placeholder(struct desk *d, const char *name)
+static void put_placeholder(struct rig *d, const char *name)
 {
         eq_int(mkdir(at(d, name), 0755), 0);
         eq_int(chmod(at(d, name), S_ISVTX | 0555), 0);
 }
 
-static struct held enter_plan(struct desk *d, const struct plan *plan)
+static struct held enter_plan(struct rig *d, const struct plan *plan)
 {
         static const struct seccomp_filter no_filter;
         struct held h;
@@ -112,7 +112,7 @@ static struct held enter_plan(struct desk *d, const struct plan *plan)
         return h;
 }
 
-static struct held enter(struct desk *d, const char *const *names)
+static struct held enter(struct rig *d, const char *const *names)
 {
         struct plan_placeholder placeholders[8];
         struct plan_op ops[8] = { 0 };
@@ -131,7 +131,7 @@ static struct held enter(struct desk *d, const char *const *names)
 #define ENTER(d, ...) enter(d, (const char *const[]){ __VA_ARGS__, NULL })
 
 /* Removes the entries of a command from the book, as if its keeper had left all its placeholders in this state. */
-static void strike_as(struct desk *d, struct held *h, enum placeholder_state state)
+static void strike_as(struct rig *d, struct held *h, enum placeholder_state state)
 {
         for (size_t n = 0; n < h->image->placeholder_count; n++)
                 ((struct image_placeholder *)(uintptr_t)placeholders_at(h->image, n))->state = state;
@@ -141,18 +141,18 @@ static void strike_as(struct desk *d, struct held *h, enum placeholder_state sta
         image_unmap(h->image);
 }
 
-static void strike(struct desk *d, struct held *h)
+static void strike(struct rig *d, struct held *h)
 {
         strike_as(d, h, PLACEHOLDER_GONE);
 }
 
-static void sweep(struct desk *d)
+static void sweep(struct rig *d)
 {
         journal_sweep(d->journal, placeholder_book_sweep, &d->preparer);
 }
 
 /* Simulates that the server dies and another server starts. */
-static void start_again(struct desk *d, void (*life)(struct desk *))
+static void start_again(struct rig *d, void (*life)(struct rig *))
 {
         d->journal = journal_close(d->journal);
         pid_t pid = fork();
@@ -178,7 +178,7 @@ static bool is_usable(void)
         return false;
 }
 
-static void life_with_two(struct desk *d)
+static void life_with_two(struct rig *d)
 {
         (void)ENTER(d, "a", "b");
         put_placeholder(d, "a");
@@ -190,15 +190,15 @@ TEST(the_next_server_removes_the_placeholders_of_one_that_was_killed)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         start_again(&d, life_with_two);
         ok(!exists(&d, "a") && !exists(&d, "b"));
         ok(exists(&d, "c")); /* the journal does not name it */
-        desk_close(&d);
+        rig_close(&d);
 }
 
-static void life_that_strikes(struct desk *d)
+static void life_that_strikes(struct rig *d)
 {
         struct held one = ENTER(d, "a", "b"), two = ENTER(d, "b");
         strike(d, &one);
@@ -211,15 +211,15 @@ TEST(struck_placeholders_are_not_swept_and_shared_ones_are)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         start_again(&d, life_that_strikes);
         ok(exists(&d, "a"));
         ok(!exists(&d, "b"));
-        desk_close(&d);
+        rig_close(&d);
 }
 
-static void life_with_users_things(struct desk *d)
+static void life_with_users_things(struct rig *d)
 {
         (void)ENTER(d, "directory", "file", "full", "link", "held");
         eq_int(mkdir(at(d, "directory"), 0755), 0);
@@ -235,8 +235,8 @@ TEST(a_sweep_leaves_files_that_a_user_has_made_meanwhile)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         /* A command of another server is running. Both servers have named its placeholder in their journals. */
         put_placeholder(&d, "held");
         struct stat st;
@@ -251,13 +251,13 @@ TEST(a_sweep_leaves_files_that_a_user_has_made_meanwhile)
         held = fd_close(held);
         sweep(&d); /* the placeholder has stayed in the journal */
         ok(!exists(&d, "held"));
-        desk_close(&d);
+        rig_close(&d);
 }
 
 /* ---- placeholders that could not be removed ---- */
 
 /* Adds a second user of the placeholder and returns its descriptor: until that is closed the placeholder cannot be removed. */
-static int use(struct desk *d, const char *name)
+static int use(struct rig *d, const char *name)
 {
         struct stat st;
         eq_int(stat(d->root, &st), 0);
@@ -269,7 +269,7 @@ static int use(struct desk *d, const char *name)
         return fd;
 }
 
-static void retry(struct desk *d)
+static void retry(struct rig *d)
 {
         placeholder_book_retry(&d->book, d->journal, &d->preparer);
 }
@@ -278,8 +278,8 @@ TEST(a_stuck_placeholder_is_tried_until_it_is_gone)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         struct held h = ENTER(&d, "a", "b");
         put_placeholder(&d, "a");
         put_placeholder(&d, "b");
@@ -295,15 +295,15 @@ TEST(a_stuck_placeholder_is_tried_until_it_is_gone)
         ok(!exists(&d, "b"));
         eq_u64(placeholder_book_stuck(&d.book), 0);
         retry(&d);
-        desk_close(&d);
+        rig_close(&d);
 }
 
 TEST(a_stuck_placeholder_that_a_command_uses_again_is_removed_by_that_command)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         struct held one = ENTER(&d, "a");
         put_placeholder(&d, "a");
         strike_as(&d, &one, PLACEHOLDER_STUCK);
@@ -314,10 +314,10 @@ TEST(a_stuck_placeholder_that_a_command_uses_again_is_removed_by_that_command)
         eq_u64(placeholder_book_stuck(&d.book), 1);
         strike(&d, &three);
         eq_u64(placeholder_book_stuck(&d.book), 0);
-        desk_close(&d);
+        rig_close(&d);
 }
 
-static void life_that_is_stuck(struct desk *d)
+static void life_that_is_stuck(struct rig *d)
 {
         struct held h = ENTER(d, "a");
         put_placeholder(d, "a");
@@ -328,19 +328,19 @@ TEST(the_next_server_removes_stuck_placeholders)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         start_again(&d, life_that_is_stuck);
         ok(!exists(&d, "a"));
-        desk_close(&d);
+        rig_close(&d);
 }
 
 TEST(so_many_are_tried_again_and_no_more)
 {
         if (!is_usable())
                 skip();
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         for (size_t n = 0; n < LIMIT_STUCK_PLACEHOLDERS + 8; n++) {
                 struct held h = ENTER(&d, arena_printf(&d.arena, "n%zu", n));
                 strike_as(&d, &h, PLACEHOLDER_STUCK);
@@ -349,15 +349,15 @@ TEST(so_many_are_tried_again_and_no_more)
         eq_u64(map_count(&d.book.entries), LIMIT_STUCK_PLACEHOLDERS);
         retry(&d);
         eq_u64(placeholder_book_stuck(&d.book), 0);
-        desk_close(&d);
+        rig_close(&d);
 }
 
 /* ---- entries of the book ---- */
 
 TEST(commands_that_share_a_placeholder_share_its_entry)
 {
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         struct held one = ENTER(&d, "a", "b"), two = ENTER(&d, "b", "c"), three = ENTER(&d, "b");
         eq_u64(map_count(&d.book.entries), 3);
         ok(one.entries.list[1] == two.entries.list[0] && two.entries.list[0] == three.entries.list[0]);
@@ -367,36 +367,36 @@ TEST(commands_that_share_a_placeholder_share_its_entry)
         eq_u64(map_count(&d.book.entries), 1);
         strike(&d, &three);
         eq_u64(map_count(&d.book.entries), 0);
-        desk_close(&d);
+        rig_close(&d);
 }
 
 TEST(a_sandbox_without_placeholders_has_no_entries)
 {
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         struct held h = enter(&d, (const char *const[]){ NULL });
         ok(h.entries.list == NULL);
         placeholder_book_strike(&d.book, d.journal, &h.entries, h.image);
         strike(&d, &h); /* a second call does nothing */
-        desk_close(&d);
+        rig_close(&d);
 }
 
 TEST(a_closed_book_leaves_no_journal)
 {
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         struct held h = ENTER(&d, "a", "b");
         strike(&d, &h);
         d.journal = journal_close(d.journal);
         eq_int(unlink(d.locks.path), 0);
         eq_int(rmdir(at(&d, "state")), 0); /* the directory is empty */
-        desk_close(&d);
+        rig_close(&d);
 }
 
 TEST(without_a_journal_and_with_a_full_journal_the_book_goes_on)
 {
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         struct journal *j = d.journal;
         d.journal = NULL;
         struct held h = ENTER(&d, "a", "b");
@@ -413,10 +413,10 @@ TEST(without_a_journal_and_with_a_full_journal_the_book_goes_on)
         int slot = journal_add(d.journal, d.root, "x");
         ok(slot >= 0);
         journal_remove(d.journal, slot);
-        desk_close(&d);
+        rig_close(&d);
 }
 
-static void life_at_the_root(struct desk *d)
+static void life_at_the_root(struct rig *d)
 {
         struct plan_placeholder placeholder = { .path = S("/farhand-is-not-here") };
         struct plan_op op = { .path = placeholder.path };
@@ -428,15 +428,15 @@ static void life_at_the_root(struct desk *d)
 
 TEST(a_placeholder_at_the_root_can_be_written_down)
 {
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         start_again(&d, life_at_the_root);
-        desk_close(&d);
+        rig_close(&d);
 }
 
 static void *enter_often(void *arg)
 {
-        struct desk *d = arg;
+        struct rig *d = arg;
         struct plan_placeholder placeholders[] = { { .path = S("/none/a") },
                                                    { .path = S("/none/b"), .op = 1 } };
         struct plan_op ops[] = { { .path = placeholders[0].path }, { .path = placeholders[1].path } };
@@ -453,12 +453,12 @@ static void *enter_often(void *arg)
 
 TEST(threads_enter_and_strike_the_same_placeholders)
 {
-        struct desk d;
-        desk_open(&d);
+        struct rig d;
+        rig_open(&d);
         pthread_t threads[4];
         for (size_t n = 0; n < ARRAY_LEN(threads); n++)
                 eq_int(pthread_create(&threads[n], NULL, enter_often, &d), 0);
         for (size_t n = 0; n < ARRAY_LEN(threads); n++)
                 eq_int(pthread_join(threads[n], NULL), 0);
-        desk_close(&d);
+        rig_close(&d);
 }

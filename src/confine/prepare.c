@@ -182,9 +182,9 @@ int prepare_plan(struct preparer *p, struct arena *a, const struct profile *prof
         return r;
 }
 
-/* Returns 1 when a single rule, that everything is readable, can replace the profile; otherwise 0, or -errno with err filled. It
- * can for a request that only reads, under a profile that denies nothing, unless a second /proc would show the processes of the
- * machine. */
+/* Returns 1 when a single rule, that everything is readable, can replace the profile; otherwise 0, or -errno with err filled. That
+ * is possible for a request that only reads, under a profile that denies nothing, unless a second /proc would show the processes of
+ * the machine. */
 static int is_simple(struct preparer *p, const struct rules *rules, bool only_reads, struct err *err)
 {
         _mount_table_ struct mount_table *mounts = NULL;
@@ -258,9 +258,9 @@ static int image_of(const struct plan *plan, const struct image_extra *extra, st
 }
 
 /* Makes a plan, and finds the lock file for its placeholders if it has any. */
-static int prepare_counted(struct preparer *p, struct arena *a, const struct profile *profile,
-                           const struct place *place, struct plan *ret, struct placeholder_locks *ret_locks,
-                           struct err *err)
+static int prepare_plan_and_locks(struct preparer *p, struct arena *a, const struct profile *profile,
+                                  const struct place *place, struct plan *ret,
+                                  struct placeholder_locks *ret_locks, struct err *err)
 {
         bool is_new = false;
         int r = prepare_plan(p, a, profile, place, ret, err);
@@ -281,7 +281,7 @@ int prepare_image(struct preparer *p, struct arena *a, const struct profile *pro
         struct placeholder_locks locks;
         int r = filter_get(p, kind, err);
         if (r == 0)
-                r = prepare_counted(p, a, profile, place, ret_plan, &locks, err);
+                r = prepare_plan_and_locks(p, a, profile, place, ret_plan, &locks, err);
         if (r == 0 && backends->chosen == BACKEND_LANDLOCK) {
                 struct plan alone;
                 r = landlock_plan(a, ret_plan, true, &alone, err);

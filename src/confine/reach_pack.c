@@ -204,7 +204,7 @@ static void add_private(struct reader *r, bool is_alone)
 
 /* Drops the point of a mount point when another point has the same path: that point is what is mounted there. The points are
  * sorted. */
-static void drop_places(struct reader *r)
+static void drop_covered_points(struct reader *r)
 {
         size_t kept = 0;
         for (size_t i = 0; i < r->count; i++) {
@@ -252,7 +252,7 @@ int reach_unpack(struct arena *a, struct slice bytes, bool is_alone, struct reac
         if (r.is_whole)
                 add(&r, S("/"), REACH_PASS, true);
         reach_sort(r.points, r.count);
-        drop_places(&r);
+        drop_covered_points(&r);
         *ret = (struct reach){
                 /* An empty root shows only what the profile allows to see, so that everything in it can be read. */
                 .root = root == PLAN_ROOT_WRITE ? REACH_WRITE
