@@ -85,11 +85,11 @@ static void signed_make(struct auth *a, const char *issuer, const char *audience
                                              .audience = text(audience) });
 }
 
-static struct identity who; /* the identity of the last request that passed */
+static struct identity last_identity; /* the identity of the last request that passed */
 
 /* Checks a request with this Authorization header. The value is copied to memory of exactly its size, so that sanitizers notice
  * a read past its end. Returns the refusal, or "passes". */
-static const char *asked(const struct auth *a, struct slice value)
+static const char *refusal_of(const struct auth *a, struct slice value)
 {
         _free_ char *copy = mem_alloc(MAX(value.n, 1u));
         struct http_request r = { .header_count = 2 };
@@ -97,7 +97,7 @@ static const char *asked(const struct auth *a, struct slice value)
         memcpy(copy, value.p, value.n);
         r.headers[0] = (struct http_header){ S("Host"), S("x") };
         r.headers[1] = (struct http_header){ S("AUTHORIZATION"), slice_from(copy, value.n) };
-        const char *refusal = auth_check(a, &r, NOW, &who);
+        const char *refusal = auth_check(a, &r, NOW, &last_identity);
         return refusal ? refusal : "passes";
 }
 
@@ -121,8 +121,8 @@ TEST(without_a_mode_everybody_passes)
 
         auth_make(&a, &(struct auth_options){ 0 });
         eq_int(a.mode, AUTH_NONE);
-        ok(!auth_check(&a, &r, NOW, &who));
-        eq_str(asked(&a, S("Basic x")), "passes");
+        ok(!auth_check(&a, &r, NOW, &last_identity));
+        eq_str(refusal_of(&a, S("Basic x")), "passes");
 }
 
 /* --- capability tokens and the header --- */
@@ -163,7 +163,7 @@ TEST(a_capability_token_passes_and_other_headers_get_the_reason)
 
         capability_make(&a, S(" correct-horse\r\n"));
         for (size_t i = 0; i < ARRAY_LEN(capability_table); i++)
-                eq_str(asked(&a, capability_table[i].value), capability_table[i].expect);
+                eq_str(refusal_of(&a, capability_table[i].value), capability_table[i].expect);
 }
 
 TEST(a_digest_stands_for_the_token_in_either_case)
@@ -184,15 +184,15 @@ TEST(a_digest_stands_for_the_token_in_either_case)
 
                 auth_make(&a,
                           &(struct auth_options){ .mode = text("capability-token"), .token_sha256 = hex[i] });
-                eq_str(asked(&a, S("Bearer sesame")), "passes");
-                eq_str(asked(&a, S("Bearer Sesame")), BAD_TOKEN);
+                eq_str(refusal_of(&a, S("Bearer sesame")), "passes");
+                eq_str(refusal_of(&a, S("Bearer Sesame")), BAD_TOKEN);
         }
 }
 
 static struct identity identity_of(const struct auth *a, struct slice value)
 {
-        eq_str(asked(a, value), "passes");
-        return who;
+        eq_str(refusal_of(a, value), "passes");
+        return last_identity;
 }
 
 static bool is_same(const struct identity *a, const struct identity *b)
@@ -211,7 +211,7 @@ TEST(each_line_is_a_token_and_an_identity_of_its_own)
         capability_make(&two, S("ann\r\n\n  bob\nann\n"));
         struct identity ann = identity_of(&two, S("Bearer ann")), bob = identity_of(&two, S("Bearer bob"));
         eq_u64(two.tokens.count, 2);
-        eq_str(asked(&two, S("Bearer ann bob")), BAD_TOKEN);
+        eq_str(refusal_of(&two, S("Bearer ann bob")), BAD_TOKEN);
         ok(ann.is_personal && !ann.is_admin && bob.is_personal && !bob.is_admin);
         ok(!is_same(&ann, &bob) && !is_same(&ann, &shared));
         ok(identity_may_see(&ann, ann.owner) && !identity_may_see(&ann, bob.owner));
@@ -254,7 +254,7 @@ TEST(no_header_is_another_answer_than_a_bad_one)
 
         capability_make(&a, S("x"));
         r.headers[0] = (struct http_header){ S("Proxy-Authorization"), S("Bearer x") };
-        eq_str(auth_check(&a, &r, NOW, &who), MISSING);
+        eq_str(auth_check(&a, &r, NOW, &last_identity), MISSING);
 }
 
 TEST(two_authorization_headers_are_refused_even_when_both_are_good)
@@ -265,9 +265,9 @@ TEST(two_authorization_headers_are_refused_even_when_both_are_good)
         capability_make(&a, S("x"));
         r.headers[0] = (struct http_header){ S("Authorization"), S("Bearer x") };
         r.headers[1] = (struct http_header){ S("authorization"), S("Bearer x") };
-        eq_str(auth_check(&a, &r, NOW, &who), BAD_HEADER);
+        eq_str(auth_check(&a, &r, NOW, &last_identity), BAD_HEADER);
         r.header_count = 1;
-        ok(!auth_check(&a, &r, NOW, &who));
+        ok(!auth_check(&a, &r, NOW, &last_identity));
 }
 
 /* The content of signed tokens is tested in jwt_test.c. */
@@ -284,11 +284,11 @@ TEST(a_signed_token_is_checked_with_the_secret_and_the_names_of_the_options)
         signed_make(&other_audience, NULL, "b");
         eq_u64(a.jwt.secret_len, 32);
         eq_int(a.jwt.skew_seconds, 30);
-        eq_str(asked(&a, value), "passes");
-        eq_str(asked(&other_issuer, value), ISSUER);
-        eq_str(asked(&other_audience, value), AUDIENCE);
-        eq_str(asked(&a, S("Bearer x")), BAD_JWT);
-        eq_str(asked(&a, S("Basic x")), BAD_HEADER);
+        eq_str(refusal_of(&a, value), "passes");
+        eq_str(refusal_of(&other_issuer, value), ISSUER);
+        eq_str(refusal_of(&other_audience, value), AUDIENCE);
+        eq_str(refusal_of(&a, S("Bearer x")), BAD_JWT);
+        eq_str(refusal_of(&a, S("Basic x")), BAD_HEADER);
 }
 
 /* --- options and secret files at start --- */
@@ -374,7 +374,7 @@ TEST(a_secret_may_come_through_a_pipe)
         fd_close(ends[1]);
         (void)snprintf(path, sizeof(path), "/dev/fd/%d", from);
         auth_make(&a, &(struct auth_options){ .mode = text("capability-token"), .token_file = path });
-        eq_str(asked(&a, S("Bearer sesame")), "passes");
+        eq_str(refusal_of(&a, S("Bearer sesame")), "passes");
 }
 
 TEST(options_that_do_not_belong_together_are_refused)

@@ -27,7 +27,7 @@ bool conn_is_usable(const struct conn *c)
 void conn_update_watches(struct conn *c)
 {
         unsigned in = 0, out = c->out.bytes > 0 && !list_is_linked(&c->dirty_link) ? WATCH_WRITE : 0u;
-        if (c->state != CONN_DEAD && !c->blocks && (!c->peer_closed || c->is_shut))
+        if (c->state != CONN_DEAD && !c->blocks && (!c->has_peer_closed || c->is_shut))
                 in = WATCH_READ;
         if (c->out_watch) {
                 watch_set(c->in_watch, in);
@@ -121,7 +121,8 @@ void conn_close(struct conn *c, int code)
                 char payload[2] = { (char)(code >> 8), (char)code };
                 outq_control(&c->out, WS_CLOSE, slice_from(payload, code == WS_CLOSE_NO_STATUS ? 0 : 2));
         } else {
-                c->peer_closed = true; /* stdio has no close frame: the connection ends when all is sent */
+                c->has_peer_closed =
+                        true; /* stdio has no close frame: the connection ends when all is sent */
         }
         timer_start(c->timer, LIMIT_CLOSE_MS);
         conn_mark_dirty(c);
@@ -273,7 +274,7 @@ struct conn *conn_new_ws(struct conns *s, int fd, const char *peer, const struct
         struct conn *c;
         int r = conn_new(s, FRAMING_WS, fd, fd, &c);
         if (r < 0) {
-                if (refusal_is_told(&s->refusals, REFUSAL_CONNECTION))
+                if (refusal_must_log(&s->refusals, REFUSAL_CONNECTION))
                         log_warn_r(r, refusal_event(REFUSAL_CONNECTION), "peer=%s", peer);
                 return NULL;
         }

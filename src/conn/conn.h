@@ -52,8 +52,8 @@ struct conn {
         struct parse *parse; /* NULL: nothing is being parsed */
         struct ws_decoder ws;
         struct line_decoder lines;
-        bool peer_closed; /* the peer's close frame, or the end of input, has come */
-        bool is_shut;     /* we have sent our last byte; what still comes is discarded */
+        bool has_peer_closed; /* the peer's close frame, or the end of input, has come */
+        bool is_shut;         /* we have sent our last byte; what still comes is discarded */
         struct outq out;
         struct deferred resume; /* goes on with input when nothing blocks it any more */
         struct deferred reap;
@@ -109,7 +109,7 @@ void conn_unblock(struct conn *c, enum conn_block_reason reason);
  * than its memory: then the caller must copy. */
 NODISCARD bool conn_take_message(struct conn *c, struct slice text, struct buf *ret);
 /* Called when the user has no more answers to send (conn_events::is_busy): closes a connection whose peer has ended its input. */
-void conn_idle(struct conn *c);
+void conn_close_if_idle(struct conn *c);
 
 /* Sends what was queued. Called at the end of each turn of the loop. */
 void conn_flush_all(struct conns *s);

@@ -15,7 +15,7 @@ void conn_on_ready(void *arg, unsigned events);
 void conn_on_resume(struct deferred *d);
 
 /* conn_send.c: called after something was put into the queue. */
-void conn_sent_more(struct conn *c);
+void conn_queued_more(struct conn *c);
 
 /* conn_parse.c: has a thread parse the complete `message` of the connection. Returns false when there is no thread: then nothing
  * has changed. */

@@ -41,11 +41,11 @@ static void on_control(struct conn *c, const struct ws_piece *piece)
         case WS_PING:
                 if (c->state == CONN_OPEN) {
                         outq_control(&c->out, WS_PONG, piece->payload);
-                        conn_sent_more(c);
+                        conn_queued_more(c);
                 }
                 break;
         case WS_CLOSE:
-                c->peer_closed = true;
+                c->has_peer_closed = true;
                 conn_close(c, piece->close_code); /* answers the frame, unless we have sent one already */
                 conn_mark_dirty(c);
                 break;
@@ -111,7 +111,7 @@ static void on_data(struct conn *c, const struct ws_piece *piece)
 static size_t consume_ws(struct conn *c, char *p, size_t n)
 {
         size_t at = 0;
-        while (at < n && !c->blocks && !c->peer_closed && c->state != CONN_DEAD) {
+        while (at < n && !c->blocks && !c->has_peer_closed && c->state != CONN_DEAD) {
                 size_t used;
                 struct ws_piece piece;
                 enum ws_event ev = ws_next(&c->ws, p + at, n - at, &used, &piece);
@@ -119,7 +119,7 @@ static size_t consume_ws(struct conn *c, char *p, size_t n)
                 if (ev == WS_MORE)
                         break;
                 if (ev == WS_FAIL) {
-                        c->peer_closed = true; /* the framing is broken: later bytes mean nothing */
+                        c->has_peer_closed = true; /* the framing is broken: later bytes mean nothing */
                         conn_close(c, piece.close_code);
                         return n;
                 }
@@ -128,7 +128,7 @@ static size_t consume_ws(struct conn *c, char *p, size_t n)
                 else
                         on_data(c, &piece);
         }
-        return c->peer_closed ? n : at;
+        return c->has_peer_closed ? n : at;
 }
 
 static size_t consume_lines(struct conn *c, char *p, size_t n)
@@ -136,7 +136,7 @@ static size_t consume_lines(struct conn *c, char *p, size_t n)
         size_t at = 0;
         while (!c->blocks && c->state == CONN_OPEN) {
                 struct slice line;
-                ssize_t used = line_next(&c->lines, slice_from(p + at, n - at), c->peer_closed, &line);
+                ssize_t used = line_next(&c->lines, slice_from(p + at, n - at), c->has_peer_closed, &line);
                 if (used < 0 || (used > 0 && line.p && !utf8_is_valid(line))) {
                         log_warn("stdio line is too long or not UTF-8", "peer=%s", c->peer);
                         conn_close(c, WS_CLOSE_BAD_DATA);
@@ -165,14 +165,14 @@ static void consume_in(struct conn *c)
 /* Closes a connection on stdio when the peer has ended its input and has all its answers. */
 static void close_if_done(struct conn *c)
 {
-        if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->peer_closed && !c->blocks &&
+        if (c->state == CONN_OPEN && c->framing == FRAMING_LINES && c->has_peer_closed && !c->blocks &&
             !c->conns->events->is_busy(c))
                 conn_close(c, WS_CLOSE_NORMAL);
 }
 
-void conn_idle(struct conn *c)
+void conn_close_if_idle(struct conn *c)
 {
-        if (c->peer_closed)
+        if (c->has_peer_closed)
                 loop_defer(c->conns->loop, &c->resume);
 }
 
@@ -189,7 +189,7 @@ bool conn_take_message(struct conn *c, struct slice text, struct buf *ret)
  * WebSocket that ends without a close frame is dropped. */
 static void on_end_of_input(struct conn *c)
 {
-        c->peer_closed = true;
+        c->has_peer_closed = true;
         if (c->framing == FRAMING_WS) {
                 conn_drop(c);
                 return;
@@ -292,7 +292,7 @@ void conn_on_ready(void *arg, unsigned events)
                 discard(c);
                 return;
         }
-        if (c->peer_closed || list_is_linked(&c->resume.link))
+        if (c->has_peer_closed || list_is_linked(&c->resume.link))
                 return; /* input that was held back goes first, at the end of this turn */
         ssize_t r = read_some(c);
         if (r == 0)

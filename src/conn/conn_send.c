@@ -24,7 +24,7 @@ bool conn_wants_output(const struct conn *c)
         return !(c->blocks & BLOCK_OUTPUT);
 }
 
-void conn_sent_more(struct conn *c)
+void conn_queued_more(struct conn *c)
 {
         if (outq_backlog(&c->out) > LIMIT_OUT_HIGH_BYTES)
                 conn_block(c, BLOCK_OUTPUT);
@@ -54,20 +54,20 @@ void conn_reply_end(struct conn *c, const struct rpc_id *id, struct jsonw *w)
         } else if (outq_end(&c->out) < 0) {
                 answer_too_large(c, id);
         }
-        conn_sent_more(c);
+        conn_queued_more(c);
 }
 
 void conn_send(struct conn *c, const struct rpc_id *id, struct buf *answer)
 {
         if (outq_send(&c->out, answer) < 0)
                 answer_too_large(c, id);
-        conn_sent_more(c);
+        conn_queued_more(c);
 }
 
 void conn_send_piece(struct conn *c, struct buf *piece, bool is_last)
 {
         outq_stream_piece(&c->out, piece, is_last);
-        conn_sent_more(c);
+        conn_queued_more(c);
 }
 
 void conn_fail(struct conn *c, const struct rpc_id *id, const struct err *err, const char *extra_data)
@@ -77,7 +77,7 @@ void conn_fail(struct conn *c, const struct rpc_id *id, const struct err *err, c
                 outq_cancel(&c->out); /* even the error is longer than the client accepts: nothing is sent */
         else
                 must(outq_end(&c->out) == 0); /* rpc_error_write has checked the length */
-        conn_sent_more(c);
+        conn_queued_more(c);
 }
 
 void conn_notify_begin(struct conn *c, const char *method, size_t hint, struct jsonw *ret)
@@ -99,7 +99,7 @@ void conn_notify_end(struct conn *c, struct jsonw *w)
                 log_warn("notification larger than the client reads", "peer=%s", c->peer);
                 conn_close(c, WS_CLOSE_TOO_BIG);
         }
-        conn_sent_more(c);
+        conn_queued_more(c);
 }
 
 /* Called when both sides have sent their close frames. close() would make the kernel answer unread bytes with a reset, and the
@@ -141,7 +141,7 @@ static void flush(struct conn *c)
                 conn_unblock(c, BLOCK_OUTPUT);
         if (c->state == CONN_OPEN)
                 c->conns->events->flushed(c);
-        if (c->out.bytes == 0 && c->state == CONN_CLOSING && c->peer_closed && !c->is_shut)
+        if (c->out.bytes == 0 && c->state == CONN_CLOSING && c->has_peer_closed && !c->is_shut)
                 shut(c);
         if (c->state != CONN_DEAD)
                 conn_update_watches(c);

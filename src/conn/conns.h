@@ -66,13 +66,13 @@ struct conns {
         struct peer_judge judge; /* decides which peers of a unix socket are accepted */
         bool is_draining;        /* the server is ending */
 
-        struct list all;    /* conn::link */
-        struct list dirty;  /* conn::dirty_link: connections with something to send */
-        struct list httpds; /* httpd::link */
-        size_t http_count;  /* length of `httpds` */
-        size_t count;       /* length of `all` and `httpds` */
-        size_t max;         /* the most in `all`; more would take the descriptors that commands need */
-        bool is_full_said;  /* the log has been told that `max` is reached */
+        struct list all;     /* conn::link */
+        struct list dirty;   /* conn::dirty_link: connections with something to send */
+        struct list httpds;  /* httpd::link */
+        size_t http_count;   /* length of `httpds` */
+        size_t count;        /* length of `all` and `httpds` */
+        size_t max;          /* the most in `all`; more would take the descriptors that commands need */
+        bool is_full_logged; /* the log has been told that `max` is reached */
         struct refusals refusals;
 
         char *scratch; /* CONNS_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING bytes, for one read of one connection */

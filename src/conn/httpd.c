@@ -169,13 +169,13 @@ static bool has_room(struct conns *s)
 {
         size_t conns = s->count - s->http_count;
         if (conns < s->max) {
-                s->is_full_said = false;
+                s->is_full_logged = false;
                 return true;
         }
-        if (!s->is_full_said)
+        if (!s->is_full_logged)
                 log_warn("connections refused", "limit=open_files connections=%zu remedy=RLIMIT_NOFILE",
                          conns);
-        s->is_full_said = true;
+        s->is_full_logged = true;
         return false;
 }
 
@@ -241,7 +241,7 @@ static void route_websocket(struct exchange *x)
         struct identity who;
         const char *refusal = auth_check(&x->h->conns->options->auth, r, clock_unix_ms() / 1000, &who);
         if (refusal) {
-                if (refusal_is_told(&x->h->conns->refusals, REFUSAL_UPGRADE))
+                if (refusal_must_log(&x->h->conns->refusals, REFUSAL_UPGRADE))
                         log_warn(refusal_event(REFUSAL_UPGRADE), "peer=%s why=%s", x->h->peer,
                                  log_quote(slice_from_str(refusal)));
                 x->is_last = true; /* each guess at a token costs a connection */
@@ -370,7 +370,7 @@ void httpd_new(struct conns *s, int fd, const char *peer)
         timer_start(h->timer, LIMIT_HTTP_HEAD_MS);
         int r = watch_new(s->loop, fd, WATCH_READ, on_ready, h, &h->watch);
         if (r < 0) {
-                if (refusal_is_told(&s->refusals, REFUSAL_CONNECTION))
+                if (refusal_must_log(&s->refusals, REFUSAL_CONNECTION))
                         log_warn_r(r, refusal_event(REFUSAL_CONNECTION), "peer=%s", h->peer);
                 httpd_drop(h);
         }

@@ -26,17 +26,17 @@ static char issuer[] = "i", audience[] = "a";
                 .secret = SECRET, .secret_len = sizeof(SECRET) - 1, __VA_ARGS__ \
         }
 
-static struct identity who; /* the identity of the last token that passed */
+static struct identity last_identity; /* the identity of the last token that passed */
 
 /* Checks a token, copied to memory of exactly its size, so that sanitizers notice a read past its end. Returns the refusal, or
  * "passes". */
-static const char *asked(const struct jwt_rules *a, const char *token)
+static const char *refusal_of(const struct jwt_rules *a, const char *token)
 {
         size_t n = strlen(token);
         _free_ char *copy = mem_alloc(MAX(n, 1u));
 
         memcpy(copy, token, n);
-        const char *refusal = jwt_check(a, slice_from(copy, n), NOW, &who);
+        const char *refusal = jwt_check(a, slice_from(copy, n), NOW, &last_identity);
         return refusal ? refusal : "passes";
 }
 
@@ -60,11 +60,11 @@ static char *token_make(struct slice header, struct slice claims, const char *ke
         return slice_dup(slice_from(out, n));
 }
 
-static const char *asked_with_claims(const struct jwt_rules *a, const char *claims)
+static const char *refusal_of_claims(const struct jwt_rules *a, const char *claims)
 {
         _free_ char *token = token_make(S(HEADER), slice_from_str(claims), SECRET);
 
-        return asked(a, token);
+        return refusal_of(a, token);
 }
 
 static const struct {
@@ -130,7 +130,7 @@ TEST(claims_are_checked_in_their_order)
         const struct jwt_rules a = RULES(.issuer = issuer, .audience = audience, .skew_seconds = 30);
 
         for (size_t i = 0; i < ARRAY_LEN(claims_table); i++) {
-                const char *got = asked_with_claims(&a, claims_table[i].claims);
+                const char *got = refusal_of_claims(&a, claims_table[i].claims);
                 if (strcmp(got, claims_table[i].expect) != 0)
                         fail_msg("%s: %s", claims_table[i].claims, got);
         }
@@ -158,16 +158,17 @@ TEST(clients_are_told_apart_by_subject_and_issuer)
         struct identity seen[ARRAY_LEN(table)];
 
         for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-                eq_str(asked_with_claims(&a, table[i]), "passes");
-                seen[i] = who;
-                ok(!who.is_admin && who.is_personal == (i + 1 < ARRAY_LEN(table)));
+                eq_str(refusal_of_claims(&a, table[i]), "passes");
+                seen[i] = last_identity;
+                ok(!last_identity.is_admin && last_identity.is_personal == (i + 1 < ARRAY_LEN(table)));
                 for (size_t k = 0; k < i; k++)
-                        ok(!identity_may_see(&who, seen[k].owner) && !identity_may_see(&seen[k], who.owner));
+                        ok(!identity_may_see(&last_identity, seen[k].owner) &&
+                           !identity_may_see(&seen[k], last_identity.owner));
         }
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000050,\"jti\":7,\"sub\":\"\\u0061\"}"), "passes");
-        ok(identity_may_see(&who, seen[0].owner)); /* another token of the first client */
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000060,\"sub\":null}"), "passes");
-        ok(identity_may_see(&who, seen[ARRAY_LEN(table) - 1].owner) && !who.is_personal);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000050,\"jti\":7,\"sub\":\"\\u0061\"}"), "passes");
+        ok(identity_may_see(&last_identity, seen[0].owner)); /* another token of the first client */
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000060,\"sub\":null}"), "passes");
+        ok(identity_may_see(&last_identity, seen[ARRAY_LEN(table) - 1].owner) && !last_identity.is_personal);
 }
 
 TEST(only_the_claim_admin_with_true_makes_an_admin)
@@ -178,14 +179,14 @@ TEST(only_the_claim_admin_with_true_makes_an_admin)
         const struct jwt_rules a = RULES(.skew_seconds = 30);
         char claims[128];
 
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000060,\"sub\":\"a\",\"admin\":true}"), "passes");
-        ok(who.is_admin);
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000060,\"admin\":true}"), "passes");
-        ok(who.is_admin);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000060,\"sub\":\"a\",\"admin\":true}"), "passes");
+        ok(last_identity.is_admin);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000060,\"admin\":true}"), "passes");
+        ok(last_identity.is_admin);
         for (size_t i = 0; i < ARRAY_LEN(others); i++) {
                 (void)snprintf(claims, sizeof(claims), "{\"exp\":1800000060,\"admin\":%s}", others[i]);
-                eq_str(asked_with_claims(&a, claims), "passes");
-                ok(!who.is_admin);
+                eq_str(refusal_of_claims(&a, claims), "passes");
+                ok(!last_identity.is_admin);
         }
 }
 
@@ -193,22 +194,22 @@ TEST(issuer_and_audience_are_not_compared_unless_configured_but_must_have_their_
 {
         const struct jwt_rules a = RULES(.skew_seconds = 0);
 
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000000}"), "passes");
-        eq_str(asked_with_claims(&a, "{\"exp\":1799999999}"), EXPIRED);
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000000,\"nbf\":1800000000}"), "passes");
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000000,\"nbf\":1800000001}"), EARLY);
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000000,\"iss\":\"x\",\"aud\":[]}"), "passes");
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000000,\"iss\":5}"), BAD_JWT);
-        eq_str(asked_with_claims(&a, "{\"exp\":1800000000,\"aud\":5}"), BAD_JWT);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000000}"), "passes");
+        eq_str(refusal_of_claims(&a, "{\"exp\":1799999999}"), EXPIRED);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000000,\"nbf\":1800000000}"), "passes");
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000000,\"nbf\":1800000001}"), EARLY);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000000,\"iss\":\"x\",\"aud\":[]}"), "passes");
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000000,\"iss\":5}"), BAD_JWT);
+        eq_str(refusal_of_claims(&a, "{\"exp\":1800000000,\"aud\":5}"), BAD_JWT);
 }
 
 TEST(the_largest_skew_does_not_overflow)
 {
         const struct jwt_rules a = RULES(.skew_seconds = INT64_MAX);
 
-        eq_str(asked_with_claims(&a, "{\"exp\":9223372036854775807,\"nbf\":9223372036854775807}"), "passes");
-        eq_str(asked_with_claims(&a, "{\"exp\":0}"), "passes");
-        eq_str(asked_with_claims(&a, "{\"exp\":-9223372036854775808}"), EXPIRED);
+        eq_str(refusal_of_claims(&a, "{\"exp\":9223372036854775807,\"nbf\":9223372036854775807}"), "passes");
+        eq_str(refusal_of_claims(&a, "{\"exp\":0}"), "passes");
+        eq_str(refusal_of_claims(&a, "{\"exp\":-9223372036854775808}"), EXPIRED);
 }
 
 TEST(only_hs256_is_an_algorithm)
@@ -238,7 +239,7 @@ TEST(only_hs256_is_an_algorithm)
         for (size_t i = 0; i < ARRAY_LEN(table); i++) {
                 _free_ char *token =
                         token_make(slice_from_str(table[i].header), S("{\"exp\":1800000060}"), SECRET);
-                eq_str(asked(&a, token), table[i].expect);
+                eq_str(refusal_of(&a, token), table[i].expect);
         }
 }
 
@@ -248,8 +249,8 @@ TEST(a_token_of_another_secret_is_invalid_whatever_it_says)
         _free_ char *good = token_make(S(HEADER), S("{\"exp\":1800000060}"), SECRET "2");
         _free_ char *expired = token_make(S(HEADER), S("{\"exp\":1}"), SECRET "\n");
 
-        eq_str(asked(&a, good), BAD_JWT);
-        eq_str(asked(&a, expired), BAD_JWT);
+        eq_str(refusal_of(&a, good), BAD_JWT);
+        eq_str(refusal_of(&a, expired), BAD_JWT);
 }
 
 /* A token with any character changed, or cut anywhere, is refused. */
@@ -259,10 +260,10 @@ TEST(a_token_that_is_cut_or_changed_anywhere_is_invalid)
         _free_ char *token = token_make(S(HEADER), S("{\"exp\":1800000060}"), SECRET);
         size_t n = strlen(token);
 
-        eq_str(asked(&a, token), "passes");
+        eq_str(refusal_of(&a, token), "passes");
         for (size_t i = 1; i < n; i++) {
                 _free_ char *cut = slice_dup(slice_from(token, i));
-                eq_str(asked(&a, cut), BAD_JWT);
+                eq_str(refusal_of(&a, cut), BAD_JWT);
         }
         for (size_t i = 0; i < n; i++) {
                 for (const char *c = "A-.=+/ !"; *c; c++) {
@@ -270,7 +271,7 @@ TEST(a_token_that_is_cut_or_changed_anywhere_is_invalid)
                                 continue; /* blanks at the ends are trimmed; cut tokens are tested above */
                         char kept = token[i];
                         token[i] = *c;
-                        eq_str(asked(&a, token), BAD_JWT);
+                        eq_str(refusal_of(&a, token), BAD_JWT);
                         token[i] = kept;
                 }
         }
@@ -286,8 +287,8 @@ TEST(a_token_has_three_parts_without_padding)
 
         for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
                 _free_ char *longer = mem_printf("%s%s", token, suffixes[i]);
-                eq_str(asked(&a, longer), BAD_JWT);
+                eq_str(refusal_of(&a, longer), BAD_JWT);
         }
         for (size_t i = 0; i < ARRAY_LEN(tokens); i++)
-                eq_str(asked(&a, tokens[i]), BAD_JWT);
+                eq_str(refusal_of(&a, tokens[i]), BAD_JWT);
 }

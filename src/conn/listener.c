@@ -67,7 +67,7 @@ static void format_ip(const union address *a, char *ret, size_t size)
 
 static void log_refusal(struct listener *l, const struct peer *peer, const char *why)
 {
-        if (refusal_is_told(&l->conns->refusals, REFUSAL_PEER))
+        if (refusal_must_log(&l->conns->refusals, REFUSAL_PEER))
                 log_warn(refusal_event(REFUSAL_PEER), "pid=%d uid=%u why=%s%s", peer->pid, peer->uid, why,
                          peer_is_allowable(why) ? " remedy=--allow-other-namespaces" : "");
 }
@@ -126,7 +126,7 @@ static bool on_connection(struct listener *l, int fd, const union address *from)
                 return false;
         }
         if (s->count >= s->options->max_connections) {
-                if (refusal_is_told(&s->refusals, REFUSAL_CONNECTION))
+                if (refusal_must_log(&s->refusals, REFUSAL_CONNECTION))
                         log_warn(refusal_event(REFUSAL_CONNECTION), "limit=max_connections value=%llu",
                                  (unsigned long long)s->options->max_connections);
                 fd_close(fd);
@@ -140,13 +140,13 @@ static bool on_connection(struct listener *l, int fd, const union address *from)
         return true;
 }
 
-static void rest(struct listener *l, uint64_t ms)
+static void stop_accepting_for(struct listener *l, uint64_t ms)
 {
         watch_set(l->watch, 0);
         timer_start(l->rest, ms);
 }
 
-static void on_rested(void *arg)
+static void on_rest_over(void *arg)
 {
         struct listener *l = arg;
         watch_set(l->watch, WATCH_READ);
@@ -167,7 +167,7 @@ static bool make_room(struct listener *l)
 {
         uint64_t wait_ms = httpd_oldest_wait_ms(l->conns);
         if (wait_ms > 0) {
-                rest(l, MIN(wait_ms, (uint64_t)REST_MS));
+                stop_accepting_for(l, MIN(wait_ms, (uint64_t)REST_MS));
                 return false;
         }
         httpd_drop_oldest(l->conns);
@@ -192,9 +192,9 @@ static void on_ready(void *arg, UNUSED unsigned events)
                 }
                 if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
                         int r = -errno;
-                        if (refusal_is_told(&l->conns->refusals, REFUSAL_ACCEPT))
+                        if (refusal_must_log(&l->conns->refusals, REFUSAL_ACCEPT))
                                 log_warn_r(r, refusal_event(REFUSAL_ACCEPT));
-                        rest(l, REST_MS);
+                        stop_accepting_for(l, REST_MS);
                         return;
                 }
                 if (errno != EINTR && errno != ECONNABORTED)
@@ -325,7 +325,7 @@ struct listener *listener_new(struct conns *s, const struct listen_url *url, str
         if (r < 0)
                 return listener_free(l);
         share_descriptors(l);
-        l->rest = timer_new(s->loop, on_rested, l);
+        l->rest = timer_new(s->loop, on_rest_over, l);
         r = watch_new(s->loop, l->fd, WATCH_READ, on_ready, l, &l->watch);
         if (r < 0) {
                 (void)err_set(err, 0, r, "cannot listen on %s: %s", l->url, errno_text(r));

@@ -28,7 +28,7 @@ struct outq {
         bool is_streaming, has_first_piece;
         struct list held; /* blocks that wait for the end of the stream */
         size_t held_bytes;
-        /* of the message that is being written: the place of its frame head in the last block, and the room for that head */
+        /* For the message that is being written: the place of its frame head in the last block, and the room for that head. */
         size_t head_at, head_room;
         struct buffer_pool *buffer_pool; /* takes large buffers when they are sent; may be NULL */
 };

@@ -522,7 +522,7 @@ TEST(a_dead_descriptor_is_an_error)
 
 /* --- messages made elsewhere, and streams ------------------------------------------------------------------------- */
 
-static struct buf made(size_t seed, size_t from, size_t n)
+static struct buf buf_with(size_t seed, size_t from, size_t n)
 {
         struct buf b = BUF_INIT(64 * MIB);
         char *room;
@@ -543,7 +543,7 @@ TEST(a_message_made_elsewhere_arrives_like_any_other)
                 peer_open(&peer);
                 outq_init(&q, FRAMING_WS, 64 * MIB);
                 put(&q, 1, 100, 100);
-                struct buf message = made(2, 0, lengths[i]);
+                struct buf message = buf_with(2, 0, lengths[i]);
                 eq_int(outq_send(&q, &message), 0);
                 eq_u64(message.n, 0);
                 put(&q, 3, 100, 100);
@@ -562,7 +562,7 @@ TEST(a_message_made_elsewhere_that_is_too_long_is_refused)
 {
         struct outq q;
         outq_init(&q, FRAMING_WS, 1000);
-        _buf_ struct buf message = made(1, 0, 1001);
+        _buf_ struct buf message = buf_with(1, 0, 1001);
         eq_int(outq_send(&q, &message), -EMSGSIZE);
         eq_u64(q.bytes, 0);
         outq_release(&q);
@@ -578,11 +578,11 @@ TEST(messages_wait_behind_a_stream_and_control_frames_do_not)
         outq_init(&q, FRAMING_WS, 64 * MIB);
         put(&q, 1, 10, 10);
         outq_stream_begin(&q);
-        struct buf piece = made(2, 0, PIECE);
+        struct buf piece = buf_with(2, 0, PIECE);
         outq_stream_piece(&q, &piece, false);
         fill(outq_begin(&q, 20), 3, 20);
         eq_int(outq_end(&q), 0);
-        struct buf message = made(4, 0, 2 * MIB);
+        struct buf message = buf_with(4, 0, 2 * MIB);
         eq_int(outq_send(&q, &message), 0);
         ok(outq_backlog(&q) > 2 * MIB);
         outq_control(&q, WS_PING, S("now"));
@@ -592,9 +592,9 @@ TEST(messages_wait_behind_a_stream_and_control_frames_do_not)
         eq_int(next(&reading, &peer), WS_CONTROL); /* came between two frames of the stream */
         eq_slice(reading.control, S("now"));
 
-        piece = made(2, PIECE, PIECE);
+        piece = buf_with(2, PIECE, PIECE);
         outq_stream_piece(&q, &piece, false);
-        piece = made(2, 2 * PIECE, PIECE);
+        piece = buf_with(2, 2 * PIECE, PIECE);
         outq_stream_piece(&q, &piece, true);
         put(&q, 5, 10, 10);
         (void)send_all(&q, &peer, 64 * KIB);
@@ -615,11 +615,11 @@ TEST(a_stream_of_lines_is_one_line)
         peer_open(&peer);
         outq_init(&q, FRAMING_LINES, 64 * MIB);
         outq_stream_begin(&q);
-        struct buf piece = made(2, 0, 50);
+        struct buf piece = buf_with(2, 0, 50);
         outq_stream_piece(&q, &piece, false);
         fill(outq_begin(&q, 5), 3, 5);
         eq_int(outq_end(&q), 0);
-        piece = made(2, 50, 50);
+        piece = buf_with(2, 50, 50);
         outq_stream_piece(&q, &piece, true);
         (void)send_all(&q, &peer, 64 * KIB);
         eq_u64(peer.wire.n, 100 + 1 + 5 + 1);

@@ -148,8 +148,8 @@ static const char *lineage_judge(const struct peer_judge *judge, pid_t pid, int 
 
 /* Judges the peer by its directory in /proc. The caller checks afterwards that the peer is still alive: then the directory was
  * that of the peer and not of a later process with the same pid. */
-static const char *look_at(const struct peer *peer, bool allows_other_namespaces,
-                           const struct peer_judge *judge)
+static const char *judge_by_proc(const struct peer *peer, bool allows_other_namespaces,
+                                 const struct peer_judge *judge)
 {
         char path[32];
         (void)snprintf(path, sizeof(path), "/proc/%d", peer->pid);
@@ -181,6 +181,6 @@ const char *peer_refuse(int fd, bool allows_other_namespaces, const struct peer_
         if (opened < 0)
                 return opened == -EMFILE || opened == -ENFILE ? PEER_UNSEEN : PEER_GONE;
         _close_ int pidfd = opened;
-        const char *why = look_at(ret, allows_other_namespaces, judge);
+        const char *why = judge_by_proc(ret, allows_other_namespaces, judge);
         return is_alive(pidfd) ? why : PEER_GONE;
 }

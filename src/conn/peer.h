@@ -20,7 +20,7 @@ struct peer {
         uid_t uid;
 };
 
-/* Finds out whether a process descends from a command of ours. `proc_dir` is the argument of lineage_find with that name. */
+/* Finds out whether a process descends from a command of ours. `proc_dir` is /proc/PID of that process, as for lineage_find. */
 struct peer_judge {
         enum lineage (*lineage)(void *arg, pid_t pid, int proc_dir);
         void *arg;

@@ -6,7 +6,7 @@
 
 static const struct kind {
         const char *event;
-        unsigned told_max;
+        unsigned logged_max;
         uint64_t span_ms;
 } kinds[] = {
         [REFUSAL_ACCEPT] = { "cannot accept", 1, LIMIT_ACCEPT_FAILURES_MS },
@@ -15,16 +15,16 @@ static const struct kind {
         [REFUSAL_UPGRADE] = { "upgrade refused", LIMIT_REFUSALS_LOGGED, LIMIT_REFUSALS_MS },
 };
 
-static void tell_more(struct refusal_count *c)
+static void log_more(struct refusal_count *c)
 {
         if (c->more > 0)
                 log_warn(kinds[c->kind].event, "more=%u", c->more);
-        c->told = c->more = 0;
+        c->logged = c->more = 0;
 }
 
 static void on_end(void *arg)
 {
-        tell_more(arg);
+        log_more(arg);
 }
 
 void refusals_init(struct refusals *r, struct loop *loop)
@@ -39,19 +39,19 @@ void refusals_init(struct refusals *r, struct loop *loop)
 void refusals_release(struct refusals *r)
 {
         for (size_t i = 0; i < REFUSAL_KINDS; i++) {
-                tell_more(&r->counts[i]);
+                log_more(&r->counts[i]);
                 r->counts[i].end = timer_free(r->counts[i].end);
         }
 }
 
-bool refusal_is_told(struct refusals *r, enum refusal kind)
+bool refusal_must_log(struct refusals *r, enum refusal kind)
 {
         struct refusal_count *c = &r->counts[kind];
 
-        if (c->told == 0 && c->more == 0)
+        if (c->logged == 0 && c->more == 0)
                 timer_start(c->end, kinds[kind].span_ms);
-        if (c->told < kinds[kind].told_max) {
-                c->told++;
+        if (c->logged < kinds[kind].logged_max) {
+                c->logged++;
                 return true;
         }
         c->more++;

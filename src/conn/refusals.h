@@ -18,8 +18,9 @@ enum refusal {
 struct refusals {
         struct refusal_count {
                 enum refusal kind;
-                unsigned told, more; /* refusals in this span that were logged, and that were only counted */
-                struct timer *end;   /* runs out at the end of the span */
+                unsigned logged,
+                        more;      /* refusals in this span that were logged, and that were only counted */
+                struct timer *end; /* runs out at the end of the span */
         } counts[REFUSAL_KINDS];
 };
 
@@ -27,5 +28,5 @@ void refusals_init(struct refusals *r, struct loop *loop);
 void refusals_release(struct refusals *r); /* logs the counts that were not logged yet */
 
 /* Counts a refusal. Returns whether the caller must log it, as the event that refusal_event names. */
-NODISCARD bool refusal_is_told(struct refusals *r, enum refusal kind);
+NODISCARD bool refusal_must_log(struct refusals *r, enum refusal kind);
 NODISCARD const char *refusal_event(enum refusal kind);

@@ -10,6 +10,7 @@
 #include "conn/conns.h"
 #include "sandbox/backend.h"
 
+/* Members that the configuration file can set have the names of their keys. */
 struct config {
         struct conn_options conn;
         bool insecure_no_auth;
@@ -54,7 +55,7 @@ NODISCARD int config_check(struct config *c, struct err *err);
  * address, which is one of these values. */
 void config_keep_fixed(struct config *fresh, const struct config *live, void (*differs)(const char *key));
 
-/* Reads the configuration from the file and the flags again, at a SIGHUP and on a thread. The struct outlives the server. */
+/* `read` reads the configuration from the file and the flags again, at a SIGHUP and on a thread. The struct outlives the server. */
 struct config_source {
         int (*read)(const struct config_source *source, struct config *ret, struct err *err);
 };

@@ -50,7 +50,7 @@ static void refuses(struct slice text, const char *expect)
 }
 
 /* Returns the error, or "" when the configuration is good. The text is valid until the next call. */
-static const char *checked(struct config *c)
+static const char *check_error(struct config *c)
 {
         static struct err err;
 
@@ -94,7 +94,7 @@ TEST(the_defaults_are_the_documented_ones)
         eq_int(c.log_level, LOG_WARN);
         eq_int(c.log_format, LOG_TEXT);
         eq_int(c.sandbox_backend, BACKEND_AUTO);
-        eq_str(checked(&c), "");
+        eq_str(check_error(&c), "");
 }
 
 TEST(a_file_can_say_everything)
@@ -277,7 +277,7 @@ TEST(the_error_of_an_unreadable_file_has_the_text_of_the_system)
 /* --- the URL of --listen --- */
 
 /* Returns "KIND HOST PORT PATH", or the error. */
-static char *url_shown(const char *text)
+static char *url_text(const char *text)
 {
         _config_ struct config c;
         struct err err = ERR_INIT;
@@ -319,7 +319,7 @@ TEST(listen_urls_are_addresses_paths_or_stdio)
                 { "ws://[2001:db8::1]:1", "ws 2001:db8::1 1" },
         };
         for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-                _free_ char *got = url_shown(table[i].url);
+                _free_ char *got = url_text(table[i].url);
                 eq_str(got, table[i].expect);
         }
 }
@@ -332,7 +332,7 @@ TEST(other_schemes_are_unsupported)
                 "unix//x", "ws:",      "ws:/127.0.0.1:0",  "tcp://1.2.3.4:1"
         };
         for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-                _free_ char *got = url_shown(bad[i]);
+                _free_ char *got = url_text(bad[i]);
                 _free_ char *expect = mem_printf(
                         "unsupported --listen URL `%s`; expected `ws://IP:PORT` or `stdio` (or `unix:PATH`)",
                         bad[i]);
@@ -376,7 +376,7 @@ TEST(a_websocket_url_needs_a_literal_address_and_a_port_and_nothing_else)
                 "ws://[",
         };
         for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-                _free_ char *got = url_shown(bad[i]);
+                _free_ char *got = url_text(bad[i]);
                 _free_ char *expect =
                         mem_printf("invalid websocket --listen URL `%s`; expected `ws://IP:PORT`", bad[i]);
                 /* slice_starts, because a hint follows when the host is a name. */
@@ -392,19 +392,19 @@ TEST(a_unix_path_is_made_absolute_and_must_fit)
         longest[sizeof(longest) - 1] = '\0';
 
         _free_ char *cwd = getcwd(NULL, 0);
-        _free_ char *relative = url_shown("unix:a/sock");
+        _free_ char *relative = url_text("unix:a/sock");
         _free_ char *relative_expect = mem_printf("unix %s/a/sock", cwd);
         eq_str(relative, relative_expect);
 
         _free_ char *fits = mem_printf("unix:%s", longest);
-        _free_ char *fits_got = url_shown(fits), *fits_expect = mem_printf("unix %s", longest);
+        _free_ char *fits_got = url_text(fits), *fits_expect = mem_printf("unix %s", longest);
         eq_str(fits_got, fits_expect);
 
         _free_ char *over = mem_printf("unix:%sx", longest);
-        _free_ char *over_got = url_shown(over);
+        _free_ char *over_got = url_text(over);
         ok(strstr(over_got, "the path of a unix socket has at most 107 bytes") != NULL);
 
-        _free_ char *empty = url_shown("unix:");
+        _free_ char *empty = url_text("unix:");
         eq_str(empty, "invalid unix --listen URL `unix:`; expected `unix:PATH`");
 }
 
@@ -418,10 +418,10 @@ TEST(an_open_listener_beyond_loopback_needs_the_override)
 
                 config_init(&c);
                 set(&c.conn.listen, open[i]);
-                const char *text = checked(&c);
+                const char *text = check_error(&c);
                 ok(strstr(text, "--ws-auth") && strstr(text, "--insecure-no-auth") && strstr(text, open[i]));
                 c.insecure_no_auth = true;
-                eq_str(checked(&c), "");
+                eq_str(check_error(&c), "");
         }
 }
 
@@ -433,7 +433,7 @@ TEST(authentication_opens_a_listener_beyond_loopback)
         set(&c.conn.listen, "ws://0.0.0.0:0");
         set(&c.auth_options.mode, "capability-token");
         set(&c.auth_options.token_sha256, "0000000000000000000000000000000000000000000000000000000000000000");
-        eq_str(checked(&c), "");
+        eq_str(check_error(&c), "");
         eq_int(c.conn.auth.mode, AUTH_CAPABILITY_TOKEN);
         eq_str(c.conn.listen_url.host, "0.0.0.0");
 }
@@ -446,9 +446,9 @@ TEST(authentication_is_for_websockets_on_tcp_or_unix)
         set(&c.auth_options.mode, "capability-token");
         set(&c.auth_options.token_sha256, "0000000000000000000000000000000000000000000000000000000000000000");
         set(&c.conn.listen, "stdio");
-        eq_str(checked(&c), "WebSocket auth requires a WebSocket listener, not stdio");
+        eq_str(check_error(&c), "WebSocket auth requires a WebSocket listener, not stdio");
         set(&c.conn.listen, "unix:/tmp/x");
-        eq_str(checked(&c), "");
+        eq_str(check_error(&c), "");
 }
 
 TEST(a_bad_url_and_bad_authentication_stop_the_check)
@@ -457,9 +457,9 @@ TEST(a_bad_url_and_bad_authentication_stop_the_check)
 
         config_init(&c);
         set(&c.conn.listen, "http://x");
-        ok(strstr(checked(&c), "unsupported --listen URL `http://x`"));
+        ok(strstr(check_error(&c), "unsupported --listen URL `http://x`"));
         set(&c.conn.listen, "stdio");
-        eq_str(checked(&c), "");
+        eq_str(check_error(&c), "");
         set(&c.auth_options.issuer, "i");
-        ok(strstr(checked(&c), "websocket auth flags require"));
+        ok(strstr(check_error(&c), "websocket auth flags require"));
 }

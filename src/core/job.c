@@ -34,7 +34,7 @@ static void job_free(struct job *job)
 }
 
 /* Returns whether the job is a request on a process: a request that is held back, or a start that is being prepared. */
-static bool is_process(const struct job *job)
+static bool is_on_process(const struct job *job)
 {
         return !job->class || job->class->go_on;
 }
@@ -49,14 +49,14 @@ static void job_forget(struct parked *parked)
         c->jobs.count--;
         if (job->has_begun)
                 c->jobs.running--;
-        if (is_process(job))
+        if (is_on_process(job))
                 c->jobs.held--;
         if (job->is_unordered)
                 c->jobs.unordered--;
         if (c->jobs.count < LIMIT_JOBS / 2)
                 conn_unblock(c->conn, BLOCK_REQUESTS);
         if (c->jobs.count == 0)
-                conn_idle(c->conn);
+                conn_close_if_idle(c->conn);
         job->client = NULL;
         if (!job->is_in_pool)
                 job_free(job);
@@ -137,7 +137,7 @@ static bool is_barrier(const struct job *job)
 /* Returns whether two jobs must keep their order because of their keys. */
 static bool is_same_key(const struct job *a, const struct job *b)
 {
-        return a->key.p && b->key.p && is_process(a) == is_process(b) && slice_eq(a->key, b->key) &&
+        return a->key.p && b->key.p && is_on_process(a) == is_on_process(b) && slice_eq(a->key, b->key) &&
                (a->is_exclusive || b->is_exclusive);
 }
 
@@ -204,7 +204,7 @@ static void go_on(struct job *job)
 }
 
 /* Begins the first job that may begin. Returns true when there was one: then the list has changed, and the caller calls again. */
-static bool begin_some(struct client *c)
+static bool begin_first(struct client *c)
 {
         struct job *job;
         bool may_start = c->jobs.running < LIMIT_POOL_PER_CONNECTION && conn_wants_output(c->conn);
@@ -239,7 +239,7 @@ static void pump(struct client *c)
                 return;
         c->jobs.is_pumping = true;
         while (c->jobs.must_pump_again && conn_is_usable(c->conn))
-                c->jobs.must_pump_again = begin_some(c);
+                c->jobs.must_pump_again = begin_first(c);
         c->jobs.is_pumping = false;
 }
 
@@ -457,7 +457,7 @@ int job_submit(struct req *req, const struct job_class *class, void *params, str
         }
         job->text = req->text;
         buf_init(&req->text, 0);
-        if (is_process(job))
+        if (is_on_process(job))
                 c->jobs.held++;
         pump(c);
         return 0;
@@ -474,7 +474,8 @@ bool job_must_hold(const struct req *req, const void *params)
         if (m->is_urgent || !process_id.p || (!m->is_start && c->jobs.held == 0))
                 return false;
         list_each (job, &c->jobs.all, link)
-                if ((m->is_start && is_barrier(job)) || (is_process(job) && slice_eq(job->key, process_id)))
+                if ((m->is_start && is_barrier(job)) ||
+                    (is_on_process(job) && slice_eq(job->key, process_id)))
                         return true;
         return false;
 }

@@ -64,7 +64,7 @@ struct job {
         const struct job_class *class; /* NULL: a request on a process that was held back */
         struct server *server;
         bool is_change;
-        bool is_unordered; /* the order of the jobs is none of its business, apart from its key */
+        bool is_unordered; /* the job waits only for jobs with the same key, and no other job waits for it */
         bool is_exclusive; /* not at the same time as other jobs with this key */
         struct slice key;  /* p == NULL: the job has no key */
         bool has_begun;

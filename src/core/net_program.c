@@ -34,7 +34,7 @@ void net_program_close(struct net_program *p)
         free(TAKE(p->refusal));
 }
 
-/* Collects the variables that libcurl, OpenSSL and the resolver read. The helper gets no others. */
+/* Collects the variables that libcurl, OpenSSL and the resolver read. farhand-net gets no others. */
 static void collect_environment(const char **ret, size_t max)
 {
         static const char *const names[] = {
@@ -52,7 +52,7 @@ static void collect_environment(const char **ret, size_t max)
         ret[count] = NULL;
 }
 
-/* Sets what the helper gets: signals, descriptors and a session of its own. Returns 0 or an errno, as posix_spawn does. */
+/* Sets what farhand-net gets: signals, descriptors and a session of its own. Returns 0 or an errno, as posix_spawn does. */
 static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int link, int program)
 {
         sigset_t all, none;
@@ -62,7 +62,7 @@ static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr,
                                          POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
         r = r ? r : posix_spawnattr_setsigmask(attr, &none);
         r = r ? r : posix_spawnattr_setsigdefault(attr, &all);
-        /* The helper must not write to the server's stdout. */
+        /* farhand-net must not write to the server's stdout. */
         r = r ? r : posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         r = r ? r : posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         r = r ? r : posix_spawn_file_actions_adddup2(actions, link, LINK_FD);

@@ -29,7 +29,7 @@ int req_limit(struct err *err, const char *what, uint64_t value)
         return err->code;
 }
 
-int req_server_scope(const struct req *req, struct err *err)
+int req_check_server_scope(const struct req *req, struct err *err)
 {
         if (req->server->config->allow_server_scope)
                 return 0;

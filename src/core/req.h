@@ -25,7 +25,7 @@ void req_reply_status(struct client *c, const struct rpc_id *id, const char *sta
 /* Checks what must have happened before a request of this client may be handled. Returns 0, or negative with `err`. */
 NODISCARD int req_admit(const struct method *m, const struct client *c, struct err *err);
 /* Checks that the operator allows requests to look beyond their own session. Returns 0, or negative with `err`. */
-NODISCARD int req_server_scope(const struct req *req, struct err *err);
+NODISCARD int req_check_server_scope(const struct req *req, struct err *err);
 
 /* Sets the error for a limit of the server that is reached (-32021), and returns its code. */
 int req_limit(struct err *err, const char *what, uint64_t value);
