@@ -8,7 +8,7 @@
 #include "core/server.h"
 #include "server/drain.h"
 
-/* How often it looks within the time: the server ends at most a quarter of it too late. */
+/* How often the server looks within its idle time: so it ends at most a quarter of that time too late. */
 #define LOOKS 4
 
 static void look(void *arg)

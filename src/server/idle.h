@@ -3,5 +3,5 @@
 
 struct server;
 
-/* Begins to watch, when the configuration says so. */
+/* Begins to look for sessions, when the configuration sets a time after which an unused server ends. */
 void idle_begin(struct server *s);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A regular file and a terminal are no lifeline: the one never ends, the other does not end with a process. */
+/* A regular file is no lifeline, because it never ends; nor is a terminal, because it does not end with a process. */
 static int check_kind(int fd, struct err *err)
 {
         struct stat st;
@@ -20,7 +20,7 @@ static int check_kind(int fd, struct err *err)
 }
 
 /* Frees the number that the descriptor came with. Numbers below 3 must stay in use. */
-static int leave(int fd)
+static int free_number(int fd)
 {
         if (fd > STDERR_FILENO) {
                 fd_close(fd);
@@ -38,7 +38,7 @@ int lifeline_open(struct lifeline *l, int fd, struct err *err)
         if (r < 0)
                 return r;
         l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        r = l->fd < 0 ? -errno : leave(fd);
+        r = l->fd < 0 ? -errno : free_number(fd);
         if (r == 0)
                 r = fd_set_nonblock(l->fd, true);
         return r < 0 ? err_set(err, 0, r, "--lifeline %d: %s", fd, errno_text(r)) : 0;

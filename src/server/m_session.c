@@ -147,7 +147,7 @@ static void write_session(struct jsonw *w, const struct session *session, const 
 
 static int handle_list(struct req *req, UNUSED const void *params, struct err *err)
 {
-        int r = req_server_scope(req, err);
+        int r = req_check_server_scope(req, err);
         if (r < 0)
                 return r;
         struct jsonw w;

@@ -178,7 +178,7 @@ static bool take_missing_id(struct client *c, const struct fs_watch_missing *in)
         ws->has_missing_id = true;
         ws->missing_id = in->watch_id;
         ws->missing = watch_missing_free(ws->missing);
-        /* Not in a sandbox: its profile may hide names on the way to the missing path. */
+        /* For a request with a sandbox nothing is watched: its profile may hide names on the way to the missing path. */
         return !in->sandbox && in->missing_count > 0 && in->missing_count <= WATCH_MISSING_PATHS &&
                !in->is_foreign;
 }

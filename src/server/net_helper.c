@@ -92,7 +92,7 @@ static void lose(struct net_helper *h, int why)
 
 /* --- is the helper alive? ----------------------------------------------------------------------------------------- */
 
-static void say(struct net_helper *h, const struct buf *message)
+static void send_message(struct net_helper *h, const struct buf *message)
 {
         outq_raw(&h->out, buf_slice(message));
         loop_defer(&h->server->loop, &h->flush);
@@ -108,7 +108,7 @@ static void ping(struct net_helper *h)
 {
         _buf_ struct buf message = BUF_INIT(NETMSG_HEAD_BYTES);
         must(netmsg_ping_write(&message) == 0);
-        say(h, &message);
+        send_message(h, &message);
         h->pings++;
         watch_for_pulse(h);
 }
@@ -287,7 +287,7 @@ static int start(struct net_helper *h, struct err *err)
         if (r < 0)
                 return r;
         h->server->procs.other_child = pid; /* not to be killed when the spawner is lost */
-        /* Opened before the loop can reap the process; -1 where the kernel has no pidfds. */
+        /* The pidfd is opened before the loop can reap the process; it is -1 where the kernel has no pidfds. */
         h->pidfd = pidfd_open(pid, 0);
         h->fd = TAKE_FD(ours);
         r = watch_new(&h->server->loop, h->fd, WATCH_READ, on_ready, h, &h->watch);
@@ -356,7 +356,7 @@ int net_call_start(struct server *s, struct net_call *call, const struct net_cal
         }
         h->calls[slot] = call;
         h->count++;
-        say(h, &message);
+        send_message(h, &message);
         if (is_kept) {
                 call->body = body;
                 call->kept = *kept;
@@ -376,7 +376,7 @@ void net_call_cancel(struct net_call *call)
                 return;
         _buf_ struct buf message = BUF_INIT(NETMSG_HEAD_BYTES);
         must(netmsg_cancel_write(&message, call->id) == 0);
-        say(h, &message);
+        send_message(h, &message);
         (void)release_slot(h, call->id & ((1u << SLOT_BITS) - 1));
 }
 
@@ -389,7 +389,7 @@ void net_call_credit(struct net_call *call, size_t bytes)
         _buf_ struct buf message = BUF_INIT(2 * NETMSG_HEAD_BYTES);
         must(call->credit <= LIMIT_HTTP_WINDOW_BYTES);
         must(netmsg_credit_write(&message, call->id, (uint32_t)bytes) == 0);
-        say(h, &message);
+        send_message(h, &message);
 }
 
 bool net_reserve(struct server *s, uint64_t bytes)

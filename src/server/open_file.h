@@ -22,8 +22,8 @@ struct open_file *open_file_unref(struct open_file *h); /* NULL is fine; returns
 void open_file_close(struct server *s, int fd);
 int open_file_fd(const struct open_file *h);
 
-/* These work on the table of a client, which begins with map_init and ends with open_file_drop_all. open_file_put takes the
- * descriptor; open_file_drop does nothing when there is no such handle. */
+/* These functions work on the table of a client, which begins with map_init and ends with open_file_drop_all. open_file_put
+ * takes the descriptor; open_file_drop does nothing when there is no such handle. */
 void open_file_put(struct map *handles, struct server *s, struct slice id, int fd);
 void open_file_drop(struct map *handles, struct slice id);
 void open_file_drop_all(struct map *handles);

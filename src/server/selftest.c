@@ -34,7 +34,7 @@ static void info_forget(struct parked *parked)
         free(i);
 }
 
-static void tell(const struct backends *b)
+static void log_result(const struct backends *b)
 {
         struct err err = ERR_INIT;
         if (b->chosen != BACKEND_NONE) {
@@ -55,7 +55,7 @@ static void tell(const struct backends *b)
 static void run(struct work *w)
 {
         struct selftest *t = container_of(w, struct selftest, work);
-        tell(preparer_backends(&t->server->confine.preparer));
+        log_result(preparer_backends(&t->server->confine.preparer));
 }
 
 static void done(struct work *w)

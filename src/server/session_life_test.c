@@ -57,8 +57,8 @@ TEST(the_id_is_whole_for_clients_that_may_resume_the_session)
         rig_free(rig);
 }
 
-/* Which session a request of this client finds by an id: its name for the tests, or the text of the error. */
-static const char *named(struct client *c, struct slice id)
+/* Returns which session a request of this client finds by an id: its name for the tests, or the text of the error. */
+static const char *found_by(struct client *c, struct slice id)
 {
         static char text[ERR_TEXT_BYTES];
         struct req req = { .client = c, .server = c->server };
@@ -95,29 +95,29 @@ TEST(a_request_names_another_session_by_the_id_that_its_client_is_shown)
         session_attach(own, c);
         set_short_id(own, "5e1f0c9a-0000");
         set_short_id(other, "5e1f0c9a-1111");
-        eq_str(named(c, slice_from(NULL, 0)), "own");
-        eq_str(named(c, id_of(own)), "own");
-        eq_str(named(c, short_id_of(own)), "own");
-        eq_str(named(c, id_of(other)), "other");
-        eq_str(named(c, short_id_of(other)), "other");
+        eq_str(found_by(c, slice_from(NULL, 0)), "own");
+        eq_str(found_by(c, id_of(own)), "own");
+        eq_str(found_by(c, short_id_of(own)), "own");
+        eq_str(found_by(c, id_of(other)), "other");
+        eq_str(found_by(c, short_id_of(other)), "other");
         ok(!session_is_elsewhere(c, slice_from(NULL, 0)) && !session_is_elsewhere(c, id_of(own)));
         ok(!session_is_elsewhere(c, short_id_of(own)));
         ok(session_is_elsewhere(c, id_of(other)) && session_is_elsewhere(c, short_id_of(other)));
         ok(session_is_elsewhere(c, S("")));
-        eq_str(named(c, S("x")), "unknown session id x");
+        eq_str(found_by(c, S("x")), "unknown session id x");
         /* Sessions of others do not count, neither alone nor as twins. */
         set_short_id(hidden, other->id);
-        eq_str(named(c, short_id_of(other)), "other");
-        ok(slice_starts(slice_from_str(named(c, id_of(hidden))), S("unknown session id ")));
+        eq_str(found_by(c, short_id_of(other)), "other");
+        ok(slice_starts(slice_from_str(found_by(c, id_of(hidden))), S("unknown session id ")));
 
         struct session *twin = session_new(s, &alice, S("twin"), LONG_MS);
         set_short_id(twin, other->id);
-        eq_str(named(c, short_id_of(other)), "session id 5e1f0c9a-1111 is that of several sessions");
-        eq_str(named(c, id_of(other)), "other");
-        eq_str(named(c, id_of(twin)), "twin");
+        eq_str(found_by(c, short_id_of(other)), "session id 5e1f0c9a-1111 is that of several sessions");
+        eq_str(found_by(c, id_of(other)), "other");
+        eq_str(found_by(c, id_of(twin)), "twin");
         rig->config.allow_server_scope = false;
-        eq_str(named(c, id_of(own)), "own");
-        eq_str(named(c, id_of(other)), "server scope is disabled");
+        eq_str(found_by(c, id_of(own)), "own");
+        eq_str(found_by(c, id_of(other)), "server scope is disabled");
         rig_free(rig);
 }
 
@@ -130,9 +130,9 @@ TEST(a_shortened_id_names_nothing_for_clients_that_see_whole_ids)
                 struct client *c = rig_client(rig, who[i]);
                 struct session *own = session_new(&rig->server, who[i], S("own"), LONG_MS);
                 session_attach(own, c);
-                eq_str(named(c, id_of(session)), "other");
-                ok(slice_starts(slice_from_str(named(c, short_id_of(session))), S("unknown session id ")));
-                ok(slice_starts(slice_from_str(named(c, short_id_of(own))), S("unknown session id ")));
+                eq_str(found_by(c, id_of(session)), "other");
+                ok(slice_starts(slice_from_str(found_by(c, short_id_of(session))), S("unknown session id ")));
+                ok(slice_starts(slice_from_str(found_by(c, short_id_of(own))), S("unknown session id ")));
                 ok(session_is_elsewhere(c, short_id_of(own)));
         }
         rig_free(rig);

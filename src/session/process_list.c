@@ -69,7 +69,7 @@ int process_list_handle(struct req *req, const void *params, struct err *err)
         const struct process_list *in = params;
         const struct client *c = req->client;
         struct session *session = NULL;
-        int r = in->is_server_wide ? req_server_scope(req, err)
+        int r = in->is_server_wide ? req_check_server_scope(req, err)
                                    : session_named(req, in->session_id, &session, err);
         if (r < 0)
                 return r;

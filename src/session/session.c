@@ -138,7 +138,7 @@ int session_named(const struct req *req, struct slice id, struct session **ret, 
                 *ret = c->session;
                 return 0;
         }
-        int r = req_server_scope(req, err);
+        int r = req_check_server_scope(req, err);
         if (r < 0)
                 return r;
         struct session *found = session_find(c->server, &c->conn->who, id);

@@ -68,8 +68,8 @@ NODISCARD struct slice session_id_for(const struct session *session, const struc
 
 /* Finds the session that a request names: the client's own when `id` is absent (p == NULL) or its id; otherwise another one that
  * the client may see, by the id that session_id_for shows to it or by the whole one. The session is only borrowed: it stays
- * attached to whom it is. Fails when the operator allows no requests beyond the own session, when there is no such session, and
- * when a shortened id is that of several. */
+  * attached to its connection, if it has one. Fails when the operator allows no requests beyond the own session, when there is no
+  * such session, and when several sessions have the shortened id. */
 struct req;
 NODISCARD int session_named(const struct req *req, struct slice id, struct session **ret, struct err *err);
 /* Returns whether session_named would find another session than the client's own, or none. */

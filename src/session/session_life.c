@@ -22,7 +22,7 @@ static bool has_processes(const struct session *session)
 }
 
 /* Frees the session and its tasks at the end of the turn. The process trees of the tasks must be gone. */
-static void forget_tasks(struct session *session)
+static void forget_session(struct session *session)
 {
         struct task *t;
         list_each (t, &session->all, session_link)
@@ -35,7 +35,7 @@ static void on_task_gone(struct session *session)
 {
         if (!session->is_ended || has_processes(session) || !session->timer)
                 return;
-        forget_tasks(session);
+        forget_session(session);
 }
 
 static void kill_tasks(struct session *session)
@@ -202,12 +202,12 @@ void session_pause_output(struct session *session, bool paused)
 }
 
 /* Frees a session at the end of the server: the loop has stopped, so no event will say that its processes are gone. */
-static void forget_all_tasks(struct session *session)
+static void release_session(struct session *session)
 {
         struct task *t;
         list_each (t, &session->all, session_link)
                 t->process->is_gone = true;
-        forget_tasks(session);
+        forget_session(session);
 }
 
 void sessions_release(struct server *s)
@@ -216,10 +216,10 @@ void sessions_release(struct server *s)
         for (size_t pos = 0; (session = map_next(&s->sessions, &pos));) {
                 map_remove(&s->sessions, slice_from_str(session->id));
                 list_remove(&session->detached_link);
-                forget_all_tasks(session);
+                release_session(session);
         }
         list_each (session, &s->ended_sessions, ended_link)
                 if (session->timer)
-                        forget_all_tasks(session);
+                        release_session(session);
         session_forget_expired(s);
 }

@@ -19,7 +19,7 @@
 #define VARIABLE_BYTES ((size_t)96 * KIB) /* length of one part: execve takes strings up to 128 KiB */
 #define SCRIPT_BYTES ((size_t)127 * KIB)
 #define MATCH_WORK_MAX (64 * MIB) /* steps of matching; a start that needs more does not use a snapshot */
-#define KEPT_MS 1000              /* time for the shell to end after the capture's time limit */
+#define SHELL_END_MS 1000         /* time for the shell to end after the capture's time limit */
 
 struct shell_snapshot {
         struct list link; /* session::shell_snapshots, least recently used first */
@@ -202,7 +202,7 @@ void shell_snapshot_begin(struct shell_snapshot *s, struct arena *a, const struc
         ret->tty = ret->pipe_stdin = ret->has_snapshot = false;
         /* No client can end the shell, so a time limit ends a shell that hangs after its output. */
         ret->has_limits = true;
-        ret->limits = (struct process_limits){ .wall_ms = LIMIT_SHELL_SNAPSHOT_MS + KEPT_MS };
+        ret->limits = (struct process_limits){ .wall_ms = LIMIT_SHELL_SNAPSHOT_MS + SHELL_END_MS };
 }
 
 static void on_begun(void *arg, struct task *t)
@@ -229,7 +229,7 @@ static struct slice up_to_mark(struct slice *rest, const char *mark)
 }
 
 /* Returns whether a variable must not be restored, because it is about the shell process itself or its directory. */
-static bool is_passing(struct slice name)
+static bool is_about_shell(struct slice name)
 {
         static const struct slice names[] = { S("_"),      S("SHLVL"),    S("PWD"),
                                               S("OLDPWD"), S("BASHOPTS"), S("SHELLOPTS") };
@@ -273,12 +273,12 @@ static bool take_difference(struct shell_snapshot *s, struct slice before, struc
         for (struct slice rest = after, name; is_good && rest.p && rest.n > 0;) {
                 struct slice entry = next_entry(&rest, &name);
                 const struct slice *was = name.n ? map_find(&old, name) : NULL;
-                if (!is_passing(name) && !(was && slice_eq(*was, entry)))
+                if (!is_about_shell(name) && !(was && slice_eq(*was, entry)))
                         is_good = buf_append(&s->changed, slice_from(entry.p, entry.n + 1)) == 0;
         }
         for (struct slice rest = before, name; is_good && rest.p && rest.n > 0;) {
                 (void)next_entry(&rest, &name);
-                if (!is_passing(name) && !map_find(&new, name))
+                if (!is_about_shell(name) && !map_find(&new, name))
                         is_good = buf_append(&s->unset, name) == 0 && buf_append_char(&s->unset, '\0') == 0;
         }
         map_release(&old);

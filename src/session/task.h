@@ -66,8 +66,8 @@ struct task {
         struct list retained_link; /* server::retained */
         struct deferred reap;
         struct guarded sandbox;
-        bool is_break_said;                          /* the log says that the sandbox was broken */
-        const struct capture_events *capture_events; /* who hears of a task that captures a shell snapshot */
+        bool is_break_logged;                        /* the log says that the sandbox was broken */
+        const struct capture_events *capture_events; /* callbacks of a task that captures a shell snapshot */
         void *capture; /* argument of capture_events; NULL: task_capture_over was called, or the task is no capture */
         char *program, *search_path; /* during the start, for the text of a failure */
 };
@@ -85,7 +85,7 @@ int task_unknown(struct slice id, struct err *err);
 NODISCARD int process_start_handle(struct req *req, const void *params, struct err *err);
 NODISCARD int process_list_handle(struct req *req, const void *params, struct err *err);
 
-/* These do the work of the other methods. Each answers `req`, parks it, or fails. */
+/* Do the work of the other process methods. Each function answers `req`, parks it, or fails. */
 struct process_read;
 struct process_write;
 struct process_wait;

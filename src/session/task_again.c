@@ -79,7 +79,7 @@ struct leftover {
         struct deferred reap;
         struct server *server;
         struct process *process;
-        struct guarded sandbox; /* the placeholders that it made are removed when the process tree is gone */
+        struct guarded sandbox; /* the placeholders of the start are removed when the process tree is gone */
 };
 
 static void leftover_free(struct deferred *d)
@@ -118,7 +118,7 @@ static void leave_behind(struct task *t)
         t->sandbox.image_fd = fd_close(t->sandbox.image_fd);
         l->sandbox = t->sandbox;
         t->sandbox = GUARDED_NONE;
-        t->is_break_said = false;
+        t->is_break_logged = false;
         l->process->owner = l;
         l->process->events = &leftover_events;
 }

@@ -85,21 +85,21 @@ static void log_exit(const struct task *t)
                  (unsigned long long)(clock_mono_ms() - t->started_mono_ms));
 }
 
-static void say_broken(struct task *t)
+static void log_broken(struct task *t)
 {
-        /* No warning before the command has started: then the sandbox is usually built again. */
+        /* Before the command has started a break is no warning, because the sandbox is usually built again. */
         enum log_level level = t->sandbox.has_started ? LOG_WARN : LOG_INFO;
-        if (!t->is_break_said)
+        if (!t->is_break_logged)
                 log_at(level, 0, "sandbox broken from outside", "session=%.13s proc=%s", t->session->id,
                        log_quote(task_id(t)));
-        t->is_break_said = true;
+        t->is_break_logged = true;
 }
 
 static bool was_broken(struct task *t)
 {
         bool is_broken = guarded_was_broken(&t->sandbox);
         if (is_broken)
-                say_broken(t);
+                log_broken(t);
         return is_broken;
 }
 
@@ -110,7 +110,7 @@ void task_sandbox_broken(struct guarded *g)
                 process_kill_rest(t->process);
                 return;
         }
-        say_broken(t);
+        log_broken(t);
         task_end_now(t, END_SANDBOX);
 }
 
@@ -196,7 +196,9 @@ static void on_silence_limit(void *arg)
 {
         struct task *t = arg;
         if (t->process->is_paused)
-                timer_start(t->silence, t->limits->silence_ms); /* silent because its client reads slowly */
+                timer_start(
+                        t->silence,
+                        t->limits->silence_ms); /* the process is silent because its client reads slowly */
         else
                 task_end_gently(t, END_SILENCE_LIMIT);
 }

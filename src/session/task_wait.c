@@ -92,8 +92,8 @@ static bool has_news(const struct process *p, const struct process_read *ask)
 
 /* Chooses the chunks of an answer: always `first`, and more chunks up to maxBytes and the size of a message. *ret_end is the chunk
  * behind the last chosen one. Returns the approximate size of the chosen chunks on the wire. */
-static size_t choose(const struct chunk *first, const struct process_read *ask, size_t max_wire,
-                     const struct chunk **ret_end)
+static size_t choose_chunks(const struct chunk *first, const struct process_read *ask, size_t max_wire,
+                            const struct chunk **ret_end)
 {
         uint64_t total = 0;
         size_t wire = 0;
@@ -144,7 +144,7 @@ static void read_answer(struct client *c, const struct rpc_id *id, const struct 
 {
         const struct process *p = t->process;
         const struct chunk *first = output_after(&p->output, ask->after_seq), *end;
-        size_t size = choose(first, ask, c->conn->out.max_message - ANSWER_OVERHEAD_BYTES, &end);
+        size_t size = choose_chunks(first, ask, c->conn->out.max_message - ANSWER_OVERHEAD_BYTES, &end);
         uint64_t next_seq = p->next_seq;
         if (first && (ask->has_max_bytes || end)) /* the next read goes on behind the last chunk */
                 next_seq = end ? end->prev->seq + 1 : p->output.last->seq + 1;

@@ -193,7 +193,7 @@ static int park_write(struct task *t, struct req *req, const struct process_writ
 
 int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err)
 {
-        /* Copied, because the arena of a large message may hold the id, and may be freed before the answer. */
+        /* The id is copied, because the arena of a large message may hold it and be freed before the answer. */
         _arena_ struct arena own = ARENA_INIT;
         struct rpc_id id = *req->id;
         if (req->may_keep && id.is_string)
