@@ -21,9 +21,9 @@ NODISCARD int confined_make(struct confined *c, struct arena *a, const struct pr
                             const struct place *place, enum backend wish, struct err *err);
 /* Returns the descriptor to poll, or -1 when nothing is guarded. */
 int confined_fd(const struct confined *c);
-/* Handles the events of the guard. Call it when that descriptor is readable, then look at is_broken. */
+/* Handles the events of the guard. To be called when that descriptor is readable; is_broken is valid afterwards. */
 void confined_look(struct confined *c);
-/* Call it when the command has started. */
+/* To be called when the command has started. */
 void confined_started(struct confined *c);
-/* Call it only when no process is left in the sandbox. */
+/* To be called only when no process is left in the sandbox. */
 void confined_release(struct confined *c);

@@ -132,7 +132,9 @@ static void try_sandbox(struct findings *f, struct runner *r, enum backend wish)
 
 /* ---- printing the findings ---- */
 
-static const char *const words[] = { [FINDING_OK] = "ok", [FINDING_WARN] = "warn", [FINDING_FAIL] = "fail" };
+static const char *const status_words[] = {
+        [FINDING_OK] = "ok", [FINDING_WARN] = "warn", [FINDING_FAIL] = "fail"
+};
 
 /* Says whether all profiles, some profiles or none can be enforced. */
 static const char *verdict(const struct backends *b, bool can_enforce)
@@ -150,7 +152,7 @@ static void print_text(const struct findings *f, const struct backends *b, bool 
 {
         for (size_t i = 0; i < f->count; i++) {
                 const struct finding *one = &f->list[i];
-                printf("%-5s %-19s %s", words[one->status], one->name, one->text);
+                printf("%-5s %-19s %s", status_words[one->status], one->name, one->text);
                 if (one->os_errno)
                         printf(" (%s)", errno_name(one->os_errno));
                 putchar('\n');
@@ -175,7 +177,7 @@ static int print_json(const struct findings *f, const struct backends *b, bool c
                 const struct finding *one = &f->list[i];
                 jsonw_object(&w);
                 jsonw_member_str(&w, "name", one->name);
-                jsonw_member_str(&w, "status", words[one->status]);
+                jsonw_member_str(&w, "status", status_words[one->status]);
                 jsonw_member_str(&w, "text", one->text);
                 if (one->os_errno)
                         jsonw_member_str(&w, "errno", errno_name(one->os_errno));

@@ -35,7 +35,7 @@ static bool may_exist(const char *path)
 }
 
 /* Returns the path without links; p == NULL when the path does not exist. */
-static struct slice real(struct arena *a, const char *path)
+static struct slice real_path(struct arena *a, const char *path)
 {
         char room[PATH_MAX];
         if (!realpath(path, room))
@@ -45,16 +45,16 @@ static struct slice real(struct arena *a, const char *path)
 }
 
 /* Reads a file of one line: `prefix` and a path. Returns that path without links; a relative path is below the directory `at`. */
-static struct slice pointer(struct arena *a, const char *file, struct slice prefix, struct slice at)
+static struct slice read_pointer(struct arena *a, const char *file, struct slice prefix, struct slice at)
 {
         struct slice text;
         if (look_pointer(a, slice_from_str(file), prefix, &text) <= 0)
                 return (struct slice){ NULL, 0 };
         const char *path = arena_dup(a, text);
-        return real(a, path[0] == '/' ? path : join(a, at, path));
+        return real_path(a, path[0] == '/' ? path : join(a, at, path));
 }
 
-static struct slice above(struct slice path)
+static struct slice parent_of(struct slice path)
 {
         while (path.n > 1 && path.p[path.n - 1] != '/')
                 path.n--;
@@ -65,7 +65,7 @@ static struct slice above(struct slice path)
 
 static struct slice last_name(struct slice path)
 {
-        size_t n = above(path).n;
+        size_t n = parent_of(path).n;
         n += n > 1;
         return slice_from(path.p + n, path.n - n);
 }
@@ -128,10 +128,10 @@ static int open_worktree(struct git_access *g, struct arena *a, struct slice roo
                          struct err *err)
 {
         static const char *const fixed[] = { COMMON, "gitdir", "config.worktree" };
-        struct slice common = pointer(a, join(a, dir, COMMON), S(""), dir);
-        struct slice back = pointer(a, join(a, dir, "gitdir"), S(""), dir);
-        bool is_its = common.p && slice_eq(above(above(dir)), common) &&
-                      slice_eq(last_name(above(dir)), S("worktrees"));
+        struct slice common = read_pointer(a, join(a, dir, COMMON), S(""), dir);
+        struct slice back = read_pointer(a, join(a, dir, "gitdir"), S(""), dir);
+        bool is_its = common.p && slice_eq(parent_of(parent_of(dir)), common) &&
+                      slice_eq(last_name(parent_of(dir)), S("worktrees"));
         if (!is_its || !is_repository(a, common))
                 return refuse(err, root, "names no worktree of a repository");
         if (!back.p || !slice_eq(back, slice_from_str(join(a, root, ".git"))))
@@ -150,9 +150,9 @@ static int open_worktree(struct git_access *g, struct arena *a, struct slice roo
 /* Is `dir` a directory PROJECT/.git/modules/… of a project that contains the workspace `root`? */
 static bool is_module(struct arena *a, struct slice root, struct slice dir)
 {
-        for (struct slice project = above(root);; project = above(project)) {
+        for (struct slice project = parent_of(root);; project = parent_of(project)) {
                 const char *modules = join(a, project, ".git/modules");
-                struct slice real_modules = real(a, modules);
+                struct slice real_modules = real_path(a, modules);
                 if (real_modules.p && slice_eq(real_modules, slice_from_str(modules)) &&
                     path_is_within(dir, real_modules) && dir.n > real_modules.n)
                         return true;
@@ -179,7 +179,7 @@ int git_access_add(struct git_access *g, struct arena *a, struct slice root, str
         }
         if (!S_ISREG(st.st_mode))
                 return refuse(err, root, "is neither a directory nor a file");
-        struct slice dir = pointer(a, git, S("gitdir:"), root);
+        struct slice dir = read_pointer(a, git, S("gitdir:"), root);
         if (!dir.p)
                 return refuse(err, root, "names no repository");
         if (may_exist(join(a, dir, COMMON)))

@@ -30,7 +30,7 @@ struct git_access {
 /* Adds the repository of the workspace `root`, a path without links. A workspace without a `.git` adds nothing. Returns
  * -errno with err filled when `.git` is not the repository of this workspace. */
 NODISCARD int git_access_add(struct git_access *g, struct arena *a, struct slice root, struct err *err);
-/* Is there a `commondir` now where there must be none? Call it when `watch` can be read, and at the end. */
+/* Is there a `commondir` now where there must be none? To be called when `watch` can be read, and at the end. */
 NODISCARD bool git_access_is_broken(struct git_access *g);
 /* Removes each `commondir`. Returns the path of one that could not be removed, or NULL. */
 NODISCARD const char *git_access_repair(struct git_access *g);

@@ -151,7 +151,7 @@ static void append_reason(const struct refused *r, struct buf *out, const struct
 
 /* ---- printing the lines ---- */
 
-struct told {
+struct explained {
         struct refusal why;
         const struct denial *what;
 };
@@ -162,7 +162,7 @@ static bool is_named(const struct denial *d)
 }
 
 /* Can this refusal be left out? A refusal without a path says nothing when another of its kind has a path. */
-static bool is_needless(const struct told *all, size_t count, const struct told *t)
+static bool is_needless(const struct explained *all, size_t count, const struct explained *t)
 {
         for (size_t i = 0; !is_named(t->what) && i < count; i++)
                 if (is_named(all[i].what) && strcmp(all[i].why.operation, t->why.operation) == 0)
@@ -170,12 +170,13 @@ static bool is_needless(const struct told *all, size_t count, const struct told 
         return false;
 }
 
-static size_t collect(const struct refused *r, const struct denials *d, struct told ret[static DENIALS_MAX])
+static size_t collect(const struct refused *r, const struct denials *d,
+                      struct explained ret[static DENIALS_MAX])
 {
-        struct told all[DENIALS_MAX];
+        struct explained all[DENIALS_MAX];
         size_t found = 0, kept = 0;
         for (size_t i = 0; i < d->count; i++) {
-                struct told t = { .what = &d->list[i] };
+                struct explained t = { .what = &d->list[i] };
                 if (refusal_find(r->plan, r->is_landlock, t.what, &t.why))
                         all[found++] = t;
         }
@@ -185,7 +186,7 @@ static size_t collect(const struct refused *r, const struct denials *d, struct t
         return kept;
 }
 
-static void append_line(const struct refused *r, struct buf *out, const struct told *t)
+static void append_line(const struct refused *r, struct buf *out, const struct explained *t)
 {
         (void)!buf_printf(out, "refused: %s ", t->why.operation);
         if (t->what->address.p)
@@ -199,7 +200,7 @@ static void append_line(const struct refused *r, struct buf *out, const struct t
 
 static void append_all(const struct refused *r, struct buf *out, const struct denials *d)
 {
-        struct told all[DENIALS_MAX];
+        struct explained all[DENIALS_MAX];
         size_t count = collect(r, d, all), told = MIN(count, (size_t)LIMIT_REFUSED_LINES);
         if (r->is_by_filter)
                 (void)!buf_append(out, S("refused: system call (not allowed in any sandbox)\n"));

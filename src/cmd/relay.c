@@ -193,7 +193,7 @@ static void hang_up(struct relay *r)
 }
 
 /* Does a pager that reads our output use the terminal? Then the keys are for the pager. */
-static bool is_others(const struct relay *r)
+static bool is_used_by_pager(const struct relay *r)
 {
         struct termios now;
         return !r->wants_raw && tcgetattr(r->in, &now) == 0 && !(now.c_lflag & ICANON);
@@ -201,7 +201,7 @@ static bool is_others(const struct relay *r)
 
 static void take_input(struct relay *r, bool is_hung_up)
 {
-        if (!r->is_foreground || is_others(r)) {
+        if (!r->is_foreground || is_used_by_pager(r)) {
                 r->is_resting = true;
                 return;
         }

@@ -56,7 +56,7 @@ NODISCARD int relay_open(struct relay *r, struct err *err);
 NODISCARD int relay_prepare(struct relay *r, struct pollfd fds[RELAY_FDS]);
 /* After poll: carries bytes. */
 void relay_carry(struct relay *r, const struct pollfd fds[RELAY_FDS]);
-/* Gives the command's terminal the size of the user's window. Call it when that size has changed. */
+/* Gives the command's terminal the size of the user's window. To be called when that size has changed. */
 void relay_resize(struct relay *r);
 /* Restores the modes of the user's terminal before we are stopped. relay_prepare makes it raw again. */
 void relay_restore(struct relay *r);

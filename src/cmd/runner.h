@@ -24,7 +24,7 @@ struct runner {
         uint32_t op;
 };
 
-/* Forks the spawner; call it before threads exist. The spawner gets a process group of its own: signals that a terminal or
+/* Forks the spawner; must be called before threads exist. The spawner gets a process group of its own: signals that a terminal or
  * timeout(1) sends to our group reach only us, and we pass them on. */
 NODISCARD int runner_open(struct runner *r, struct err *err);
 NODISCARD int runner_start(struct runner *r, const struct command_spec *command, const int stdio[static 3],

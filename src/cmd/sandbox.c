@@ -29,7 +29,7 @@
 struct request {
         const char *profile_file;
         bool is_read_only, is_workspace_write;
-        bool has_network, has_git, is_explain, is_quiet;
+        bool has_network, has_git, wants_explain, is_quiet;
         const char *cwd_name;
         const char *backend_name;
         enum backend backend;
@@ -84,7 +84,7 @@ static int check_modes(const struct request *req)
                                    "");
         if (req->has_git && !req->is_workspace_write)
                 return usage_error("--git needs --workspace-write", "");
-        if (!req->argv[0] && !req->is_explain)
+        if (!req->argv[0] && !req->wants_explain)
                 return usage_error("there is no command: it stands behind '--'", "");
         return 0;
 }
@@ -111,7 +111,7 @@ static int parse(int argc, char **argv, struct request *req, bool *ret_stop)
                 { "quiet", ARG_FLAG, NULL, "do not tell after a failure what was refused",
                   .target = &req->is_quiet },
                 { "explain", ARG_FLAG, NULL, "print what would be enforced, and run nothing",
-                  .target = &req->is_explain },
+                  .target = &req->wants_explain },
                 { .name = NULL },
         };
         const struct args spec = {
@@ -268,7 +268,7 @@ static int make_place(struct planned_sandbox *b, const struct request *req, stru
         return 0;
 }
 
-static int box_plan_make(struct planned_sandbox *b, const struct request *req, struct err *err)
+static int plan_sandbox(struct planned_sandbox *b, const struct request *req, struct err *err)
 {
         *b = (struct planned_sandbox){ .git = GIT_ACCESS_INIT };
         int r = make_place(b, req, err);
@@ -312,7 +312,7 @@ int cmd_sandbox(int argc, char **argv)
         if (is_done)
                 return code;
         /* The spawner is forked before anything is opened or read, because it is a copy of this process. */
-        if (!req.is_explain && runner_open(&runner, &err) < 0)
+        if (!req.wants_explain && runner_open(&runner, &err) < 0)
                 return sandbox_complain(&err);
 
         struct planned_sandbox b;
@@ -328,10 +328,10 @@ int cmd_sandbox(int argc, char **argv)
                 .is_quiet = req.is_quiet,
                 .argv = req.argv,
         };
-        if (box_plan_make(&b, &req, &err) < 0)
+        if (plan_sandbox(&b, &req, &err) < 0)
                 code = sandbox_complain(&err);
         else
-                code = req.is_explain ? explain(&b, req.backend) : sandbox_run(&runner, &run);
+                code = req.wants_explain ? explain(&b, req.backend) : sandbox_run(&runner, &run);
         runner_close(&runner);
         git_access_release(&b.git);
         arena_release(&b.arena);

@@ -62,7 +62,7 @@ struct run {
         struct tail terminal, err; /* the newest output on the terminal and on stderr */
         int signals;               /* signalfd */
         bool is_err_terminal;
-        bool is_told; /* a signal has told us to end */
+        bool is_told_to_end; /* a signal has told us to end */
         bool is_ending;
         bool is_planted; /* a `commondir` appeared (git_access.h) */
         bool is_broken;  /* the sandbox was broken from outside */
@@ -121,7 +121,7 @@ static void take_signals(struct run *run)
                         pass_on(run, SIGCONT);
                         break;
                 default:
-                        run->is_told = true;
+                        run->is_told_to_end = true;
                         pass_on(run, (int)info.ssi_signo);
                         break;
                 }
@@ -318,11 +318,11 @@ static int start(struct run *run, const struct sandbox_run *what, struct err *er
                 .bwrap = preparer_bwrap(&run->confined.confine.preparer, run->confined.sandbox.image),
         };
         r = runner_start(run->runner, &command, run->relay.stdio, err);
-        stderr_tap_handed_over(&run->tap);
+        stderr_tap_close_write_end(&run->tap);
         return r;
 }
 
-static int run_it(struct run *run, const struct sandbox_run *what)
+static int run_to_end(struct run *run, const struct sandbox_run *what)
 {
         struct err err = ERR_INIT;
         if (confined_make(&run->confined, what->arena, what->profile, what->place, what->backend, &err) < 0 ||
@@ -335,7 +335,7 @@ static int run_it(struct run *run, const struct sandbox_run *what)
                 poll_once(run);
         relay_drain(&run->relay);
         relay_close(&run->relay);
-        stderr_tap_drain(&run->tap, run->signals, run->is_told);
+        stderr_tap_drain(&run->tap, run->signals, run->is_told_to_end);
         return exit_code(run, what);
 }
 
@@ -348,7 +348,7 @@ int sandbox_run(struct runner *runner, const struct sandbox_run *what)
         run.confined = CONFINED_INIT;
         relay_init(&run.relay, what->is_quiet ? NULL : &run.terminal);
         stderr_tap_init(&run.tap);
-        int code = run_it(&run, what);
+        int code = run_to_end(&run, what);
         relay_close(&run.relay);
         stderr_tap_close(&run.tap);
         confined_release(&run.confined);

@@ -14,7 +14,7 @@ struct sandbox_run {
         const struct place *place;
         const char *cwd; /* where the command starts; NULL: in the cwd of the place */
         struct git_access *git;
-        enum backend backend;                          /* the one that was asked for */
+        enum backend backend;                          /* the back end that was asked for */
         bool has_profile, is_workspace_write, has_git; /* the options that the profile was made from */
         bool is_quiet;                                 /* do not print what was refused */
         char **argv;                                   /* the command; at least one word */

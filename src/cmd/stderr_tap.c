@@ -87,7 +87,7 @@ void stderr_tap_open(struct stderr_tap *t, struct tail *tail, int stdio[static 3
                 stdio[1] = t->write_end;
 }
 
-void stderr_tap_handed_over(struct stderr_tap *t)
+void stderr_tap_close_write_end(struct stderr_tap *t)
 {
         t->write_end = fd_close(t->write_end);
 }
@@ -195,7 +195,7 @@ static void read_file(struct stderr_tap *t)
 }
 
 /* Handles pending signals. Returns false when one of them ends the waiting. */
-static bool goes_on(int signals)
+static bool may_go_on_waiting(int signals)
 {
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof(info)) == sizeof(info)) {
@@ -215,7 +215,7 @@ static bool goes_on(int signals)
 
 /* The pipe now holds all that the command has written. A process outside to which the command passed the pipe may write
  * more, but is not waited for. */
-void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told)
+void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told_to_end)
 {
         int left = 0;
         if (t->is_file)
@@ -231,8 +231,8 @@ void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told)
                 }
                 struct pollfd fds[] = { { .fd = t->out, .events = POLLOUT },
                                         { .fd = signals, .events = POLLIN } };
-                int n = poll(fds, ARRAY_LEN(fds), is_told ? ROOM_MS : -1);
-                if (n == 0 || (n > 0 && fds[1].revents && !goes_on(signals)))
+                int n = poll(fds, ARRAY_LEN(fds), is_told_to_end ? ROOM_MS : -1);
+                if (n == 0 || (n > 0 && fds[1].revents && !may_go_on_waiting(signals)))
                         return;
         }
 }
@@ -240,7 +240,7 @@ void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told)
 void stderr_tap_say(struct stderr_tap *t, struct slice text)
 {
         if (t->out < 0) {
-                (void)!fd_write_all(STDERR_FILENO, text); /* as for our other messages */
+                (void)!fd_write_all(STDERR_FILENO, text); /* like our other messages */
                 return;
         }
         if (t->n > 0)

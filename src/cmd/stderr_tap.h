@@ -39,15 +39,15 @@ void stderr_tap_init(struct stderr_tap *t);
 /* Opens the tap. `stdio` has the descriptors for the command; those that have to be replaced are changed. A standard error that
  * cannot be tapped is left as it is. */
 void stderr_tap_open(struct stderr_tap *t, struct tail *tail, int stdio[static 3]);
-/* Closes our copy of the write end. Call it when the command has its descriptors. */
-void stderr_tap_handed_over(struct stderr_tap *t);
+/* Closes our copy of the write end. To be called when the command has its descriptors. */
+void stderr_tap_close_write_end(struct stderr_tap *t);
 /* stderr_tap_prepare fills the array for poll; stderr_tap_carry carries bytes after poll. */
 void stderr_tap_prepare(const struct stderr_tap *t, struct pollfd fds[STDERR_TAP_FDS]);
 void stderr_tap_carry(struct stderr_tap *t, const struct pollfd fds[STDERR_TAP_FDS]);
 /* After the last process of the sandbox is gone: carries the rest, however long the reader takes. It stops when a signal
- * comes (`signals`: a signalfd), or when a signal came before the command ended (`is_told`) and the reader has taken
+ * comes (`signals`: a signalfd), or when a signal came before the command ended (`is_told_to_end`) and the reader has taken
  * nothing for a second. */
-void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told);
+void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told_to_end);
 /* Writes a text of ours to standard error, behind all output. It waits only briefly for room in a pipe, whose reader may be
  * waiting for our end. At most PIPE_BUF bytes. */
 void stderr_tap_say(struct stderr_tap *t, struct slice text);
