@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define IDLE_SECONDS "600"
+#define KEEP_SECONDS "3600" /* a person asks later than a program */
 #define START_MS 15000
 #define URL_BYTES 256
 
@@ -110,7 +111,8 @@ static int spawn_server(const char *url, const char *log, struct err *err)
         if (n < 0)
                 return err_set(err, 0, -errno, "/proc/self/exe: %s", errno_text(errno));
         self[n] = '\0';
-        const char *argv[] = { self, "serve", "--listen", url, "--exit-when-idle", IDLE_SECONDS, NULL };
+        const char *argv[] = { self,         "serve",           "--listen",   url, "--exit-when-idle",
+                               IDLE_SECONDS, "--keep-finished", KEEP_SECONDS, NULL };
         int out[2];
         if (pipe2(out, O_CLOEXEC) < 0)
                 return err_set(err, 0, -errno, "pipe: %s", errno_text(errno));

@@ -25,6 +25,8 @@ struct flags {
         bool allow_other_namespaces;
         const char *sandbox_backend;
         uint64_t exit_when_idle_sec;
+        uint64_t keep_finished_sec;
+        bool has_keep_finished_sec;
         const char *log_level, *log_format;
 };
 
@@ -66,6 +68,9 @@ static enum args_result parse_flags(int argc, char **argv, struct flags *f)
                   .target = &f->sandbox_backend },
                 { "exit-when-idle", ARG_U64, "SECONDS", "end when there was no session for so long",
                   .target = &f->exit_when_idle_sec, .min = 1, .max = 31536000 },
+                { "keep-finished", ARG_U64, "SECONDS",
+                  "output and exit code of a finished command stay readable for so long (default 30)",
+                  .target = &f->keep_finished_sec, .max = 31536000, .given = &f->has_keep_finished_sec },
                 { "log-level", ARG_STRING, "LEVEL", "debug, info, warn (default), error or off",
                   .target = &f->log_level },
                 { "log-format", ARG_STRING, "FORMAT", "text (default) or json", .target = &f->log_format },
@@ -105,6 +110,8 @@ static enum args_result apply_flags(struct config *c, const struct flags *f)
         }
         if (f->exit_when_idle_sec)
                 c->exit_when_idle_sec = f->exit_when_idle_sec;
+        if (f->has_keep_finished_sec)
+                c->exited_process_retention_ms = f->keep_finished_sec * 1000;
         if (f->has_concurrent_requests)
                 c->concurrent_requests = f->concurrent_requests;
         c->has_lifeline = f->has_lifeline;

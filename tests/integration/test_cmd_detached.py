@@ -207,6 +207,34 @@ def test_it_ends_when_nobody_has_used_it():
         assert not os.path.exists(f"{at}/socket")
 
 
+def test_finished_commands_are_forgotten_after_the_time_of_the_option():
+    with Server(["--keep-finished", "0"]) as at_once, Server(["--keep-finished", "3600"]) as later:
+        for server, count in ((at_once, 0), (later, 1)):
+            with Client(server.url) as c:
+                assert c.run(["echo", "said"])[0] == b"said\n"
+                wait_until(lambda c=c, count=count: len(c.call("process/list", {})["processes"]) == count)
+    refused = subprocess.run([BIN, "serve", "--keep-finished", "31536001"], capture_output=True, timeout=SECONDS, check=False)
+    assert refused.returncode == 2 and b"keep-finished" in refused.stderr
+
+
+def test_a_finished_command_is_kept_for_an_hour(desk):
+    ident = desk.detach("sh", "-c", "echo said; exit 5")
+    wait_until(lambda: not desk.processes()[0]["running"])
+    with open(f"/proc/{desk.server_pid()}/cmdline", encoding="utf-8") as f:
+        argv = f.read().split("\0")
+    assert argv[argv.index("--keep-finished") + 1] == "3600"
+    assert desk.said("logs", ident) == "said\n" and " exit 5 " in desk.said("ps")
+    done = desk("attach", ident)
+    assert (done.returncode, done.stdout) == (5, b"said\n")
+
+
+@pytest.mark.slow
+def test_a_finished_command_can_be_read_later_than_a_program_would(desk):
+    ident = desk.detach("sh", "-c", "echo said; exit 5")
+    time.sleep(40)
+    assert desk.said("logs", ident) == "said\n" and " exit 5 " in desk.said("ps")
+
+
 def plant(path, what):
     if what == "link":
         os.symlink("/tmp", path)
