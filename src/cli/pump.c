@@ -1,7 +1,8 @@
 /* pump: one poll over the client, our stdin, our outputs and signals.
  *
  * Nothing here blocks: output that nobody takes makes us read less from the server, and input that the command does not take makes us
- * read less from stdin. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; without -t that is what Ctrl-C means. The
+ * read less from stdin. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; without -t that is what Ctrl-C means. Where the
+ * person may leave, SIGTERM, SIGHUP and the end of the terminal mean just that: the command runs on. The
  * command may leave children that hold its output: when it has exited, output is awaited for a moment of silence only. What is
  * silence here may be a slow or lost connection: the server is asked something, and what was on the way comes before its answer.
  */
@@ -39,6 +40,7 @@ struct pump {
         int signals;
         bool is_in_open;  /* our stdin is still of interest */
         bool is_in_ended; /* there was its end; the command is told when all is written */
+        bool wants_raw;   /* the command has a terminal, and so have we */
         bool may_leave;   /* the command runs on without us */
         bool has_left;    /* the person has left by ~. */
         char in[IN_BYTES + 1];
@@ -132,6 +134,10 @@ static void read_input(struct pump *p)
         ssize_t n = read(STDIN_FILENO, typed, sizeof(typed));
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
+        if (n <= 0 && p->may_leave && p->terminal.is_raw) { /* our terminal is gone: no key can mean this */
+                p->has_left = true;
+                return;
+        }
         if (n <= 0) {
                 p->is_in_ended = true;
                 give_input(p);
@@ -157,6 +163,10 @@ static void on_signal(struct pump *p)
         if (read(p->signals, &info, sizeof(info)) != sizeof(info))
                 return;
         unsigned rows, columns;
+        if (p->may_leave && (info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP)) {
+                p->has_left = true;
+                return;
+        }
         /* A server that cannot pass the signal on can at least end the command, which is what it is for. */
         if (info.ssi_signo != SIGWINCH &&
             farhand_process_signal(p->process, (int)info.ssi_signo) == -EOPNOTSUPP)
@@ -242,7 +252,7 @@ static int turn(struct pump *p)
         outlet_flush(&p->err);
         if (fds[AT_SIGNALS].revents)
                 on_signal(p);
-        if (fds[AT_IN].revents)
+        if (fds[AT_IN].revents && !p->has_left)
                 read_input(p);
         ask_for_more(p);
         return farhand_step(p->client, NULL);
@@ -261,7 +271,8 @@ static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
         outlet_init(&p->out, STDOUT_FILENO);
         outlet_init(&p->err, STDERR_FILENO);
         terminal_init(&p->terminal);
-        p->escape.is_off = !is_tty || p->terminal.fd < 0;
+        p->wants_raw = is_tty && p->terminal.fd >= 0;
+        p->escape.is_off = !p->wants_raw;
         int result = open_signals(p);
         if (result == 0)
                 return p;
@@ -274,7 +285,7 @@ static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
 static int pump_stay(struct pump *p)
 {
         struct remote *r = p->remote;
-        if (!p->escape.is_off)
+        if (p->wants_raw)
                 terminal_make_raw(&p->terminal);
         r->is_raw = p->terminal.is_raw;
         while (!is_done(p) && turn(p) == 0)
@@ -323,6 +334,7 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, boo
         if (!p)
                 return PUMP_FAILED;
         p->may_leave = true;
+        p->escape.is_off = p->terminal.fd < 0; /* a command without a terminal can be left, too */
         p->is_in_open = has_input();
         p->process = farhand_adopt(f, process_id, 0, &events, p, &error);
         if (!p->process) {
