@@ -6,8 +6,9 @@
  *
  * Everything happens in farhand_step(): call it when farhand_fd() is readable, or when farhand_timeout_ms() has passed. It calls
  * the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that wait. The
- * functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_communicate, farhand_file_wait, and those on
- * files that say so) call farhand_step() themselves.
+ * functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_process_yield, farhand_communicate,
+ * farhand_snapshot, farhand_http_fetch, farhand_file_wait, and those on files and the environment that say so) call farhand_step()
+ * themselves.
  *
  * Functions return 0 or more, or a negative errno. A `struct farhand_error *` may be NULL. Options and commands are structs that
  * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT or FARHAND_COMMAND_INIT.
@@ -28,6 +29,8 @@ extern "C" {
 struct farhand;
 struct farhand_process;
 struct farhand_file;
+struct farhand_http;
+struct farhand_watch;
 
 /* ---- errors ---- */
 
@@ -72,7 +75,7 @@ struct farhand_options {
         uint64_t detach_ms; /* how long the session shall live without a connection; 0: as the server likes */
         /* The state has changed; `text` says why, in words for people. */
         void (*on_state)(struct farhand *f, void *arg, int state, const char *text);
-        /* A notification that belongs to no process, such as fs/changed. `params` is JSON. */
+        /* A notification that belongs to no process, watch or HTTP request of the library's. `params` is JSON. */
         void (*on_notification)(struct farhand *f, void *arg, const char *method, const char *params);
         void *arg;
 };
@@ -163,6 +166,11 @@ struct farhand_process_events {
         void (*on_closed)(struct farhand_process *p, void *arg); /* no output will come any more */
         /* The start failed, or the process was lost. No other event follows. */
         void (*on_failed)(struct farhand_process *p, void *arg, const struct farhand_error *error);
+        /* The server no longer keeps the events from `first_seq` to `last_seq`, which nobody was connected to hear: so many bytes of output
+         * are missing here (0: it does not tell). Without this callback, and without farhand_process_collect, a process that was
+         * started here is ended, and fails; one that was adopted fails. */
+        void (*on_gap)(struct farhand_process *p, void *arg, uint64_t first_seq, uint64_t last_seq,
+                       uint64_t bytes);
 };
 
 struct farhand_command {
@@ -179,6 +187,7 @@ struct farhand_command {
         unsigned rows, columns; /* of the tty; 0: 24, 80 */
         const char *sandbox;    /* JSON of the member `sandbox` */
         const char *limits;     /* JSON of the member `limits` */
+        bool prepared; /* the caller has wrapped the command in a sandbox of its own; the server may refuse that */
 };
 #define FARHAND_COMMAND_INIT                           \
         {                                              \
@@ -189,7 +198,9 @@ struct farhand_command {
 FARHAND_API struct farhand_process *farhand_start(struct farhand *f, const struct farhand_command *command,
                                                   const struct farhand_process_events *events, void *arg,
                                                   struct farhand_error *ret_error);
-/* Takes on a process that runs already in this session: its retained output above `after_seq` and all that follows is told. */
+/* Takes on a process that runs already in this session: its retained output above `after_seq` and all that follows is told, and always
+ * how it ended. 0: all that is retained; what is not is told by on_gap. A process may be adopted several times, and while this client
+ * has it already: everybody is told everything. */
 FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
                                                   uint64_t after_seq,
                                                   const struct farhand_process_events *events, void *arg,
@@ -197,6 +208,8 @@ FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char 
 /* Forgets the process; it runs on. NULL is fine. */
 FARHAND_API void farhand_process_free(struct farhand_process *p);
 FARHAND_API const char *farhand_process_id(const struct farhand_process *p);
+/* The number of the newest event that was told, for farhand_adopt(). */
+FARHAND_API uint64_t farhand_process_last_seq(const struct farhand_process *p);
 
 /* Writes to the stdin. Returns how many bytes were taken, which may be fewer than n: on_writable says when there is room again.
  * -EPIPE: the stdin is closed, or the process has gone. */
@@ -216,6 +229,48 @@ FARHAND_API bool farhand_process_is_closed(const struct farhand_process *p); /* 
 FARHAND_API int farhand_process_wait(struct farhand_process *p, int timeout_ms, struct farhand_exit *ret_exit,
                                      struct farhand_error *ret_error);
 
+/* For programs that look at the output now and then: from now on it is kept, the first half of `cap_bytes` from the beginning and the
+ * other half from the end; 0: 1 MiB. Called right after farhand_start or farhand_adopt it misses nothing. The callbacks go on. */
+FARHAND_API int farhand_process_collect(struct farhand_process *p, size_t cap_bytes,
+                                        struct farhand_error *ret_error);
+
+struct farhand_taken {
+        char *bytes; /* of all streams as they came; to be freed by the caller; a NUL that is not counted follows */
+        size_t n;
+        size_t head_bytes;      /* behind these … */
+        uint64_t omitted_bytes; /* … so many are missing */
+};
+/* Takes what was collected since the last time, without waiting. Each byte is told once. */
+FARHAND_API int farhand_process_take(struct farhand_process *p, struct farhand_taken *ret,
+                                     struct farhand_error *ret_error);
+/* The same after `yield_ms` (-1: as long as it takes), or when the process has exited and its output has ended, or 50 ms after its exit.
+ * Returns 1 while it runs, 0 when it has exited. What a process that failed has written is told first, then why. */
+FARHAND_API int farhand_process_yield(struct farhand_process *p, int yield_ms, struct farhand_taken *ret,
+                                      struct farhand_error *ret_error);
+
+/* What a process of the session has written so far, and how far it is. Reading it takes nothing away. */
+struct farhand_snapshot {
+        char *out, *err; /* a NUL that is not counted follows the bytes; what a tty shows is in `out` */
+        size_t out_bytes, err_bytes;
+        /* So many bytes are missing, between the beginning and the end. */
+        uint64_t out_omitted_bytes, err_omitted_bytes;
+        bool is_truncated; /* something is missing; of servers without processControlV1 also what nobody counts */
+        bool has_exited, is_closed;
+        struct farhand_exit exit; /* once it has exited */
+        uint64_t next_seq;        /* for farhand_adopt: less one */
+};
+/* Exactly one of `snapshot` and `error` is not NULL. The strings that the callback leaves in the struct are freed. */
+typedef void (*farhand_on_snapshot)(struct farhand *f, void *arg, struct farhand_snapshot *snapshot,
+                                    const struct farhand_error *error);
+/* At most `max_bytes` of each stream, half of them from the beginning where the server keeps it. */
+FARHAND_API int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max_bytes,
+                                       farhand_on_snapshot on_snapshot, void *arg,
+                                       struct farhand_error *ret_error);
+/* The same, and waits. */
+FARHAND_API int farhand_snapshot(struct farhand *f, const char *process_id, size_t max_bytes, int timeout_ms,
+                                 struct farhand_snapshot *ret, struct farhand_error *ret_error);
+FARHAND_API void farhand_snapshot_release(struct farhand_snapshot *snapshot); /* frees its strings */
+
 struct farhand_output {
         char *out, *err; /* to be freed by the caller; a NUL that is not counted follows the bytes */
         size_t out_bytes, err_bytes;
@@ -227,6 +282,91 @@ struct farhand_output {
 FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_command *command,
                                     const void *input, size_t input_bytes, size_t max_bytes, int timeout_ms,
                                     struct farhand_output *ret, struct farhand_error *ret_error);
+
+/* ---- the environment of the server ---- */
+
+/* NULL: the server does not tell. */
+struct farhand_environment {
+        char *shell_name, *shell_path;
+        char *cwd, *home, *temp_dir; /* paths */
+        char *os;                    /* "linux" */
+        char *executor_name, *executor_version;
+        char *sandbox_backend; /* "namespaces", "bubblewrap", "landlock", "none" */
+        char *json;            /* all that it tells */
+};
+/* Exactly one of `environment` and `error` is not NULL. The environment is the callback's, to be freed with farhand_environment_free. */
+typedef void (*farhand_on_environment)(struct farhand *f, void *arg, struct farhand_environment *environment,
+                                       const struct farhand_error *error);
+/* Exactly one of `status` and `error` is not NULL. `status` is "ready" when the server can work. */
+typedef void (*farhand_on_status)(struct farhand *f, void *arg, const char *status,
+                                  const struct farhand_error *error);
+FARHAND_API int farhand_environment_info_begin(struct farhand *f, farhand_on_environment on_environment,
+                                               void *arg, struct farhand_error *ret_error);
+FARHAND_API int farhand_environment_status_begin(struct farhand *f, farhand_on_status on_status, void *arg,
+                                                 struct farhand_error *ret_error);
+/* The same, and wait. The status is to be freed by the caller. */
+FARHAND_API int farhand_environment_info(struct farhand *f, int timeout_ms, struct farhand_environment **ret,
+                                         struct farhand_error *ret_error);
+FARHAND_API int farhand_environment_status(struct farhand *f, int timeout_ms, char **ret,
+                                           struct farhand_error *ret_error);
+FARHAND_API void farhand_environment_free(struct farhand_environment *environment); /* NULL is fine */
+
+/* ---- HTTP, from where the server is ---- */
+
+struct farhand_http_header {
+        const char *name, *value;
+        const char *
+                value_env; /* of a request: the value of this variable of the server follows `value`; NULL: none */
+};
+
+struct farhand_http_request {
+        size_t size;
+        const char *method; /* NULL: GET */
+        const char *url;
+        const struct farhand_http_header *headers;
+        size_t header_count;
+        const void *body; /* at most 64 MiB */
+        size_t body_bytes;
+        unsigned timeout_ms;   /* for the whole, with redirects and the body; 0: none */
+        bool stop_at_redirect; /* a redirect is told as the answer; otherwise up to ten are followed */
+};
+#define FARHAND_HTTP_REQUEST_INIT                           \
+        {                                                   \
+                .size = sizeof(struct farhand_http_request) \
+        }
+
+struct farhand_http_events {
+        /* The names of headers are in lower case. All is valid during the call. */
+        void (*on_response)(struct farhand_http *h, void *arg, int status,
+                            const struct farhand_http_header *headers, size_t header_count);
+        /* The body, piece by piece. A program that cannot take more uses farhand_pause. */
+        void (*on_body)(struct farhand_http *h, void *arg, const void *bytes, size_t n);
+        void (*on_done)(struct farhand_http *h, void *arg); /* the body is whole; no other event follows */
+        /* There was no answer, or its body has broken off. No other event follows. */
+        void (*on_failed)(struct farhand_http *h, void *arg, const struct farhand_error *error);
+};
+
+/* Asks the server for an HTTP request. It is never made twice: when the connection is lost, the request fails with -ECONNRESET. */
+FARHAND_API struct farhand_http *farhand_http_start(struct farhand *f,
+                                                    const struct farhand_http_request *request,
+                                                    const struct farhand_http_events *events, void *arg,
+                                                    struct farhand_error *ret_error);
+/* Forgets the request. The protocol cannot cancel it: the server goes on until it is done or its time is over, and what it sends is
+ * dropped. NULL is fine. */
+FARHAND_API void farhand_http_free(struct farhand_http *h);
+
+struct farhand_http_result {
+        int status;
+        struct farhand_http_header *headers;
+        size_t header_count;
+        char *body; /* a NUL that is not counted follows the bytes */
+        size_t body_bytes;
+};
+/* Makes a request, waits, and collects the answer: at most `max_bytes` of its body, more is -EMSGSIZE. *ret is written only on success. */
+FARHAND_API int farhand_http_fetch(struct farhand *f, const struct farhand_http_request *request,
+                                   size_t max_bytes, int timeout_ms, struct farhand_http_result *ret,
+                                   struct farhand_error *ret_error);
+FARHAND_API void farhand_http_result_release(struct farhand_http_result *result); /* frees what it holds */
 
 /* ---- a server of our own ---- */
 
@@ -323,6 +463,25 @@ FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mo
 FARHAND_API int farhand_write_file(struct farhand *f, const char *path, const void *bytes, size_t n, int mode,
                                    struct farhand_error *ret_error);
 
+enum farhand_change { FARHAND_CREATED, FARHAND_MODIFIED, FARHAND_REMOVED, FARHAND_RENAMED };
+
+struct farhand_watch_events {
+        void (*on_started)(struct farhand_watch *w, void *arg); /* what changes from now on is told */
+        /* `from` is the former path of what was renamed, otherwise NULL. When the watched path itself is removed, nothing follows. The
+         * paths are valid during the call. */
+        void (*on_change)(struct farhand_watch *w, void *arg, enum farhand_change kind, const char *path,
+                          const char *from);
+        /* Changes were lost: look again. Also when the connection was lost and is back. */
+        void (*on_overflow)(struct farhand_watch *w, void *arg);
+        /* The watch could not be made, or not be made again. No other event follows. */
+        void (*on_failed)(struct farhand_watch *w, void *arg, const struct farhand_error *error);
+};
+/* Watches a file, or a directory and what is in it; recursive: also what is in those below. */
+FARHAND_API struct farhand_watch *farhand_watch_start(struct farhand *f, const char *path, bool is_recursive,
+                                                      const struct farhand_watch_events *events, void *arg,
+                                                      struct farhand_error *ret_error);
+FARHAND_API void farhand_watch_free(struct farhand_watch *w); /* ends the watch; NULL is fine */
+
 /* A file that is read or written as a stream, in constant memory and with several requests under way. None of its functions waits but
  * farhand_file_wait: a program with a loop of its own calls farhand_step, and tries again what was -EAGAIN.
  *
@@ -341,6 +500,10 @@ struct farhand_file_options {
         uint64_t offset;    /* where reading or writing begins; FARHAND_FILE_REPLACE: 0 */
         unsigned window;    /* how many blocks are under way at once, at most 32; 0: 6 */
         size_t block_bytes; /* at most 1 MiB; 0: 256 KiB */
+        /* So many bytes of the file, from its beginning, have come or are confirmed as written; `total_bytes` is its size when it was opened for
+         * reading, UINT64_MAX: not known. At most once in each step. It must not free a file that is waited for. */
+        void (*on_progress)(struct farhand_file *file, void *arg, uint64_t done_bytes, uint64_t total_bytes);
+        void *arg;
 };
 #define FARHAND_FILE_OPTIONS_INIT                           \
         {                                                   \

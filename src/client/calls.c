@@ -89,7 +89,7 @@ void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *ar
                         continue;
                 /* The slot of a request that was sent is freed, because an answer without a call is ignored. Only a request that
                  * the library itself made for a process, such as its end, is kept, to be repeated if the connection is lost. */
-                if (call->is_sent && (on_answer || !(call->flags & FARHAND_REPEAT)))
+                if (call->is_sent && (on_answer || call->tell || !(call->flags & FARHAND_REPEAT)))
                         release(f, call);
                 else
                         call->is_forgotten = true;
@@ -112,8 +112,8 @@ static void finish(struct farhand *f, struct call *call, const struct rpc_messag
         release(f, call);
         if (!was.is_forgotten && was.done)
                 was.done(f, was.arg, m, error);
-        if (!was.is_forgotten && was.on_stat)
-                client_stat_tell(f, was.on_stat, was.arg, m, error);
+        if (!was.is_forgotten && was.tell)
+                was.tell(f, &was, m, error);
         if (!was.is_forgotten && was.on_answer) {
                 _free_ char *result = m ? result_text(m) : NULL;
                 was.on_answer(f, was.arg, result, error);

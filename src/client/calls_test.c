@@ -1,11 +1,9 @@
 /* calls_test: calls of a client whose server the test plays, on lines. */
-#include "client/client_internal.h"
+#include "client/played_test.h"
 
-#include "base/fd.h"
 #include "unit.h"
 
 #include <errno.h>
-#include <sys/socket.h>
 
 static struct {
         unsigned answers, failures;
@@ -22,53 +20,17 @@ static void on_answer(UNUSED struct farhand *f, UNUSED void *arg, const char *re
         (void)snprintf(seen.result, sizeof(seen.result), "%s", result ? result : "");
 }
 
-/* A client that is ready; *ret_server is the other end. It has a URL, so that it can recover. */
-static struct farhand *client(int *ret_server)
-{
-        struct farhand_options options = FARHAND_OPTIONS_INIT;
-        int pair[2];
-        options.url = "unix:/nonexistent/socket";
-        memset(&seen, 0, sizeof(seen));
-        struct farhand *f = farhand_new(&options, NULL);
-        ok(f && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
-        f->retry_at_ms = 0;
-        transport_open_child(&f->transport, pair[0], 0);
-        *ret_server = pair[1];
-        eq_int(farhand_step(f, NULL), 0);
-        static const char hello[] = "{\"id\":0,\"result\":{\"sessionId\":\"s\",\"environmentInfo\":{}}}\n";
-        eq_int(send(pair[1], hello, strlen(hello), 0), (ssize_t)strlen(hello));
-        eq_int(farhand_step(f, NULL), 0);
-        eq_int(farhand_step(f, NULL), 0);
-        eq_int(farhand_get_state(f), FARHAND_READY);
-        char sink[4096];
-        ok(recv(pair[1], sink, sizeof(sink), MSG_DONTWAIT) > 0);
-        return f;
-}
-
-static void say(struct farhand *f, int server, const char *text)
-{
-        eq_int(send(server, text, strlen(text), 0), (ssize_t)strlen(text));
-        (void)farhand_step(f, NULL);
-}
-
-static const char *sent(struct farhand *f, int server)
-{
-        static char text[4096];
-        (void)farhand_step(f, NULL);
-        ssize_t n = recv(server, text, sizeof(text) - 1, MSG_DONTWAIT);
-        text[n > 0 ? n : 0] = '\0';
-        return text;
-}
-
 TEST(a_call_is_one_line_and_is_answered_once)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         eq_int(farhand_call(f, "m", "{\n\"a\":\n1}", 0, on_answer, NULL, NULL), 0);
-        eq_str(sent(f, server), "{\"id\":1,\"method\":\"m\",\"params\":{ \"a\": 1}}\n");
-        say(f, server, "{\"id\":1025,\"result\":1}\n{\"id\":\"1\",\"result\":1}\n{\"id\":-1,\"result\":1}\n");
+        eq_str(played_sent(f, server), "{\"id\":1,\"method\":\"m\",\"params\":{ \"a\": 1}}\n");
+        played_say(f, server,
+                   "{\"id\":1025,\"result\":1}\n{\"id\":\"1\",\"result\":1}\n{\"id\":-1,\"result\":1}\n");
         eq_u64(seen.answers, 0);
-        say(f, server, "{\"id\":1,\"result\":\"x\\n\"}\n{\"id\":1,\"result\":2}\n");
+        played_say(f, server, "{\"id\":1,\"result\":\"x\\n\"}\n{\"id\":1,\"result\":2}\n");
         eq_u64(seen.answers, 1);
         eq_str(seen.result, "\"x\\n\"");
         farhand_free(f);
@@ -78,14 +40,15 @@ TEST(a_call_is_one_line_and_is_answered_once)
 TEST(too_many_calls_are_refused)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         struct farhand_error error;
         for (int i = 0; i < CALLS_MAX; i++)
                 eq_int(farhand_call(f, "m", NULL, 0, on_answer, NULL, NULL), 0);
         eq_int(farhand_call(f, "m", NULL, 0, on_answer, NULL, &error), -EAGAIN);
         ok(!farhand_adopt(f, "p", 0, NULL, NULL, &error));
         eq_int(error.code, -EAGAIN);
-        say(f, server, "{\"id\":7,\"result\":1}\n");
+        played_say(f, server, "{\"id\":7,\"result\":1}\n");
         eq_int(farhand_call(f, "m", NULL, 0, on_answer, NULL, NULL), 0);
         farhand_free(f);
         fd_close(server);
@@ -95,7 +58,8 @@ TEST(too_many_calls_are_refused)
 TEST(a_lost_connection_fails_what_may_not_be_done_twice)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         eq_int(farhand_call(f, "once", NULL, 0, on_answer, NULL, NULL), 0);
         eq_int(farhand_call(f, "often", NULL, FARHAND_REPEAT, on_answer, NULL, NULL), 0);
         eq_int(farhand_step(f, NULL), 0);
@@ -111,7 +75,8 @@ TEST(a_lost_connection_fails_what_may_not_be_done_twice)
 TEST(processes_are_asked_once_after_each_loss)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         struct farhand_process *p = farhand_adopt(f, "p", 0, NULL, NULL, NULL);
         ok(p != NULL);
         for (int i = 0; i < 3; i++) {
@@ -134,12 +99,13 @@ TEST(processes_are_asked_once_after_each_loss)
 TEST(a_process_that_is_freed_takes_no_answer_of_the_programs_calls_with_it)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         struct farhand_process *p = farhand_adopt(f, "p", 0, NULL, NULL, NULL);
         eq_int(farhand_call(f, "m", NULL, 0, on_answer, p, NULL), 0);
         farhand_process_free(p);
-        (void)sent(f, server);
-        say(f, server, "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{}}\n");
+        (void)played_sent(f, server);
+        played_say(f, server, "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{}}\n");
         eq_u64(seen.answers, 1);
         farhand_free(f);
         fd_close(server);
@@ -148,23 +114,24 @@ TEST(a_process_that_is_freed_takes_no_answer_of_the_programs_calls_with_it)
 TEST(a_hole_that_stays_is_asked_for)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         struct farhand_process *p = farhand_adopt(f, "p", 0, NULL, NULL, NULL);
-        (void)sent(f, server);
-        say(f, server,
-            "{\"id\":1,\"result\":{\"chunks\":[],\"nextSeq\":1,\"exited\":false,\"closed\":false}}\n"
-            "{\"method\":\"process/closed\",\"params\":{\"processId\":\"p\",\"seq\":3}}\n");
+        (void)played_sent(f, server);
+        played_say(f, server,
+                   "{\"id\":1,\"result\":{\"chunks\":[],\"nextSeq\":1,\"exited\":false,\"closed\":false}}\n"
+                   "{\"method\":\"process/closed\",\"params\":{\"processId\":\"p\",\"seq\":3}}\n");
         ok(!p->is_reading && p->hole_since_ms > 0);
         ok(farhand_timeout_ms(f) >= 0 && farhand_timeout_ms(f) <= HOLE_MS);
-        eq_str(sent(f, server), "");
+        eq_str(played_sent(f, server), "");
         p->hole_since_ms -= HOLE_MS;
-        eq_str(sent(f, server),
+        eq_str(played_sent(f, server),
                "{\"id\":2,\"method\":\"process/read\",\"params\":{\"processId\":\"p\",\"afterSeq\":0,"
                "\"waitMs\":0}}\n");
-        say(f, server,
-            "{\"id\":2,\"result\":{\"chunks\":[{\"seq\":1,\"stream\":\"stdout\",\"chunk\":\"eA==\"}],"
-            "\"nextSeq\":4,"
-            "\"exited\":true,\"exitCode\":4294967299,\"closed\":true}}\n");
+        played_say(f, server,
+                   "{\"id\":2,\"result\":{\"chunks\":[{\"seq\":1,\"stream\":\"stdout\",\"chunk\":\"eA==\"}],"
+                   "\"nextSeq\":4,"
+                   "\"exited\":true,\"exitCode\":4294967299,\"closed\":true}}\n");
         struct farhand_exit exit;
         ok(farhand_process_is_closed(p) && farhand_process_has_exited(p, &exit));
         eq_int(exit.code, -1); /* no exit code has that many bits */
@@ -175,7 +142,8 @@ TEST(a_hole_that_stays_is_asked_for)
 TEST(a_paused_client_does_not_spin_when_the_server_goes)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         farhand_pause(f, true);
         eq_int(farhand_step(f, NULL), 0);
         fd_close(server);
@@ -206,17 +174,18 @@ static void on_started(UNUSED struct farhand_process *p, UNUSED void *arg, UNUSE
 TEST(a_process_that_failed_before_the_answer_to_its_start_stays_failed)
 {
         int server;
-        struct farhand *f = client(&server);
+        memset(&seen, 0, sizeof(seen));
+        struct farhand *f = played_client(&server);
         struct farhand_process_events events = { .on_started = on_started, .on_failed = on_failed };
         struct farhand_command command = FARHAND_COMMAND_INIT;
         const char *const argv[] = { "x", NULL };
         command.process_id = "p";
         command.argv = argv;
         struct farhand_process *p = farhand_start(f, &command, &events, NULL, NULL);
-        (void)sent(f, server);
-        say(f, server,
-            "{\"method\":\"process/"
-            "output\",\"params\":{\"processId\":\"p\",\"seq\":1}}\n{\"id\":1,\"result\":{}}\n");
+        (void)played_sent(f, server);
+        played_say(f, server,
+                   "{\"method\":\"process/"
+                   "output\",\"params\":{\"processId\":\"p\",\"seq\":1}}\n{\"id\":1,\"result\":{}}\n");
         eq_u64(seen.failures, 1);
         eq_u64(seen.answers, 0);
         ok(farhand_process_is_closed(p));

@@ -35,6 +35,8 @@ void client_fail(struct farhand *f, const struct farhand_error *error)
         f->state = FARHAND_FAILED; /* so that callbacks cannot make calls */
         calls_fail_all(f, error);
         client_processes_fail_all(f, error);
+        client_https_fail(f, error->code, error->text);
+        client_watches_fail_all(f, error);
         client_set_state(f, FARHAND_FAILED, error->text);
 }
 
@@ -191,8 +193,10 @@ static void on_initialized(struct farhand *f, UNUSED void *arg, const struct rpc
         take_info(f, m);
         transport_send(&f->transport, S("{\"method\":\"initialized\",\"params\":{}}"));
         f->state = FARHAND_READY;
-        if (is_again)
+        if (is_again) {
                 client_processes_recover(f);
+                client_watches_recover(f);
+        }
         calls_send_waiting(f);
         client_set_state(f, FARHAND_READY, is_again ? "the session was resumed" : "connected");
 }
@@ -234,6 +238,7 @@ void client_lost(struct farhand *f, const struct err *err)
                 f->losses++;
                 f->retry_at_ms = now;
                 calls_on_lost(f, f->lost_text);
+                client_https_fail(f, -ECONNRESET, f->lost_text);
                 if (f->state == FARHAND_RECOVERING)
                         client_set_state(f, FARHAND_RECOVERING, f->lost_text);
         } else {
@@ -301,7 +306,7 @@ static void on_message(struct farhand *f, struct slice text)
         } else if (m.kind == RPC_RESPONSE || m.kind == RPC_ERROR) {
                 calls_on_answer(f, &m);
         } else if (m.kind == RPC_NOTIFICATION) {
-                client_process_on_notification(f, &m);
+                client_on_notification(f, &m);
         }
         /* A request: this client announces none, and answers none. */
 }
@@ -365,9 +370,12 @@ int farhand_step(struct farhand *f, struct farhand_error *ret_error)
         if (f->transport.state != TRANSPORT_CLOSED && transport_flush(&f->transport, &err) < 0)
                 client_lost(f, &err);
         client_processes_feed(f);
+        client_files_tell(f);
         watch_transport(f);
         f->depth--;
         client_processes_sweep(f);
+        client_https_sweep(f);
+        client_watches_sweep(f);
         return f->state == FARHAND_FAILED ? error_copy(ret_error, &f->failure) : 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "client/endpoint.h"
+#include "client/head_tail.h"
 #include "client/sequence.h"
 #include "client/transport.h"
 #include "farhand/farhand.h"
@@ -28,11 +29,19 @@
 typedef void (*call_done)(struct farhand *f, void *arg, const struct rpc_message *m,
                           const struct farhand_error *error);
 
+struct call;
+/* Reads an answer, and calls call::on_typed with what it says. Exactly one of m and error is not NULL. */
+typedef void (*call_tell)(struct farhand *f, const struct call *call, const struct rpc_message *m,
+                          const struct farhand_error *error);
+typedef void (*any_function)(void);
+
 struct call {
         uint64_t id;                 /* 0: the slot is free */
         call_done done;              /* for a call of the library's */
         farhand_on_answer on_answer; /* for a call of the program's */
-        farhand_on_stat on_stat;     /* for fs/getMetadata */
+        call_tell tell;              /* for a call of the program's whose answer has a type of its own */
+        any_function on_typed;       /* the program's callback, for `tell` */
+        uint64_t number;             /* for `tell` */
         void *arg;
         unsigned flags;
         bool is_sent;
@@ -76,6 +85,10 @@ struct farhand {
         uint64_t next_process;
         struct list files; /* farhand_file::link */
         uint64_t next_file;
+        struct list https; /* farhand_http::link */
+        uint64_t next_http;
+        struct list watches; /* farhand_watch::link */
+        uint64_t next_watch;
         unsigned depth; /* how many farhand_step are under way */
 };
 
@@ -96,12 +109,17 @@ struct farhand_process {
         bool has_exited;
         struct farhand_exit exit;
         bool is_tty, is_stdin_closed;
-        bool is_start_unknown;  /* the connection was lost before the answer to process/start */
-        bool is_reading;        /* process/read was asked for what was missed */
+        bool is_start_unknown; /* the connection was lost before the answer to process/start */
+        bool is_reading;       /* process/read was asked for what was missed */
+        bool is_adopted;  /* others have started it, and it is never ended because of what happens here */
+        bool is_adopting; /* … and the server has not told yet how far it is */
+        uint64_t
+                dropped_seq; /* events up to this number came while it was adopted, and there was no room for them */
         uint64_t hole_since_ms; /* since when events wait for an earlier one that is missing; 0: none is */
         bool has_failed;
         struct farhand_error failure;
-        bool is_freed; /* the program has freed it; its memory is freed at the end of the step */
+        struct head_tail *kept; /* the output that the program has not taken yet; NULL: none is collected */
+        bool is_freed;          /* the program has freed it; its memory is freed at the end of the step */
         /* The first part of every writeId of this object. The server remembers the ids of a process, and drops a write with a known id;
          * so another client that resumes the session must use another prefix. */
         uint32_t write_prefix;
@@ -117,6 +135,10 @@ void client_lost(struct farhand *f, const struct err *err);
 /* Makes the client fail for good: every call and every process fails with this error. */
 void client_fail(struct farhand *f, const struct farhand_error *error);
 void client_set_state(struct farhand *f, enum farhand_state state, const char *text);
+
+/* ---- notifications.c ---- */
+
+void client_on_notification(struct farhand *f, const struct rpc_message *m);
 
 /* ---- calls.c ---- */
 
@@ -137,18 +159,27 @@ void calls_release(struct farhand *f);
 /* ---- process.c ---- */
 
 void client_process_on_notification(struct farhand *f, const struct rpc_message *m);
-void client_processes_recover(struct farhand *f); /* asks the server for the events that were missed */
 void client_processes_fail_all(struct farhand *f, const struct farhand_error *error);
 void client_process_release(struct farhand_process *p);
 void client_process_fail(struct farhand_process *p, const struct farhand_error *error);
+/* Reads the members of an exit; the code is -1 when it is not told. */
+void client_exit_read(const struct json_doc *d, const struct json *object, struct farhand_exit *ret);
+/* Reads seq, stream and chunk. Returns false when one is missing or wrong. The bytes are to be freed. */
+bool client_output_read(const struct json_doc *d, const struct json *object, struct event *ret);
+void client_process_tell(struct farhand_process *p, const struct event *event); /* in its turn */
+void client_process_tell_all(struct farhand_process *p);                        /* what is due, in order */
 void client_process_on_started(struct farhand_process *p, int64_t pid);
 /* Called at the end of a step: frees the processes that the program gave back during the step. */
 void client_processes_sweep(struct farhand *f);
 void client_process_tell_writable(struct farhand_process *p);
-/* Asks the server for every event after the newest one that the program was told. */
-NODISCARD int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
 /* Called at the end of a step: calls on_writable of the processes that wait for room, if there is room. */
 void client_processes_feed(struct farhand *f);
+
+/* ---- recover.c ---- */
+
+void client_processes_recover(struct farhand *f); /* asks the server for the events that were missed */
+/* Asks the server for every event after the newest one that the program was told. */
+NODISCARD int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
 void client_processes_on_time(struct farhand *f,
                               uint64_t now_ms); /* asks for events that do not come by themselves */
 uint64_t client_processes_due_ms(const struct farhand *f); /* when that is next; UINT64_MAX: never */
@@ -159,19 +190,37 @@ uint64_t client_processes_due_ms(const struct farhand *f); /* when that is next;
 uint64_t client_wait_end(int timeout_ms);
 /* Waits for work until `end`, and does it. Returns 1; 0 when the time is over; negative when the client has failed. */
 NODISCARD int client_wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret_error);
+/* Does work until *is_there. Returns 0; -ETIMEDOUT at `end`; or why the client has failed. `what` is for the error. */
+NODISCARD int client_wait_for(struct farhand *f, const bool *is_there, uint64_t end, const char *what,
+                              struct farhand_error *ret_error);
 
 /* ---- files.c ---- */
 
 /* The longest content of a file in one message: as base64 it fits into REQUEST_MAX. */
 #define WHOLE_FILE_MAX ((size_t)64 * 1024 * 1024)
 
-/* Tells the answer to fs/getMetadata. */
-void client_stat_tell(struct farhand *f, farhand_on_stat on_stat, void *arg, const struct rpc_message *m,
-                      const struct farhand_error *error);
-
 /* ---- file_stream.c ---- */
 
 void client_files_release(struct farhand *f);
+void client_files_tell(
+        struct farhand *f); /* called at the end of a step: calls on_progress where it is due */
+
+/* ---- http.c ---- */
+
+/* Takes a piece of a body. Returns false when it is of a request that the program made itself. */
+bool client_http_on_body(struct farhand *f, const struct rpc_message *m);
+void client_https_fail(struct farhand *f, int code, const char *why); /* those whose body is on its way */
+void client_https_sweep(struct farhand *f);
+void client_https_release(struct farhand *f);
+
+/* ---- watch.c ---- */
+
+/* Returns false when it is about a watch that the program made itself. */
+bool client_watch_on_changed(struct farhand *f, const struct rpc_message *m);
+void client_watches_recover(struct farhand *f); /* asks the server for every watch again */
+void client_watches_fail_all(struct farhand *f, const struct farhand_error *error);
+void client_watches_sweep(struct farhand *f);
+void client_watches_release(struct farhand *f);
 
 /* ---- paths ---- */
 

@@ -170,12 +170,15 @@ static void take_block(struct slot *slot, const struct rpc_message *m)
         slot->at = 0;
         slot->is_done = true;
         file->is_flowing = true;
+        for (unsigned i = 0; i < file->count && file_slot_at(file, i)->is_done; i++)
+                file->done_bytes = file_slot_at(file, i)->offset + file_slot_at(file, i)->n;
 }
 
 /* Forgets the confirmed blocks at the beginning of the ring. */
 static void drop_written(struct farhand_file *file)
 {
         while (file->count > 0 && file_slot_at(file, 0)->is_done) {
+                file->done_bytes = file_slot_at(file, 0)->offset + file_slot_at(file, 0)->n;
                 file->first = (file->first + 1) % file->window;
                 file->count--;
         }

@@ -34,6 +34,10 @@ struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
                 .window = o.window ? o.window : WINDOW_USUAL,
                 .block_bytes = o.block_bytes ? o.block_bytes : BLOCK_USUAL,
                 .next_offset = o.offset,
+                .done_bytes = o.offset,
+                .told_bytes = o.offset,
+                .on_progress = o.on_progress,
+                .arg = o.arg,
                 .whole = BUF_INIT(WHOLE_FILE_MAX),
         };
         list_append(&f->files, &file->link);
@@ -76,6 +80,26 @@ void farhand_file_free(struct farhand_file *file)
         buf_release(&file->whole);
         free(file->path);
         free(file);
+}
+
+/* A callback may free any file: after each the search begins anew. */
+static struct farhand_file *find_progress(struct farhand *f)
+{
+        struct farhand_file *file;
+        list_each (file, &f->files, link)
+                if (file->on_progress && file->told_bytes != file->done_bytes)
+                        return file;
+        return NULL;
+}
+
+void client_files_tell(struct farhand *f)
+{
+        struct farhand_file *file;
+        while ((file = find_progress(f))) {
+                file->told_bytes = file->done_bytes;
+                file->on_progress(file, file->arg, file->done_bytes,
+                                  file->has_metadata ? file->metadata.size : UINT64_MAX);
+        }
 }
 
 void client_files_release(struct farhand *f)

@@ -54,6 +54,10 @@ struct farhand_file {
         bool is_whole_there;
         struct buf whole;
         size_t whole_at;
+        uint64_t done_bytes; /* of the file, from its beginning: here, or confirmed as written */
+        uint64_t told_bytes; /* what on_progress was told last */
+        void (*on_progress)(struct farhand_file *file, void *arg, uint64_t done_bytes, uint64_t total_bytes);
+        void *arg;
 };
 
 /* Returns the i-th slot in the order of the file. */

@@ -32,6 +32,7 @@ static void on_whole(UNUSED struct farhand *f, void *arg, const struct rpc_messa
         buf_commit(&file->whole, (size_t)n);
         file->whole_at = (size_t)MIN(file->next_offset, (uint64_t)n);
         file->is_whole_there = true;
+        file->done_bytes = (uint64_t)n;
 }
 
 void file_read_whole(struct farhand_file *file)
@@ -53,10 +54,12 @@ static void on_whole_written(UNUSED struct farhand *f, void *arg, UNUSED const s
                              const struct farhand_error *error)
 {
         struct farhand_file *file = arg;
-        if (error)
+        if (error) {
                 file_fail(file, error);
-        else
-                file->state = FILE_CLOSED;
+                return;
+        }
+        file->state = FILE_CLOSED;
+        file->done_bytes = file->next_offset;
 }
 
 void file_write_whole(struct farhand_file *file)
@@ -71,6 +74,7 @@ void file_write_whole(struct farhand_file *file)
         jsonw_key(&w, "dataBase64");
         jsonw_base64(&w, buf_slice(&file->whole));
         file->is_close_asked = file_call_end(file, call, &w, 0, on_whole_written, file);
+        file->next_offset = file->whole.n;
         buf_release(&file->whole);
 }
 

@@ -137,13 +137,13 @@ static void read_metadata(const struct json_doc *doc, const struct json *o, stru
         };
 }
 
-void client_stat_tell(struct farhand *f, farhand_on_stat on_stat, void *arg, const struct rpc_message *m,
+static void tell_stat(struct farhand *f, const struct call *call, const struct rpc_message *m,
                       const struct farhand_error *error)
 {
         struct farhand_metadata metadata;
         if (m)
                 read_metadata(&m->doc, m->result, &metadata);
-        on_stat(f, arg, m ? &metadata : NULL, error);
+        ((farhand_on_stat)call->on_typed)(f, call->arg, m ? &metadata : NULL, error);
 }
 
 int farhand_stat_begin(struct farhand *f, const char *path, farhand_on_stat on_stat, void *arg,
@@ -161,7 +161,8 @@ int farhand_stat_begin(struct farhand *f, const char *path, farhand_on_stat on_s
         jsonw_key(&w, "path");
         client_path_write(f, &w, path);
         jsonw_object_end(&w);
-        call->on_stat = on_stat;
+        call->tell = tell_stat;
+        call->on_typed = (any_function)on_stat;
         return call_end(f, call, &w, FARHAND_REPEAT, NULL, arg, ret_error);
 }
 

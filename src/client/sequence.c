@@ -83,7 +83,7 @@ struct event *sequence_take(struct sequence *s)
         if (!first || first->seq != s->last + 1)
                 return NULL;
         list_remove(&first->link);
-        s->last = first->seq;
+        s->last = first->kind == EVENT_GAP ? first->last_seq : first->seq;
         s->count--;
         s->bytes -= first->n;
         return first;
@@ -110,6 +110,39 @@ static uint64_t count_missing(struct sequence *s, uint64_t end, uint64_t *ret_fi
         return missing;
 }
 
+/* Adds an EVENT_GAP for each range up to `end` that no early event has. */
+static void mark_lost(struct sequence *s, uint64_t end, const struct sequence_state *state)
+{
+        uint64_t next = s->last + 1, bytes = state->lost_bytes;
+        struct list *before = &s->early;
+        struct event *gap = NULL;
+        for (struct list *at = s->early.next;; at = at->next) {
+                struct event *event = at == &s->early ? NULL : list_entry(at, struct event, link);
+                bool is_behind = !event || event->seq > end;
+                uint64_t to = is_behind ? end : event->seq - 1;
+                if (next <= to) {
+                        insert(s, before,
+                               &(struct event){
+                                       .kind = EVENT_GAP, .seq = next, .last_seq = to, .lost_bytes = bytes });
+                        gap = list_entry(before->next, struct event, link);
+                        bytes = 0;
+                }
+                if (is_behind)
+                        break;
+                next = event->seq + 1;
+                before = at;
+        }
+        if (!gap || !state->has_exited || s->has_exited)
+                return;
+        uint64_t last = gap->last_seq--;
+        insert(s, &gap->link, &(struct event){ .seq = last, .kind = EVENT_EXITED, .exit = state->exit });
+        if (gap->seq == last) { /* nothing but the exit was missing */
+                list_remove(&gap->link);
+                s->count--;
+                event_free(gap);
+        }
+}
+
 int sequence_fill(struct sequence *s, const struct sequence_state *state, struct err *err)
 {
         /* The answer may be older than notifications that have overtaken it: then it tells nothing new. */
@@ -128,6 +161,10 @@ int sequence_fill(struct sequence *s, const struct sequence_state *state, struct
                         insert(s, behind,
                                &(struct event){ .seq = first, .kind = EVENT_EXITED, .exit = state->exit });
                 missing = 0;
+        }
+        if (missing > 0 && state->may_lose) {
+                mark_lost(s, end, state);
+                return 0;
         }
         if (missing > 0)
                 return err_set(

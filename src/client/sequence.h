@@ -16,7 +16,7 @@
 #define SEQUENCE_EVENTS_MAX 256
 #define SEQUENCE_BYTES_MAX (1024 * 1024)
 
-enum event_kind { EVENT_OUTPUT, EVENT_EXITED, EVENT_CLOSED };
+enum event_kind { EVENT_OUTPUT, EVENT_EXITED, EVENT_CLOSED, EVENT_GAP };
 
 struct event {
         struct list link; /* sequence::early */
@@ -26,6 +26,8 @@ struct event {
         char *bytes;                /* EVENT_OUTPUT */
         size_t n;
         struct farhand_exit exit; /* EVENT_EXITED */
+        uint64_t last_seq;   /* EVENT_GAP: the number of the last event that is lost; `seq` is the first */
+        uint64_t lost_bytes; /* EVENT_GAP: the output in it, as the server counts; 0: not told */
 };
 
 struct sequence {
@@ -51,7 +53,10 @@ struct sequence_state {
         uint64_t next_seq; /* the number that the server gives out next */
         bool has_exited, is_closed;
         struct farhand_exit exit;
+        bool may_lose;       /* what is missing becomes EVENT_GAP */
+        uint64_t lost_bytes; /* told with the first gap */
 };
 /* Adds the exit and the close that the state tells of: the close has the number next_seq - 1, and the exit has the one number that
- * is still missing. Returns 0, or -ENODATA with *err filled when anything else is missing: it is no longer kept. */
+ * is still missing. Anything else that is missing is no longer kept: each such range becomes an EVENT_GAP when may_lose is set (an exit
+ * that is lost in them is added behind the last). Otherwise that is -ENODATA, with *err filled. */
 NODISCARD int sequence_fill(struct sequence *s, const struct sequence_state *state, struct err *err);

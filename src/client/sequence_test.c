@@ -20,7 +20,7 @@ static int put(struct sequence *s, uint64_t seq, const char *text)
         return sequence_put(s, &event, &err);
 }
 
-/* Takes all that is due, as text: output as it is, E for the exit, C for the close. */
+/* Takes all that is due, as text: output as it is, E for the exit, C for the close, G for a gap. */
 static const char *taken(struct sequence *s)
 {
         static char text[4096];
@@ -31,7 +31,7 @@ static const char *taken(struct sequence *s)
                         memcpy(text + n, event->bytes, event->n);
                         n += event->n;
                 } else {
-                        text[n++] = event->kind == EVENT_EXITED ? 'E' : 'C';
+                        text[n++] = "?ECG"[event->kind];
                 }
                 event_free(event);
         }
@@ -193,4 +193,40 @@ TEST(an_answer_that_events_have_overtaken_tells_nothing_new)
         eq_str(taken(&s), "");
         eq_u64(s.last, 3);
         sequence_release(&s);
+}
+
+TEST(what_is_lost_becomes_gaps_when_that_is_wanted)
+{
+        static const struct {
+                uint64_t early[3];
+                struct sequence_state state;
+                const char *want;
+                uint64_t last;
+        } rows[] = {
+                { { 4 }, { .next_seq = 5 }, "Gx", 4 },
+                { { 1, 4, 6 }, { .next_seq = 7 }, "xGxGx", 6 },
+                { { 1 }, { .next_seq = 5 }, "xG", 4 },
+                { { 1 }, { .next_seq = 5, .is_closed = true }, "xGC", 4 },
+                { { 1 }, { .next_seq = 5, .is_closed = true, .has_exited = true }, "xGEC", 4 },
+                { { 2, 4 },
+                  { .next_seq = 5, .has_exited = true },
+                  "GxEx",
+                  4 },                                     /* the exit is one of the two */
+                { { 2, 9 }, { .next_seq = 4 }, "GxG", 3 }, /* 9 has overtaken the answer */
+                { { 0 }, { .next_seq = UINT64_MAX }, "G", UINT64_MAX - 1 },
+                { { 0 }, { .next_seq = 0 }, "", 0 },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct sequence s;
+                struct err err = ERR_INIT;
+                struct sequence_state told = rows[i].state;
+                sequence_init(&s, 0);
+                for (size_t k = 0; k < 3 && rows[i].early[k]; k++)
+                        eq_int(put(&s, rows[i].early[k], "x"), 0);
+                told.may_lose = true;
+                eq_int(sequence_fill(&s, &told, &err), 0);
+                eq_str(taken(&s), rows[i].want);
+                eq_u64(s.last, rows[i].last);
+                sequence_release(&s);
+        }
 }

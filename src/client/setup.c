@@ -113,10 +113,12 @@ struct farhand *farhand_new(const struct farhand_options *options, struct farhan
         transport_init(&f->transport);
         list_init(&f->processes);
         list_init(&f->files);
+        list_init(&f->https);
+        list_init(&f->watches);
         f->epoll = f->watched = -1;
         f->session_id = mem_strdup("");
         f->info = mem_strdup("{}");
-        f->next_id = f->next_process = f->next_file = 1;
+        f->next_id = f->next_process = f->next_file = f->next_http = f->next_watch = 1;
         f->state = FARHAND_CONNECTING;
         if (set_up(f, options, &err) < 0) {
                 error_from_err(ret_error, &err);
@@ -135,6 +137,8 @@ void farhand_free(struct farhand *f)
         while (!list_is_empty(&f->processes))
                 client_process_release(list_first(&f->processes, struct farhand_process, link));
         client_files_release(f);
+        client_https_release(f);
+        client_watches_release(f);
         calls_release(f);
         transport_close(&f->transport, CHILD_PATIENCE_MS);
         fd_close(f->epoll);

@@ -116,6 +116,8 @@ static void write_command(struct farhand_process *p, struct jsonw *w, const stru
                 jsonw_member_u64(w, "cols", c->columns);
                 jsonw_object_end(w);
         }
+        if (c->prepared)
+                jsonw_member_str(w, "kind", "prepared");
         if (c->sandbox) {
                 jsonw_key(w, "sandbox");
                 jsonw_raw(w, slice_from_str(c->sandbox));
@@ -191,6 +193,7 @@ struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
         struct farhand_process *p = process_new(f, process_id, after_seq, events, arg);
         p->is_tty = true; /* not known: the server says what can be written */
         p->state = PROCESS_RUNNING;
+        p->is_adopted = p->is_adopting = true;
         if (client_process_read_missed(p, ret_error) == 0)
                 return p;
         client_process_release(p);
@@ -370,6 +373,11 @@ int farhand_process_terminate(struct farhand_process *p)
                 return -ESRCH;
         struct call *call = begin(p, "process/terminate", &w, NULL);
         return call ? end(p, call, &w, NULL) : no_call(p);
+}
+
+uint64_t farhand_process_last_seq(const struct farhand_process *p)
+{
+        return p->sequence.last;
 }
 
 bool farhand_process_has_exited(const struct farhand_process *p, struct farhand_exit *ret_exit)

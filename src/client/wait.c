@@ -29,6 +29,21 @@ int client_wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret
         return r < 0 ? r : clock_mono_ms() < end;
 }
 
+int client_wait_for(struct farhand *f, const bool *is_there, uint64_t end, const char *what,
+                    struct farhand_error *ret_error)
+{
+        while (!*is_there) {
+                int r = client_wait_until(f, end, ret_error);
+                if (*is_there)
+                        break;
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        return error_set(ret_error, -ETIMEDOUT, "%s was not answered in time", what);
+        }
+        return 0;
+}
+
 int farhand_wait(struct farhand *f, int timeout_ms, struct farhand_error *ret_error)
 {
         int r = client_wait_until(f, client_wait_end(timeout_ms), ret_error);
@@ -72,15 +87,8 @@ int farhand_call_wait(struct farhand *f, const char *method, const char *params,
         struct answer answer = { 0 };
         uint64_t end = client_wait_end(timeout_ms);
         int r = farhand_call(f, method, params, flags, on_answer, &answer, ret_error);
-        while (r == 0 && !answer.is_there) {
-                int n = client_wait_until(f, end, ret_error);
-                if (answer.is_there)
-                        break;
-                if (n < 0)
-                        r = n;
-                else if (n == 0)
-                        r = error_set(ret_error, -ETIMEDOUT, "%s was not answered in time", method);
-        }
+        if (r == 0)
+                r = client_wait_for(f, &answer.is_there, end, method, ret_error);
         if (r < 0) {
                 calls_forget(f, on_answer, &answer);
                 return r;

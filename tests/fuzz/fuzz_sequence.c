@@ -50,6 +50,12 @@ static void take_all(struct sequence *s, struct model *m)
                         break;
                 size_t seq = ++m->last;
                 must(event->seq == seq && event->kind == m->kind[seq]);
+                if (event->kind == EVENT_GAP) {
+                        while (m->last + 1 < NUMBERS && m->has[m->last + 1] &&
+                               m->kind[m->last + 1] == EVENT_GAP)
+                                m->last++;
+                        must(event->last_seq == m->last);
+                }
                 must(event->kind != EVENT_OUTPUT || (event->n == 1 && event->bytes[0] == m->byte[seq]));
                 m->count--;
                 m->bytes -= event->kind == EVENT_OUTPUT;
@@ -58,11 +64,30 @@ static void take_all(struct sequence *s, struct model *m)
         must(s->last == m->last && s->count == m->count && s->bytes == m->bytes);
 }
 
+/* Marks every hole below `next`; an exit that is lost in them has the last number of all. */
+static void model_lose(struct model *m, size_t next, bool has_exited)
+{
+        bool wants_exit = has_exited && !m->has_exited;
+        for (size_t i = next; i-- > m->last + 1;) {
+                if (m->has[i])
+                        continue;
+                enum event_kind kind = wants_exit ? EVENT_EXITED : EVENT_GAP;
+                bool is_joined =
+                        kind == EVENT_GAP && i + 1 < next && m->has[i + 1] && m->kind[i + 1] == EVENT_GAP;
+                wants_exit = false;
+                model_add(m, i, kind, 0);
+                m->count -= is_joined; /* a gap is one event */
+        }
+}
+
 /* Returns false when something is lost. */
-static bool fill(struct sequence *s, struct model *m, size_t next, bool has_exited, bool is_closed)
+static bool fill(struct sequence *s, struct model *m, size_t next, bool has_exited, bool is_closed,
+                 bool may_lose)
 {
         struct err err = ERR_INIT;
-        struct sequence_state state = { .next_seq = next, .has_exited = has_exited, .is_closed = is_closed };
+        struct sequence_state state = {
+                .next_seq = next, .has_exited = has_exited, .is_closed = is_closed, .may_lose = may_lose
+        };
         int r = sequence_fill(s, &state, &err);
         if (next == 0 || next - 1 < m->last) {
                 must(r == 0);
@@ -76,6 +101,10 @@ static bool fill(struct sequence *s, struct model *m, size_t next, bool has_exit
                         hole = i;
         if (missing == 1 && has_exited && !m->has_exited) {
                 model_add(m, hole, EVENT_EXITED, 0);
+                missing = 0;
+        }
+        if (missing > 0 && may_lose) {
+                model_lose(m, next, has_exited);
                 missing = 0;
         }
         must(r == (missing > 0 ? -ENODATA : 0));
@@ -95,7 +124,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         take_all(&s, m);
                         break;
                 case 1:
-                        is_whole = fill(&s, m, seq, data[i] & 64, data[i] & 128);
+                        is_whole = fill(&s, m, seq, data[i] & 64, data[i] & 128, false);
+                        break;
+                case 4: /* a gap is told at once */
+                        is_whole = fill(&s, m, seq, data[i] & 64, data[i] & 128, true);
+                        take_all(&s, m);
                         break;
                 case 2:
                         is_whole = put(&s, m, seq, EVENT_EXITED, 0);
