@@ -19,12 +19,12 @@ from farhand_client import BIN, PATIENCE
 from sandbox_rig import TREES, UNPRIVILEGED, USERS, Tree, become, why_not
 
 SECONDS = 60 * PATIENCE
-# farhand in a sandbox of farhand. There the sanitizers can neither trace a process to look for leaks nor write a log.
+# Runs farhand in a sandbox of farhand. There the sanitizers can neither trace a process to look for leaks nor write a log.
 INSIDE = [BIN, "sandbox", "--", "env", "ASAN_OPTIONS=detect_leaks=0", BIN]
 
 
 class Cmd:
-    """`farhand` of one user. Trees lie outside /tmp, because --workspace-write makes that writable."""
+    """`farhand` of one user. Trees lie outside /tmp, because --workspace-write makes /tmp writable."""
 
     def __init__(self, user):
         self.user = user

@@ -12,8 +12,8 @@ from farhand_client import BIN, WITNESSES, Client, Server
 
 
 def heed_signals():
-    """Children inherit signals that the caller ignores (`make test &` in a script: SIGINT, SIGQUIT; nohup: SIGHUP), and tests would
-    wait for ever. A handler that does nothing has the same effect here, and execve resets it to the default in children."""
+    """Gives a handler that does nothing to each signal that the caller ignores (`make test &` in a script: SIGINT, SIGQUIT; nohup:
+    SIGHUP). Children would inherit that it is ignored, and tests would wait for ever; a handler is reset by execve."""
     for signo in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these itself
         if signal.getsignal(signo) == signal.SIG_IGN:
             signal.signal(signo, lambda *_: None)

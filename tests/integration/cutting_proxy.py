@@ -16,12 +16,12 @@ KINDS = {
     "close": 30,  # both sides see an orderly end
     "reset": 30,  # both sides see a reset
     "stall": 15,  # nothing moves for a while, then a reset
-    "pause": 15,  # nothing moves for a while, and it goes on; closed later
+    "pause": 15,  # nothing moves for a while, then bytes go on; closed later
     "trickle": 15,  # byte by byte from here on, then closed
     "vanish": 1,  # the client sees a reset; the server is told nothing, ever
 }
 READ_BYTES = 65536
-SESSION_BYTES = 4000  # a connection that vanishes had its session by then, or clients would never get one
+SESSION_BYTES = 4000  # a connection vanishes after more bytes than these, so that clients get a session at all
 
 
 class Fate:
@@ -29,7 +29,7 @@ class Fate:
 
     def __init__(self, rng, kinds, most_bytes):
         self.kind = rng.choices(list(kinds), list(kinds.values()))[0]
-        # Mostly on bytes from the server; small limits hit the upgrade and the handshake of the session.
+        # Mostly bytes from the server meet the fate. Small limits hit the upgrade and the handshake of the session.
         self.is_upward = rng.random() < 0.25
         self.after = int((1500 if self.is_upward else most_bytes) ** rng.random()) - 1
         if self.kind == "vanish":
@@ -56,7 +56,7 @@ class Link:
         self.client, self.server, self.fate = client, server, fate
         self.up, self.down = Way(client, server), Way(server, client)
         self.fated = self.up if fate.is_upward else self.down
-        self.limit = fate.after  # of the fated way
+        self.limit = fate.after  # the bytes that the fated way may carry
         self.step = READ_BYTES
         self.frozen_until = None
         self.is_struck = False
@@ -79,7 +79,7 @@ class CuttingProxy:
         self.counts = collections.Counter()
         self._kinds = kinds or KINDS
         self._most_bytes = most_bytes
-        self._most_struck = most_struck  # then every connection is left alone
+        self._most_struck = most_struck  # after so many fates every connection is left alone
         self.spares_first = spares_first  # the next connection lives until it has a session; set it again for the one after
         self._rng = random.Random(seed)
         self._links = []

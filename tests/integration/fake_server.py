@@ -1,4 +1,4 @@
-"""A server that says what the test wants: for what a real one never does. One coroutine of the test serves each connection."""
+"""A server that says what the test wants, also what a real server never says. One coroutine of the test serves each connection."""
 
 import asyncio
 import base64
@@ -68,7 +68,7 @@ def read_answer(chunks, next_seq, code=None):
 
 
 class FakeServer:
-    """Serves each connection with `serve(peer)` until close(). `failure`: the first error in it."""
+    """Serves each connection with `serve(peer)` until close(). `failure`: the first error in `serve`."""
 
     def __init__(self, serve, **options):
         self.connections, self.failure = 0, None

@@ -35,8 +35,8 @@ BIN = reachable(os.path.abspath(os.environ.get("FARHAND_BIN") or os.path.join(RE
 
 with open(BIN, "rb") as binary:
     _PROGRAM = binary.read()
-IS_VALGRIND = b"exec valgrind" in _PROGRAM  # a script that stands in for it
-# In such builds, memory and speed say nothing about the server.
+IS_VALGRIND = b"exec valgrind" in _PROGRAM  # BIN is a script that runs the server under valgrind
+# With valgrind or sanitizers, memory and speed say nothing about the server.
 IS_SANITIZED = IS_VALGRIND or b"__asan_init" in _PROGRAM
 
 DEFAULT_ENV = {"PATH": "/usr/bin:/bin"}
@@ -148,7 +148,7 @@ def cpu_seconds(pid):
 
 def is_idle(pid, seconds=0.5):
     """Whether a process without requests uses next to no processor time for `seconds`."""
-    # Who waits for a processor is not idle either.
+    # A process that waits for a processor is not idle either.
     before, queued = cpu_seconds(pid), queued_seconds(pid)
     select.select([], [], [], seconds)
     return cpu_seconds(pid) - before <= seconds / 10 and queued_seconds(pid) - queued <= seconds / 4
@@ -282,7 +282,7 @@ class Client:
 
     def __init__(self, url, *, init=True, headers=None, name="test", resume=None, init_params=None,
                  connect_timeout=10, witness=None):
-        """`witness`: is told of every message that is sent as JSON and of every one that comes (schema_rig.py)."""
+        """`witness` is told of every message that is sent as JSON, and of every message that comes (schema_rig.py)."""
         self.url = url
         self.name = name
         self.witness = witness
@@ -290,7 +290,7 @@ class Client:
             self.witness = Witness()
             WITNESSES.append(self.witness)
         self.messages = []  # every message, in order of arrival
-        self.notifications = []  # those with a method and no id
+        self.notifications = []  # messages with a method and no id
         self.times = []  # time.monotonic() of each of `messages`
         self.frame_sizes = []  # payload sizes of all data frames received
         self.pings = []  # payloads of pings received
@@ -400,7 +400,7 @@ class Client:
                     except BlockingIOError:
                         sent = 0
                     except OSError:
-                        # The peer is gone for writing; what it sent before may still be there to be read.
+                        # Nothing can be sent to the peer any more; what it sent before may still be there to be read.
                         sent = len(self._out)
                     with self._cond:
                         del self._out[:sent]
@@ -677,7 +677,7 @@ class Client:
 
     @property
     def thread_id(self):
-        """Of the thread that moves the bytes, for the system."""
+        """The id that the system has given to the thread that moves the bytes."""
         return self._thread.native_id
 
     def __enter__(self):
@@ -937,7 +937,7 @@ class RawSocket:
         return answer["result"]
 
     def eof(self, timeout=None):
-        """Reads to the end of the stream (a reset counts); returns what came before. TimeoutError when it stays."""
+        """Reads to the end of the stream (a reset counts); returns what came before. TimeoutError when the stream does not end."""
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout * PATIENCE)
         try:
             while True:

@@ -103,7 +103,7 @@ REPEATED = {"read", "pread64", "write", "writev", "pwrite64", "recvfrom", "recvm
 Fault = collections.namedtuple("Fault", "target call error first step")
 
 
-# Stands in the place of a call: both mmap and brk fail, so that the heap cannot grow.
+# This word stands for two calls: both mmap and brk fail, so that the heap cannot grow.
 MEMORY = "memory"
 # Each allocation becomes an mmap, so that each can be made to fail.
 TUNABLES = "glibc.malloc.mmap_threshold=1:glibc.malloc.mmap_max=1000000"
@@ -324,7 +324,8 @@ class Faulty:
         return fault_work.Work(self.server, self.place, steps=self.steps, **kw).run()
 
     def work_right(self, what):
-        """A spawner that ended at once several times is started again after a pause of at most ten seconds."""
+        """Does all steps, which must be right. Repeats them while the server waits before it starts another spawner, ten seconds at
+        most, because spawners ended at once."""
         until = time.monotonic() + 30
         while True:
             refused = [r for r in self.work() if r.refused]
@@ -337,7 +338,7 @@ class Faulty:
     # Faults
 
     def target(self, name):
-        """(pids, options of strace)"""
+        """The processes whose calls fail: (pids, options of strace)."""
         if name == "server":
             return [self.server.pid], ["-f"]
         if name == "spawner":
@@ -345,7 +346,7 @@ class Faulty:
         if name == "keepers":  # the spawner, and whatever it starts, up to the command itself
             return [self.spawner], ["-f", "-b", "execve"]
         helpers = self._helpers()
-        if not helpers:  # nobody has used it for half a minute
+        if not helpers:  # the fs helper has ended, because no request has used it for half a minute
             self.work_right("to have an fs helper")
             helpers = self._helpers()
         return helpers + [below for pid in helpers for below in children(pid)], []
@@ -409,9 +410,9 @@ class Faulty:
         except Wrong:
             if self._ended(5 * PATIENCE) is None:
                 raise
-            self._check_end()  # it was about to end when all steps were done
+            self._check_end()  # the server was about to end when all steps were done
             return
-        if fault.call == "prctl":  # names are gone, by which the rest is judged
+        if fault.call == "prctl":  # processes without their names cannot be told apart below
             self._drop()
             return
         self._check_left()

@@ -155,7 +155,7 @@ def pipes(w):
 
 
 def terminal(w):
-    """Three times, because a loss depends on how much output the terminal still holds when the command exits."""
+    """Runs three commands, because a loss depends on how much output the terminal still holds when the command exits."""
     for _ in range(3):
         name = w.start(["/usr/bin/seq", "1", str(TTY_LINES)], tty=True)
         w.client.call("process/resize", {"processId": name, "rows": 30, "cols": 90}, STEP_SECONDS)

@@ -207,7 +207,7 @@ def background(argv):
 @contextlib.contextmanager
 def stuck_server(tmp):
     """A server that sees a file system which answers when it is told to (stuck_fs.py): server, mount (its directory), pid (of
-    who serves it), let_go() and is_held(name), which awaits a call that is held."""
+    the process that serves it), let_go() and is_held(name), which awaits a call that is held."""
     if not IS_ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("needs root and /dev/fuse")
     mount = f"{tmp}/stuck"
@@ -224,7 +224,7 @@ def stuck_server(tmp):
             files.stdin.write("\n")
             files.stdin.flush()
 
-        held = []  # told, and not yet awaited: calls of several threads come in any order
+        held = []  # calls that are held and not awaited yet: those of several threads come in any order
 
         def is_held(name):
             while f"held {name}\n" not in held:

@@ -17,7 +17,7 @@ import pytest
 
 from farhand_client import BIN, PATIENCE, SANITIZER_MARKS, RawSocket, wait_until
 
-FUZZER = 58232  # nobody else's, so that no process of another is ever within reach
+FUZZER = 58232  # a user id that no other program uses, so that the fuzzer reaches no process of another user
 TMPFS_BYTES = 96 << 20
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 MS_REC, MS_PRIVATE, MS_NOSUID, MS_NODEV = 0x4000, 1 << 18, 2, 4

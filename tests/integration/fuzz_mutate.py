@@ -86,7 +86,7 @@ class Mutator:
         for method, params in of_each_method(directory):
             if method == "process/start" or method.startswith("fs/") and isinstance(params, dict):
                 self.seeds.append({"method": method, "params": {**params, "sandbox": self.r.choice(boxes)}})
-        self.methods = {}  # so that none is drowned by those that clients send most
+        self.methods = {}  # method -> seeds: the methods that clients call most must not crowd out the others
         for seed in self.seeds:
             self.methods.setdefault(seed["method"], []).append(seed)
 

@@ -52,7 +52,7 @@ def two_exits():
 
 
 def gone():
-    """Ends when the handshake is done: not before `initialized` is read, so that the client fails to send nothing."""
+    """Ends after the handshake. It reads `initialized` first, so that the client can still send that."""
     sys.stdin.readline()
     send(id=0, result={"sessionId": "s"})
     sys.stdin.readline()

@@ -18,7 +18,7 @@ TREES = "/var/tmp"
 
 def _is_closed(path):
     """Whether the user without rights cannot read the file at `path`: asked of the kernel, in a child that is that user. False
-    where root cannot become that user (in a sandbox): then there is no test with it."""
+    where root cannot become that user (in a sandbox): then no test uses that user."""
     pid = os.fork()
     if pid == 0:
         try:

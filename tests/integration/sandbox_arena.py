@@ -163,7 +163,7 @@ class Arena:
         self.rig, self.program, self.host = rig, program, host
         self.shared = self.world()
         before = self.shared.look()
-        # Taken once: a placeholder that is about to be removed must not become a part of it.
+        # This snapshot is taken once: a placeholder that is about to be removed must not become a part of it.
         self.shared.before = lambda: before
 
     def world(self):

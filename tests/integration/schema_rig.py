@@ -67,7 +67,7 @@ Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"patt
 
 @functools.lru_cache(None)
 def validator(ref, form=AS_IS):
-    """Of a reference as it stands in index.json: FILE or FILE#/$defs/NAME."""
+    """The validator of a reference as it stands in index.json: FILE or FILE#/$defs/NAME."""
     schema = {"$ref": ref}
     resolver = jsonschema.RefResolver((FOLDER / "index.json").as_uri(), schema, store=_store(form))
     return Validator(schema, resolver=resolver)
@@ -92,7 +92,7 @@ def params_ref(method):
 
 
 def answer_faults(method, message, form=STRICT):
-    """What is wrong with an answer to a request of `method`; None: nobody knows which request it answers."""
+    """What is wrong with an answer to a request of `method`; `method` None: it is not known which request it answers."""
     if "error" in message:
         found = faults("envelope.json#/$defs/RpcErrorAnswer", message, form)
         data = message["error"].get("data") if isinstance(message["error"], dict) else None

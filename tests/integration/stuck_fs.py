@@ -58,13 +58,13 @@ class StuckFs:
         try:
             os.write(self.fd, struct.pack("<IiQ", 16 + len(data), -error, unique) + data)
         except FileNotFoundError:
-            pass  # it was interrupted meanwhile
+            pass  # the request was interrupted meanwhile
 
     def serve_one(self):
         try:
             message = os.read(self.fd, 1 << 20)
         except BlockingIOError:
-            return  # who asked was killed before the request was read
+            return  # the process that asked was killed before the request was read
         _, opcode, unique, node, *_ = IN_HEADER.unpack_from(message)
         body = message[IN_HEADER.size:]
         if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
@@ -124,7 +124,7 @@ def main():
         sys.exit(f"mount: {os.strerror(ctypes.get_errno())}")
     served = StuckFs(fd)
     served.serve_one()  # INIT comes before all else
-    os.set_blocking(fd, False)  # a request can go again after select has announced it
+    os.set_blocking(fd, False)  # a request can be withdrawn after select has announced it
     print("ready", flush=True)
     while True:
         ready, _, _ = select.select([fd, sys.stdin], [], [])

@@ -8,7 +8,7 @@ import pytest
 
 from farhand_client import BIN, PATIENCE, REPO
 
-# Rows of a command with verbs, which the program has none of yet, and its page.
+# The rows of a command with verbs that the program does not have, and its page.
 ROWS = """\
 command	box	work with boxes
 verb	list	print them
@@ -49,7 +49,7 @@ farhand-box(1)
 
 @pytest.fixture
 def tree(tmp):
-    """A copy of what is looked at, with the command `box` in all of it."""
+    """A copy of the files that check-man reads, with the command `box` in all of them."""
     for name in ("man", "src/core", "include/farhand"):
         shutil.copytree(os.path.join(REPO, name), os.path.join(tmp, name))
     shutil.copy(os.path.join(REPO, "meson.build"), tmp)

@@ -27,7 +27,7 @@ FAILED = "failed to resume exec-server session: "
 # What a terminal obeys, in a text of the server: escapes, a bell, the two-byte form of CSI.
 NASTY = "\x1b]0;x\x07\x1b[31mred\r\n\u009b1mbold\x7f"
 
-# Says on stdout what it reads, and on stderr how much that was; each start leaves a line.
+# A program that says on stdout what it reads, and on stderr how much that was; each start leaves a line.
 ECHO = r"""
 import os, sys
 with open(sys.argv[1], "a") as f:
@@ -70,7 +70,7 @@ def play(serve, home, *args, stdin=b"", **options):
 @pytest.mark.parametrize("kinds", [["close", "reset"], ["stall", "pause", "trickle"], list(KINDS)], ids=["cut", "held up", "all"])
 def test_cuts_lose_nothing_repeat_nothing_and_start_nothing_twice(home, kinds):
     rng = random.Random(SEED)
-    weights = {kind: KINDS[kind] for kind in kinds if kind != "vanish"}  # which cost two seconds each
+    weights = {kind: KINDS[kind] for kind in kinds if kind != "vanish"}  # a vanished connection costs two seconds
     runs = resumed = 0
     with Server(config=CONFIG) as server, CuttingProxy(server.port, seed=SEED, kinds=weights, most_bytes=2_000_000) as proxy:
         while proxy.counts.total() < CUTS / 3:
@@ -104,7 +104,7 @@ def test_a_connection_that_vanished_is_resumed_when_the_server_notices(home):
 
 @contextlib.contextmanager
 def killed(proc):
-    """Nothing waits for a client that does not end."""
+    """Kills the client at the end of the block, so that no test waits for a client that does not end."""
     with proc:
         try:
             yield proc
@@ -182,7 +182,7 @@ def test_a_session_that_is_still_attached_is_tried_again(home):
 
 def test_a_server_without_sessions_is_not_tried_again(home):
     async def serve(peer):
-        assert (await peer.started("oldest"))["cwd"] == "/tmp"  # its paths are no URIs
+        assert (await peer.started("oldest"))["cwd"] == "/tmp"  # the oldest server takes paths, no URIs
         await peer.output(1, b"one")
 
     done = play(serve, home, "-C", "/tmp", "--", "x")
@@ -287,7 +287,7 @@ def test_a_flood_out_of_order_is_refused(home):
     assert done.returncode == 255 and "process event reorder buffer exceeds 256 entries" in done.text
 
 
-# Messages that are none
+# Messages that are not valid
 
 
 def test_a_message_that_is_too_long(home):

@@ -25,7 +25,7 @@ class Reference:
 
     def __init__(self, generation, binary, home):
         self.generation = generation
-        # Its own home: it writes there.
+        # The reference server gets a home of its own, because it writes there.
         self.proc = subprocess.Popen([binary, "exec-server", "--listen", "ws://127.0.0.1:0"], cwd=home,
                                      env={**os.environ, "CODEX_HOME": home}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.url = self.proc.stdout.readline().decode().strip()

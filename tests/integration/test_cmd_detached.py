@@ -200,7 +200,7 @@ def test_it_ends_when_nobody_has_used_it():
         server = Server(["--exit-when-idle", "1"], listen=f"unix:{at}/socket")
         with Client(server.url, init_params={"detachMs": 1500}) as c:
             c.call("environment/status")
-            time.sleep(2)  # longer than the limit: an attached session keeps it
+            time.sleep(2)  # longer than the limit: an attached session keeps the server
             c.call("environment/status")
         assert pid_alive(server.pid), "a detached session keeps it, too"
         assert server.proc.wait(20 * PATIENCE) == 0

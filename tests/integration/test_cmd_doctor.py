@@ -52,7 +52,7 @@ def test_every_finding_that_is_not_ok_comes_with_a_remedy(cmd):
 
 
 def test_where_namespaces_are_forbidden_it_says_which_and_why(cmd):
-    """A sandbox of Farhand, in which namespaces are forbidden."""
+    """`farhand doctor` runs in a sandbox of Farhand, in which namespaces are forbidden."""
     can_enforce, found = doctor(cmd, INSIDE, args=NAMESPACES)
     assert not can_enforce
     assert found["user namespace"]["status"] == "fail" and found["user namespace"]["errno"] == "EPERM"
@@ -84,7 +84,7 @@ def test_it_changes_nothing_and_is_quick(cmd):
     assert not differences(before, snapshot(cmd.base))
 
 
-# Machines that lack something. Each is made in a mount namespace of its own, by root; then the user is who it says.
+# Machines that lack something. Each is made in a mount namespace of its own, by root; doctor then runs as the user of `cmd`.
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for mounts")
 SYSTEM = "usr lib lib64 bin etc"
@@ -124,7 +124,7 @@ CHROOT = """
 
 @needs_root
 def test_a_chroot_is_named_as_the_cause(cmd):
-    """Of a root that is a mount nobody can tell: then it is one of several causes."""
+    """Where the root is a mount, a chroot cannot be recognized: then it is named as one of several causes."""
     for root, words in (("sub", "the server runs in a chroot"), (".", "chroot")):
         code, out, err = elsewhere(cmd, CHROOT.replace("{root}", root), BIN, "doctor", "--json", "--sandbox-backend", "namespaces")
         assert code == 1 and out, err

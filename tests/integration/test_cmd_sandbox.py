@@ -46,7 +46,7 @@ def test_everything_is_read_only_and_without_network_by_default(cmd):
 @pytest.mark.parametrize("backend", ["namespaces", "bubblewrap", "landlock"])
 @pytest.mark.parametrize("redirection", ["<", "2<"])
 def test_a_directory_as_a_standard_descriptor_is_refused(cmd, backend, redirection):
-    """From a directory `..` leads on, out of every view."""
+    """From such a directory `..` would lead out of every view."""
     outside = cmd.tree.file(os.path.join(cmd.tree.o, "f"), "outside\n")
     number = 2 if redirection == "2<" else 0
     script = (f'exec "$1" sandbox --sandbox-backend {backend} -- python3 -c \'import os; '
@@ -59,7 +59,7 @@ def test_a_directory_as_a_standard_descriptor_is_refused(cmd, backend, redirecti
 
 
 def test_what_a_file_redirection_opened_can_be_opened_again(cmd):
-    """/dev/stdin and /dev/stdout, under a profile that neither reads nor writes these files."""
+    """The command opens /dev/stdin and /dev/stdout under a profile that neither reads nor writes the files behind them."""
     profile = {"type": "managed", "network": "restricted", "file_system": {"type": "restricted", "entries": [
         {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"}]}}
     path = cmd.tree.file(os.path.join(cmd.tree.base, "profile.json"), json.dumps(profile))
@@ -168,7 +168,7 @@ def test_bytes_pass_unchanged_and_the_end_of_input_is_seen(cmd):
 def test_readers_see_the_command_close_its_output(me):
     with me.popen([BIN, "sandbox", "--", "sh", "-c", "echo x; exec >&-; read line; exit 5"], stdin=subprocess.PIPE,
                   stdout=subprocess.PIPE) as proc:
-        assert proc.stdout.read() == b"x\n"  # to the end, while it runs
+        assert proc.stdout.read() == b"x\n"  # the output ends while farhand still runs
         assert proc.poll() is None
         proc.stdin.write(b"go\n")
         proc.stdin.close()
@@ -180,7 +180,7 @@ def test_the_environment_is_the_callers_and_no_other_descriptor_goes_in(me):
         code, out, _ = sh(me, "echo $MINE; ls /proc/self/fd", env={"MINE": "a b"}, pass_fds=[extra.fileno()])
     assert code == 0
     lines = out.split(b"\n")
-    assert lines[0] == b"a b" and [n for n in lines[1:] if n] == [b"0", b"1", b"2", b"3"]  # 3: of ls itself
+    assert lines[0] == b"a b" and [n for n in lines[1:] if n] == [b"0", b"1", b"2", b"3"]  # 3 is the directory that ls reads
 
 
 def test_cwd_says_where_the_command_starts(me):
@@ -195,7 +195,7 @@ def test_cwd_says_where_the_command_starts(me):
 
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_are_passed_to_the_commands_group(me, signo):
-    # Not dash, which may lose a signal that comes while it forks.
+    # The shell is not dash, which may lose a signal that comes while it forks.
     script = f"trap 'echo got; exit 9' {signo.name[3:]}; echo ready; while :; do sleep 0.05; done"
     with me.popen([BIN, "sandbox", "--", "bash", "-c", script], stdout=subprocess.PIPE) as proc:
         assert proc.stdout.readline() == b"ready\n"
@@ -511,7 +511,7 @@ def test_in_the_background_it_runs_on_and_reads_when_it_comes_to_the_foreground(
         t.expect(b"listednow\r\n")
         assert b"Running" in t.seen
         t.type(b"fg; echo code:$?\r")
-        t.until(lambda: not t.modes()[1] & termios.OPOST, "raw mode of the relay")  # that of a line editor has it
+        t.until(lambda: not t.modes()[1] & termios.OPOST, "raw mode of the relay")  # the raw mode of a line editor has OPOST
         t.type(b"word\r")
         t.expect(b"got:word\r\n")
         t.expect(b"code:8\r\n")

@@ -90,7 +90,7 @@ def test_a_common_directory_that_appears_ends_the_command_and_is_removed(me, pla
     assert (code, out) == (125, b"")
     assert b"commondir" in err and b"step: git" in err
     assert not os.path.lexists(os.path.join(me.tree.w, ".git", "commondir"))
-    for _ in range(20):  # also when it is there before the start was told of, or all is over before anybody looked
+    for _ in range(20):  # the file may be there before the start is reported, or the command over before farhand looks
         code, out, err = run(me, plant)
         assert (code, out) == (125, b"") and b"commondir" in err, err
         assert not os.path.lexists(os.path.join(me.tree.w, ".git", "commondir"))
@@ -147,7 +147,7 @@ def test_commits_in_a_submodule_that_is_named_work(me):
     assert (code, out.strip()) == (0, b"2"), err
     code, out, err = run(me, "git config a.b c && echo planted", cwd=sub)
     assert b"planted" not in out and code != 0
-    code, out, err = run(me, f"( cd sub && {COMMIT} )")  # of the whole: its submodules are not opened
+    code, out, err = run(me, f"( cd sub && {COMMIT} )")  # with the superproject as workspace its submodules are not opened
     assert code != 0
 
 

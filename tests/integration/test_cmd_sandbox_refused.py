@@ -418,7 +418,7 @@ def test_somebody_outside_who_got_standard_error_keeps_nobody_waiting(me):
                 err = proc.communicate(timeout=SECONDS)[1]
         try:
             assert proc.returncode == 4 and b"last\n" in err
-            assert flood.wait(SECONDS) != 0  # its pipe has gone with us
+            assert flood.wait(SECONDS) != 0  # its pipe was closed when farhand ended
         finally:
             flood.kill()
             flood.wait()
@@ -462,7 +462,7 @@ def test_waiting_for_a_reader_can_be_interrupted(me):
     with me.popen([BIN, "sandbox", "--", "sh", "-c", "head -c 100000 /dev/zero >&2; echo done; exit 3"],
                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as proc, killed(proc):
         assert soon(proc.stdout) == b"done\n"
-        assert soon(proc.stdout) == b""  # the command has gone; the rest of its output waits with us
+        assert soon(proc.stdout) == b""  # the command has ended; farhand holds the rest of its output
         proc.send_signal(signal.SIGTERM)
         assert proc.wait(SECONDS) == 3
         assert proc.stderr.read().startswith(b"\0" * 65536)

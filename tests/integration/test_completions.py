@@ -16,7 +16,7 @@ from farhand_client import BIN, PATIENCE, REPO
 SECONDS = 60 * PATIENCE
 SHELLS = ["bash", "zsh", "fish"]
 
-# A program with all that tables can say; ours has not yet the commands that use it.
+# The option tables of a program that uses all that tables can say.
 ROWS = """\
 option	-h	--help	-	nothing	once	Print the list of commands
 option	-V	--version	-	nothing	once	Print the version
@@ -141,7 +141,7 @@ def needs(shell):
         pytest.skip(f"no {shell}")
 
 
-# What each shell offers at the end of a line. Where they differ in what they show, the second is fish.
+# What each shell offers at the end of a line. Where the shells differ, the second value is for fish.
 OFFERED = [
     ("farhand ", ["connect", "cp", "env", "run", "sandbox"], None),
     ("farhand c", ["connect", "cp"], None),

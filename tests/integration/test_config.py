@@ -235,7 +235,7 @@ def test_at_max_sessions_the_longest_detached_one_makes_room():
         for _ in range(3):
             left.append(detached(s))
             wait_until(lambda: sorted(detached_ones()) == sorted(map(shown, left)), what="detached sessions")
-        with Client(s.url, resume=left[0]):  # and detached again: now it is the youngest of them
+        with Client(s.url, resume=left[0]):  # resumed and detached again: now this session is the youngest
             pass
         wait_until(lambda: sorted(detached_ones()) == sorted(map(shown, left)), what="detached sessions")
         with Client(s.url):

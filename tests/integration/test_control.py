@@ -12,9 +12,9 @@ import pytest
 from farhand_client import PATIENCE, Client, RpcError, Server, pid_alive, pid_gone, wait_until
 
 PATH = {"PATH": "/usr/bin:/bin"}
-CAP = 65536  # of the server with small buffers
+CAP = 65536  # retained output, in bytes, of the server that retains little
 METHODS = ["process/closeStdin", "process/resize", "process/wait", "process/snapshot", "process/list", "session/list"]
-LISTS = ["process/list", "session/list"]  # those that need no process
+LISTS = ["process/list", "session/list"]  # the methods that need no process
 
 
 def start_params(process_id, argv, **kw):
@@ -136,7 +136,7 @@ def test_an_accepted_write_is_still_known_after_the_close(client):
     client.start("p", ["cat"], pipeStdin=True)
     assert client.write("p", b"x", "same") == "accepted"
     assert close_stdin(client, "p") == "closed"
-    assert client.write("p", b"x", "same") == "accepted"  # a repeat, not a new one
+    assert client.write("p", b"x", "same") == "accepted"  # a repeated write, not a new one
     client.wait_closed("p")
     assert client.output("p") == b"x"
 
@@ -211,7 +211,7 @@ def test_stdin_of_an_ended_process_is_already_closed(client):
 def test_close_of_a_stdin_that_the_child_closed_itself(client, gate):
     client.start("p", sh("exec <&-; echo shut; read x <$GATE"), pipeStdin=True, env={**PATH, "GATE": gate})
     client.wait_output("p", b"shut")
-    assert close_stdin(client, "p") in ("closed", "alreadyClosed")  # the server need not have noticed
+    assert close_stdin(client, "p") in ("closed", "alreadyClosed")  # the server may not have noticed the end yet
     os.close(open_gate(gate))
     terminate(client, "p")
     client.wait_closed("p")
@@ -468,7 +468,7 @@ def test_drain_ms_bounds_the_wait_behind_the_exit(client, gate):
     short = client.request("process/wait", {"processId": "p", "drainMs": 150})
     none = client.request("process/wait", {"processId": "p", "drainMs": 0})
     client.call("environment/status")
-    assert not any(m.get("id") in (short, none) for m in client.messages)  # it runs: nothing counts yet
+    assert not any(m.get("id") in (short, none) for m in client.messages)  # the process runs: drainMs does not count yet
     fd = open_gate(gate)
     result = client.result(none)
     assert (result["exited"], result["exitCode"], result["closed"]) == (True, 5, False)
@@ -476,7 +476,7 @@ def test_drain_ms_bounds_the_wait_behind_the_exit(client, gate):
     result = client.result(short)
     assert (result["exited"], result["exitCode"], result["closed"]) == (True, 5, False)
     assert time.monotonic() - exited_at < 5 * PATIENCE
-    result = wait(client, "p", drainMs=100000, waitMs=200)  # waitMs is the end all the same
+    result = wait(client, "p", drainMs=100000, waitMs=200)  # waitMs ends the wait all the same
     assert (result["exited"], result["closed"], result["timedOut"]) == (True, False, True)
     os.close(fd)
 
@@ -647,7 +647,7 @@ def test_graceful_reaches_the_whole_group(client):
     client.wait_output("p", b"up")
     terminate(client, "p", graceful(20000))
     client.wait_closed("p")
-    assert sorted(client.output("p", "stdout").split()) == [b"kid", b"root", b"up"]  # a shell may tell of its sleep
+    assert sorted(client.output("p", "stdout").split()) == [b"kid", b"root", b"up"]  # on stderr a shell may report its killed sleep
 
 
 def test_graceful_becomes_force_when_the_time_is_over(client):
@@ -821,10 +821,10 @@ def test_a_tree_can_be_signalled_when_its_root_has_exited(client):
     client.start("p", sh("setsid bash -c 'trap \"echo far; exit\" USR1; echo up; while :; do sleep 0.02; done' & exit 0"))
     client.wait_output("p", b"up")
     client.wait_exit("p")
-    assert send_signal(client, "p", "user1") == {}  # its group is gone: nobody is meant
+    assert send_signal(client, "p", "user1") == {}  # the process group is gone, so no process gets the signal
     assert send_signal(client, "p", "user1", scope="tree") == {}
     client.wait_closed("p")
-    assert client.output("p", "stdout") == b"up\nfar\n"  # a shell may tell of its sleep
+    assert client.output("p", "stdout") == b"up\nfar\n"  # on stderr a shell may report its killed sleep
 
 
 def test_signals_to_nobody_are_answered(client):
@@ -857,7 +857,7 @@ def test_orders_that_were_sent_together_are_obeyed_in_order(client):
     assert answers[0] == answers[1] == {}
     assert answers[2]["running"] is True
     assert (answers[3]["exitCode"], answers[3]["closed"]) == (9, True)
-    assert answers[4]["running"] is True  # taken when it was asked for
+    assert answers[4]["running"] is True  # the snapshot shows the moment of the request
     assert sorted(client.output("p", "stdout").split()) == [b"bye", b"one", b"ready", b"two"]
 
 
@@ -920,7 +920,7 @@ def test_a_lost_keeper_is_told(server, asked):
         waiting = c.request("process/wait", {"processId": "p"})
         os.kill(keeper_of(pid), signal.SIGKILL)
         c.wait_closed("p")
-        pid_gone(pid)  # nobody watches it any more, so it ends
+        pid_gone(pid)  # a command without its keeper is ended
         result = c.read("p")
         assert isinstance(result["failure"], str) and result["failure"]
         assert (result["exited"], result["exitCode"], result["closed"]) == (True, -1, True)

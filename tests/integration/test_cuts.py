@@ -127,8 +127,8 @@ class Resuming(threading.Thread):
         self.port = port
         self.wanted = resumes
         self.resumes = 0
-        self.refused = 0  # -32010
-        self.longest_s = 0.0  # without a message
+        self.refused = 0  # how often the server has answered -32010
+        self.longest_s = 0.0  # the longest time without a message
         self.processes = {p.id: p for p in processes}
         self.failure = None
         self.deadline = time.monotonic() + (120 + resumes) * PATIENCE

@@ -176,7 +176,7 @@ def settle(rig):
     last = []
 
     def is_still():
-        # An answer between two looks: the server has run, and has seen the end of the connections before it.
+        # This answer shows that the server has run between two looks, and has seen the end of earlier connections.
         assert rig.client.call("environment/status", timeout=30) == {"status": "ready"}
         last.append(holdings(rig.server))
         return children(spawner_of(rig.server)) == [] and len(last) > 5 and len(set(last[-5:])) == 1
@@ -306,7 +306,7 @@ def test_a_start_that_cannot_be_handed_over_fails_in_time(closed_rig, program):
             used, begun = processor_seconds(rig.server.pid), time.monotonic()
             params = [start_params(rig, ["/bin/echo", "ran"], None, "/", tty=tty) for tty in (False, True, False)]
             waiting = [client.request("process/start", p) for p in params]
-            # At once, because a start waits for a second only.
+            # The start is cancelled at once, because it waits for one second only.
             cancel = client.request("process/terminate", {"processId": params[2]["processId"]})
             # Requests of another client do not wait behind these starts.
             end(witness, running)

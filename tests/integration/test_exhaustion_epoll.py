@@ -23,7 +23,7 @@ from sandbox_rig import USERS, Box, Rig, become, read_only, sandbox, uri, why_no
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 UIDS = {"root": 58233, "unprivileged": 58232}
-SOON = ANSWER_SECONDS  # an answer
+SOON = ANSWER_SECONDS  # an answer comes within this time
 KIB, MIB = 1024, 1024 * 1024
 BYTES_PER_WATCH = 256  # of the kernel's memory, at most
 CLONE_NEWUSER, PR_SET_DUMPABLE = 0x10000000, 4
@@ -126,7 +126,7 @@ class Attack:
         self.rig = rig
         self.tree = rig.tree()
         self.tree.dir(self.tree.w)
-        rig.client.call("environment/info", timeout=20)  # the server has looked at the machine
+        rig.client.call("environment/info", timeout=20)  # answered when the server has tried its sandboxes
         self.watched_before = len(watched(rig.server.pid))
         self.process = rig.start([program], workspace_write(), self.tree.w)
         rig.client.wait_output(self.process, b"full\n", timeout=60)
@@ -156,7 +156,7 @@ def attack(request, program):
 
 @pytest.fixture
 def other(attack):
-    """A connection, and a session, made while there are no watches."""
+    """A connection, and a session, made while no watches are free."""
     began = time.monotonic()
     with Client(attack.rig.server.url, name="other", connect_timeout=SOON) as client:
         assert time.monotonic() - began < SOON * PATIENCE

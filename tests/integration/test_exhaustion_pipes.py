@@ -50,7 +50,7 @@ def start_holder(rig, client, hold, mode, profile, env):
 def test_a_locked_pipe_stops_nobody(rig, hold, mode, profile):
     honest, mark = Honest(rig), Mark()
     honest.work()
-    # One that lets go now and then (`again`) may be read each time that it does. It hurts nobody then, and is not ended.
+    # A holder that lets go now and then (`again`) may be read each time: then it delays nobody, and is not ended.
     for _ in range(5 if mode == "again" else 1):
         with Client(rig.server.url) as hostile:
             start_holder(rig, hostile, hold, mode, profile, mark.env)
@@ -92,7 +92,7 @@ def test_several_that_hold_at_once_do_not_add_up(rig, hold):
 
 @pytest.mark.parametrize("profile", [PLAIN, read_only()], ids=["plain", "sandboxed"])
 def test_a_server_that_is_killed_while_it_waits_takes_all_along(rig, hold, profile):
-    for _ in range(20):  # the holder is ended after 0.4 s: on a busy machine nobody may have looked by then
+    for _ in range(20):  # the holder is ended after 0.4 s: on a busy machine the test may not have looked by then
         mark, helpers = Mark(), Mark("FARHAND_TEST_SERVER")
         with rig.new_server(env=helpers.env) as server:
             with Client(server.url) as client:
@@ -184,7 +184,7 @@ def requests(tree, path):
     yield "fs/open", {"path": uri, "handleId": "w", "mode": "replace"}
     yield "fs/copy", {"sourcePath": uri, "destinationPath": uri + "-copy", "recursive": False}
     yield "fs/copy", {"sourcePath": "file://" + tree.w, "destinationPath": "file://" + tree.base + "/copy", "recursive": True}
-    # Onto it, where no link is followed: then it is no file that could be meant.
+    # These requests write to the path of the FIFO and follow no links.
     tree.file(tree.base + "/from/fifo")
     yield "fs/copy", {"sourcePath": "file://" + tree.base + "/from", "destinationPath": "file://" + tree.w, "recursive": True}
     yield "fs/writeFile", {"path": uri, "dataBase64": "eA==", "followSymlinks": False}
@@ -204,7 +204,7 @@ def test_a_locked_fifo_holds_up_no_file_request_with_a_profile(rig, fifo):
     tree, path = fifo
     with Client(rig.server.url) as client:
         box = Box(client, read_only(), tree.w)
-        box.read(tree.w + "/none")  # the helper is there
+        box.read(tree.w + "/none")  # an fs helper exists now
         for ask in (lambda: box.read(path), lambda: box.open(path)):
             begun = time.monotonic()
             assert is_error(ask())

@@ -155,7 +155,7 @@ def test_a_lock_on_them_keeps_no_placeholder(rig, how):
 
 
 def test_a_lock_on_them_keeps_no_placeholder_of_a_killed_keeper(rig):
-    """The same after a killed spawner, and after a killed server and spawner."""
+    """The keepers end with the spawner, which is killed alone or together with the server."""
     for victims in ("spawner", "server and spawner"):
         tree = workspace(rig)
         paths = [os.path.join(tree.w, name) for name in NAMES]
@@ -254,7 +254,7 @@ def test_what_cannot_be_removed_is_tried_by_the_next_server(rig, end):
             kill9(server.pid, spawner_of(server))
             server.wait()
     assert there(tree.w) == NAMES
-    with rig.new_server():  # too early, and it is not forgotten
+    with rig.new_server():  # this server comes too early to remove them, and does not forget them
         assert there(tree.w) == NAMES
     os.chmod(tree.w, 0o755)
     with rig.new_server():
@@ -352,7 +352,7 @@ def test_without_any_place_a_start_that_needs_placeholders_is_refused(rig):
     with contextlib.suppress(FileNotFoundError):
         os.rename(place, place + ".kept")
     try:
-        os.mkdir(place)  # somebody else's
+        os.mkdir(place)  # a directory of root, which the server of another user refuses
         with rig.new_server(env={"HOME": None, "XDG_STATE_HOME": None}) as server, Client(server.url) as client:
             done = rig.sh("exit 0", workspace_write(), tree.w, client=client)
             assert done.refused is not None and done.refused.data["step"] == "stub", done

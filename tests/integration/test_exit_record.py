@@ -104,7 +104,7 @@ def test_force(client):
 
 
 def test_graceful_obeyed_ignored_and_answered_with_an_exit(client):
-    # Only the one that ignores it waits for the end of its time; the others may be slow to obey.
+    # Only the process that ignores SIGTERM waits for the end of its time; the others may be slow to obey.
     for process_id, script, want, ms in (("a", f"echo up; {LOOP}", "SIGTERM", 60000),
                                          ("b", f"trap '' TERM; echo up; {LOOP}", "SIGKILL", 200),
                                          ("c", f"trap 'exit 5' TERM; echo up; {LOOP}", None, 60000)):
@@ -148,7 +148,7 @@ def test_a_lost_keeper_leaves_a_record_without_a_status(client):
 
 
 def test_the_end_of_the_server_is_a_reason():
-    # Who ignores SIGTERM has a server of its own: the others shall have as much time as they need to obey.
+    # A process that ignores SIGTERM has a server of its own, so that the others have as much time as they need to obey.
     for grace_ms, ends in ((60000, [("obeys", "", 143, "SIGTERM"), ("exits", "trap 'exit 6' TERM; ", 6, None)]),
                            (400, [("ignores", "trap '' TERM; ", 137, "SIGKILL")])):
         with Server(config=f"shutdown_grace_period_ms = {grace_ms}\n") as s, s.connect() as c:

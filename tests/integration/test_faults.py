@@ -107,7 +107,7 @@ def test_every_call_that_may_fail(faulty):
     faults = []
     for one in reversed(rounds):
         rng.shuffle(one)
-        faults += one  # taken from its end
+        faults += one  # faults are taken from the end of the list
     until = time.monotonic() + SECONDS / len(USERS)
     wrong, done = [], 0
     while faults and time.monotonic() < until:

@@ -345,7 +345,7 @@ def test_watch(client, ground, way):
             outcome(client, send(client, "watch", watchId="w", path=ground.theirs, recursive=True))
             os.unlink(make(f"{ground.outside}/d/probe{n}"))
             outcome(client, send(client, "unwatch", watchId="w"))
-        os.utime(f"{ground.outside}/d", ns=(1, 1))  # the probes are ours
+        os.utime(f"{ground.outside}/d", ns=(1, 1))  # the test itself has made the probes, which changed this time
     told = [event["path"] for message in client.messages if message.get("method") == "fs/changed"
             for event in message["params"]["events"]]
     assert not [path for path in told if "probe" in path]

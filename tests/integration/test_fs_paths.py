@@ -226,7 +226,7 @@ def test_every_method_obeys_the_sandbox(client, tmp, method):
     box = sandbox(restricted())
     try:
         fs(client, method.split()[0], sandbox=box, **{**more, member: f"{tmp}/f"})
-        assert more.get("force") or method.startswith("remove")  # what is not to be seen is not there
+        assert more.get("force") or method.startswith("remove")  # a hidden file counts as missing
     except RpcError as refused:
         assert refused.code in DENIALS
     assert tree(tmp) == {b"f": b"old"}

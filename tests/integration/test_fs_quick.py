@@ -55,7 +55,7 @@ def naps_of_threads(server):
 
 
 def needs_no_thread(server, look):
-    """Calls look(n) many times. Whether no thread of the server worked for it; until it is so, it is tried for a while."""
+    """Calls look(n) many times. Returns whether no thread of the server worked for that, and tries again for a while until it is so."""
     deadline = time.monotonic() + QUICK_SECONDS
     while True:
         before = naps_of_threads(server)

@@ -56,7 +56,7 @@ def test_an_error_of_the_close_is_an_error_of_the_stream(tmp):
         fs(client, "open", handleId="h", path=path, mode="replace")
         fs(client, "writeBlock", handleId="h", offset=0, chunk=b64(b"x"))
         assert failure(client, "close", handleId="h") == EDQUOT
-        assert fs(client, "close", handleId="h") == {}  # it is closed all the same
+        assert fs(client, "close", handleId="h") == {}  # the handle is closed all the same
 
 
 @needs_root

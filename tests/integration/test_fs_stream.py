@@ -310,7 +310,7 @@ def test_only_regular_files_are_replaced(client, tmp):
     os.close(fd)
 
 
-# mode resume, and sync: ours
+# mode `resume`, and `sync`: only this server has them
 
 
 def test_a_write_is_resumed_where_it_stopped(server, tmp):

@@ -321,7 +321,7 @@ def test_65536_directories(server, quick_tmp):
         for _ in range(60):
             if error.data["limit"] != "fs.inotify.max_user_watches":
                 break
-            time.sleep(1)  # another test has taken many of those that the user may have
+            time.sleep(1)  # another test has taken many of the watches that the user may have
             error = c.error("fs/watch", {"watchId": "w", "path": uri(tmp), "recursive": True}, timeout=60)
         assert (error.code, error.data["limit"], error.data["value"]) == (-32021, "watched directories", 65536)
         wait_until(lambda: inotify_watches(server.pid) == base, 60, "no watch left")

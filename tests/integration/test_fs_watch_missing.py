@@ -205,7 +205,7 @@ def test_ids_are_spent(missing):
     assert missing.ask("m", watch_id=6)
     assert not missing.ask("n", watch_id=6)
     assert not missing.ask("n", watch_id=3)
-    missing.touch("m")  # those did not replace it
+    missing.touch("m")  # the refused requests did not replace the watch
     wait_until(lambda: missing.fired() == [6])
     assert not missing.ask("n", watch_id=6)
     assert missing.ask("n", watch_id=2**64 - 1)

@@ -1,4 +1,4 @@
-"""fs/watch where things are renamed while it looks: who believes the events has the tree, or is told of a loss."""
+"""fs/watch while files are renamed: a client that follows the events knows the right tree, or is told of a loss."""
 
 import ctypes
 import os
@@ -96,7 +96,7 @@ def test_a_rename_into_a_new_directory_and_one_above_it(client, quick_tmp):
         known = actual(tmp)
         os.mkdir(f"{tmp}/q")
         for _ in range(50 * (i % 20)):
-            os.stat(tmp)  # the pass over q gets more and more of a start
+            os.stat(tmp)  # the server's pass over `q` gets a longer and longer head start
         os.rename(f"{tmp}/p/f", f"{tmp}/q/f")
         os.rename(f"{tmp}/p", f"{tmp}/r")
         w.settle()
@@ -106,7 +106,7 @@ def test_a_rename_into_a_new_directory_and_one_above_it(client, quick_tmp):
 
 
 def touch_until_told(w, tmp, name):
-    """Makes a file that is told of. An overflow that comes after it may stand for it: then another is made."""
+    """Makes a file and waits for its event. An overflow may take the place of the event: then makes another file."""
     made, overflows = [], 0
 
     def is_told():

@@ -23,7 +23,7 @@ SECONDS = float(os.environ.get("FARHAND_FUZZ_SECONDS") or (600 if IS_SOAK else 4
 SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 5))
 CONNECTIONS = 4
 ANSWER_SECONDS = 20  # nothing waits as long on purpose
-UNANSWERED_MAX = 60  # of one connection: then it is waited for
+UNANSWERED_MAX = 60  # of one connection: then the fuzzer waits for answers
 
 
 class Talker:
@@ -279,7 +279,7 @@ def test_the_jail_is_closed():
     """The server of the fuzzer can write nothing but its own directory."""
     with Jail() as jail, jail.connect() as raw:
         raw.initialize()
-        name = f"fh-jail-{os.getpid()}"  # nobody else's
+        name = f"fh-jail-{os.getpid()}"  # a name that no other test uses
         places = ["/tmp", "/var/tmp", "/dev/shm", "/root", "/etc", os.path.dirname(__file__)]
         for path in [*(os.path.join(place, name) for place in places), "/proc/sys/kernel/core_pattern"]:
             answer = raw.rpc(1, "fs/writeFile", {"path": path, "dataBase64": "eA=="})

@@ -415,7 +415,7 @@ def test_a_message_of_newlines_is_refused_in_words_and_quickly():
         cost = {b" ": [], b"\n": []}
         for blank in (b" ", b"\n") * 6:
             if blank == b" " and len(cost[blank]) >= 2 and min(cost[b"\n"]) < 2.5 * min(cost[blank]):
-                break  # who shares caches with others needs more time for the same
+                break  # a server that shares caches with other programs needs more time for the same work
             began = cpu_ns(server.pid)
             for _ in range(rounds):
                 text = refuse(raw, blank * size)
@@ -515,7 +515,7 @@ class Noise:
                 if self.random.random() < 0.8:
                     wait_until(lambda: unread_bytes(self.server.port) == 0, what="the server to read all")
             except ConnectionError:
-                pass  # the server has had enough of it
+                pass  # the server has closed the connection
             if self.random.random() < 0.5:
                 raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

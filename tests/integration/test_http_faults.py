@@ -128,7 +128,7 @@ def test_the_time_limit_holds_when_the_helper_hangs_in_the_middle_of_a_body(orig
     release = threading.Event()
     origin.on("/half", half(release))
     with Server(env=VARIABLES) as s, s.connect() as c:
-        limit_ms = 5000  # to get there on a busy machine; and less than it takes to give the helper up
+        limit_ms = 5000  # enough to send the request on a busy machine, and less than the time after which the helper is given up
         whole = c.request("http/request", params(origin.url + "/half", request_id="w", timeoutMs=limit_ms))
         c.call("http/request", params(origin.url + "/half", request_id="s", streamResponse=True, timeoutMs=limit_ms))
         c.wait_for(is_delta)
@@ -212,7 +212,7 @@ def test_requests_of_all_connections_are_counted(origin):
         other = stack.enter_context(s.connect())
         running = [[c.request("http/request", params(url, request_id=f"n{i}")) for i in range(CONN_REQUESTS)]
                    for c in clients]
-        for c in clients:  # answered after what was asked before it was taken on
+        for c in clients:  # this answer shows that the server has handled the requests before it
             assert c.call("environment/status") == {"status": "ready"}
 
         message = "limit of the server reached: http requests of all connections (512)"

@@ -421,7 +421,7 @@ def test_a_request_id_is_taken_while_its_stream_runs(client, origin):
     client.call("http/request", params(origin.url, request_id="dup", streamResponse=True))
     e = error(client, origin.url + "/x", request_id="dup", streamResponse=True)
     assert (e.code, e.message) == (-32602, "http/request streamResponse requestId `dup` is already active")
-    assert fetch(client, origin.url + "/x", request_id="dup")[0] == 200  # one without a stream needs no name
+    assert fetch(client, origin.url + "/x", request_id="dup")[0] == 200  # a request without a stream needs no id of its own
     release.set()
     assert finished(client, "dup") == (b"ab", None)
     origin.on("/", Origin.echo)

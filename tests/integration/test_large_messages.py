@@ -175,7 +175,7 @@ def test_large_writes_that_wait_for_their_process(server):
         raw.send(text_request("none", "process/write", processId="q", chunk=encoded(data)))
         assert answer_of(raw, "none")["result"] == {"status": "unknownProcess"}
 
-    with connect(server) as raw:  # dropped with all that waits
+    with connect(server) as raw:  # the connection is dropped with all writes that wait
         begin(raw, "exec sleep 60")
         assert answer_of(raw, writes[1])["result"] == {"status": "accepted"}
 

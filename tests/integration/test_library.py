@@ -49,7 +49,7 @@ def test_every_name_has_its_version_and_the_library_its_soname():
 
 @pytest.fixture(scope="module")
 def root():
-    """A copy that `make install` has made; what is read from it has to be told by pkg-config."""
+    """The directory below which `make install` has put a copy. Programs find the library there by pkg-config only."""
     if not os.path.exists(os.path.join(FOLDER, "build.ninja")) or not shutil.which("meson") or not shutil.which("pkg-config"):
         pytest.skip("no meson or no pkg-config")
     with tempfile.TemporaryDirectory(prefix="fh-lib-") as path:

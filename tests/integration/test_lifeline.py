@@ -1,4 +1,4 @@
-"""`farhand serve --lifeline FD`: the server, and every command of it, ends with whoever holds the other end."""
+"""`farhand serve --lifeline FD`: the server, and every command of it, ends with the process that holds the other end."""
 
 import os
 import signal
@@ -101,7 +101,7 @@ def test_a_killed_host_takes_the_server_with_it(signo):
             host.wait(SECONDS)
             pid_gone(pid)
             pid_gone(server)
-        assert host.stdout.read() == b""  # the server, who has it too, is gone
+        assert host.stdout.read() == b""  # the server, which has the pipe as well, is gone
 
 
 def test_what_is_no_lifeline_is_refused(tmp):

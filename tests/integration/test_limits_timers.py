@@ -29,7 +29,7 @@ def end_of(client, process_id):
 
 @pytest.fixture(scope="module")
 def server():
-    """A server whose grace period is long: who obeys SIGTERM is never killed before it has got round to it."""
+    """A server whose grace period is long: a process that obeys SIGTERM is never killed before it has handled it."""
     with Server(config="shutdown_grace_period_ms = 60000\n") as s:
         yield s
 
@@ -245,8 +245,8 @@ def test_a_process_is_not_silent_because_its_reader_is_slow(server):
         time.sleep(4)  # longer than the limit, while the child is held back
         c.resume_reading()
         c.wait_closed("p", 30)
-        assert c.output("p").endswith(b"\ndone\n")  # it had its say
-        assert c.wait_exit("p")["reason"] == "silenceLimit"  # now it is
+        assert c.output("p").endswith(b"\ndone\n")  # all output of the process came
+        assert c.wait_exit("p")["reason"] == "silenceLimit"  # now the process is silent
         pid_gone(pid)
 
 

@@ -77,7 +77,7 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(tmp, kind):
             for n in range(200):
                 c.start(f"p{n}", ["/bin/true"], timeout=20)
                 c.wait_closed(f"p{n}", 20)
-            c.call("environment/status")  # by now all that is to be said of them was said
+            c.call("environment/status")  # by now everything about these processes was logged
             kept = take(log)
             assert kept.count(b"process started") < 200, "there was room for all of it"
             assert all(line.startswith(b"20") and b" info " in line or b" warn " in line
@@ -155,7 +155,7 @@ def test_a_lack_of_descriptors_is_logged_once_a_second():
             with contextlib.suppress(RpcError):  # connections alone leave descriptors to commands
                 for n in range(64):
                     c.start(f"p{n}", ["/bin/sleep", "1000"], pipeStdin=True)
-            for _ in range(20):  # who wait outside
+            for _ in range(20):  # these peers wait to be accepted
                 stack.enter_context(s.raw())
             wait_until(lambda: told(s.stderr(), "cannot accept")[1] > 0, 20, "the rest of a second")
             assert c.call("environment/status") == {"status": "ready"}

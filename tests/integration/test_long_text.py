@@ -1,6 +1,6 @@
 """Texts of many megabytes where a word is expected: ids, names, keys, paths.
 
-Each gets an answer, which repeats at most the beginning of it; nothing of it is kept, and the connection stays.
+Each gets an answer, which repeats at most the beginning of the text; nothing of the text is kept, and the connection stays.
 """
 
 import copy

@@ -171,7 +171,7 @@ def test_an_unknown_process_of_a_known_session(two):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_own_session_is_as_none(server, method):
-    """Also where the operator allows no look beyond it: test_the_server_scope_must_be_allowed."""
+    """That this holds also where the operator allows no look beyond the own session is in test_the_server_scope_must_be_allowed."""
     with Client(server.url) as c:
         c.start("p", ["cat"], pipeStdin=True)
         for session_id in (c.session_id, None):
@@ -197,7 +197,7 @@ def test_a_session_of_another_token_is_one_that_never_was(who):
             for method in METHODS:
                 e = ask_error(bob, method, session_id)
                 assert (e.code, e.message, e.data) == (expected.code, expected.message, expected.data)
-        for method in METHODS:  # nobody's ids are shortened here
+        for method in METHODS:  # this admin sees whole ids, so a shortened one is unknown
             assert ask_error(admin, method, short(ann)).data["reason"] == "unknown"
         assert [p["processId"] for p in ask(admin, "process/list", ann.session_id)["processes"]] == ["p"]
         assert ask(admin, "process/terminate", ann.session_id) == {"running": True}

@@ -134,7 +134,7 @@ def test_flags_still_win(tmp):
     with Live(tmp) as live:
         live.write('log_level = "off"\n')
         live.hang_up()
-        live.hang_up()  # is said again: the level of the flag holds
+        live.hang_up()  # the reload is logged again, because the level of the flag holds
 
 
 @pytest.mark.parametrize("text, why", [
@@ -223,7 +223,7 @@ def on_terminal(tmp):
 
     def begin():
         os.setsid()
-        os.close(os.open(os.ttyname(slave), os.O_RDWR))  # is the controlling terminal of a leader without one
+        os.close(os.open(os.ttyname(slave), os.O_RDWR))  # becomes the controlling terminal of this session leader
 
     proc = subprocess.Popen([BIN, "serve", "--listen", f"unix:{tmp}/sock", "--log-level", "info"], stdin=slave, stdout=slave,
                             stderr=log, preexec_fn=begin)

@@ -54,7 +54,7 @@ def tree(rig):
 
 
 def no_secret(rig, profile, w, *paths, roots=None):
-    """Neither a command nor a file request reads any of them."""
+    """Neither a command nor a file request reads any of the paths."""
     box = Box(rig.client, profile, w, roots)
     done = rig.sh('for p; do cat "$p"; done; exit 0', profile, w, *paths, roots=roots)
     assert done.refused is None and done.out == b"", done

@@ -76,7 +76,7 @@ class Attempt:
         self.denied("readFile", path=path)
         self.denied("open", handleId="h", path=path, mode="read")
         self.denied("getMetadata", path=path, digest=True)
-        if not os.path.islink(self.path(path)):  # which would be copied as a link
+        if not os.path.islink(self.path(path)):  # a link would be copied as a link
             self.denied("copy", sourcePath=path, destinationPath="copied", recursive=True)
 
     def no_writing(self, path):

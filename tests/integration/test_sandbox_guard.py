@@ -20,7 +20,7 @@ from cmd_rig import Cmd
 from farhand_client import BIN, PATIENCE, Client, wait_until
 from sandbox_rig import LAYERED, ROOT_READ, USERS, at, restricted, rig_of, why_not, workspace_write
 
-SECONDS = 5  # until nobody of the command is left; while the loop is held, waiting for it would have no end
+SECONDS = 5  # until no process of the command is left; a wait for the loop, which is held, would have no end
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000
 RENAME_EXCHANGE = 2

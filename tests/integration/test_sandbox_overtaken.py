@@ -22,7 +22,7 @@ STARTS = 200 if IS_SOAK else 32
 # Changes during one start. The server plans a start again once more often than that, so that it always succeeds.
 CHANGES = 7
 SECRET = "SECRET-content"
-SLEEP = b"sleep\x00%d\x00" % (4000 + os.getpid())  # nobody else's
+SLEEP = b"sleep\x00%d\x00" % (4000 + os.getpid())  # a command line that no other process has
 BACKENDS = ["namespaces", "bubblewrap"]
 
 REPLACER = r"""

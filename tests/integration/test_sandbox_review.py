@@ -203,7 +203,7 @@ def test_stubs_go_when_the_spawner_is_killed_with_its_keepers(rig):
         for pid in all_of_them:
             os.kill(pid, signal.SIGSTOP)
         for pid in all_of_them:
-            with contextlib.suppress(ProcessLookupError):  # a spare goes with the spawner
+            with contextlib.suppress(ProcessLookupError):  # a prebuilt sandbox ends with the spawner
                 os.kill(pid, signal.SIGKILL)
         client.wait_exit(process_id, 20)
         wait_until(lambda: os.listdir(tree.w) == [], 20, "the tree without stubs")

@@ -121,7 +121,7 @@ def terminals(_server, c, _tmp):
 
 
 def lost(_server, c, _tmp):
-    """Kills the process that watches over a command."""
+    """Kills the keeper of a command."""
     pid = c.start("lost", sh("echo ready; sleep 60"))["pid"]
     c.wait_output("lost", b"ready")
     with open(f"/proc/{pid}/stat", encoding="latin-1") as f:

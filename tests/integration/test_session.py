@@ -350,7 +350,7 @@ def test_takeover_false_is_no_takeover(server, client):
 
 
 def test_a_living_connection_keeps_its_session(server, client):
-    # It answers the ping, so it stays attached well beyond the 2 s that a dead one gets.
+    # This connection answers the ping, so it stays attached well beyond the 2 s that a dead connection gets.
     deadline = time.monotonic() + 3
     pings = len(client.pings)
     while time.monotonic() < deadline:

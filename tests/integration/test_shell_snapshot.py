@@ -281,7 +281,7 @@ test -z "$mark" || printf '%s\n%b%s\n%b%s\n' "$mark" 'TEXT' "$mark" "$(cat vars)
 
 
 def forge(shell, text, variables):
-    """What runs in the capture knows its marks, and says with them what it likes."""
+    """Makes a profile that prints a forged snapshot: what runs in the capture knows its marks."""
     shell.tree.file(os.path.join(shell.w, "vars"), variables)
     shell.profile(FORGED.replace("TEXT", text), counts=False)
 

@@ -127,7 +127,7 @@ def test_a_spawner_that_was_killed_is_replaced_at_once():
         for i in range(20):
             spawner = spawner_of(server)
             os.kill(spawner, signal.SIGKILL)
-            # One that had to be waited for would come after six seconds at last.
+            # If killed spawners counted as spawners that cannot run, the last ones would come only after six seconds.
             began = time.monotonic()
             spawner_of(server, but=spawner)
             assert time.monotonic() - began < 5 * PATIENCE

@@ -178,7 +178,7 @@ def test_a_dead_socket_is_not_replaced_while_somebody_else_may_be_about_to(tmp):
         assert done.returncode == 1 and "cannot be locked" in done.stderr
         assert os.path.samestat(os.lstat(f"{tmp}/sock"), before)
         os.unlink(f"{tmp}/sock")
-        with Server(listen=f"unix:{tmp}/sock") as s:  # with nothing to replace nobody is asked
+        with Server(listen=f"unix:{tmp}/sock") as s:  # without a socket to replace the lock is not needed
             Client(s.url).abort()
     finally:
         os.close(directory)

@@ -118,7 +118,7 @@ def inotify_watches(pid):
 
 
 def no_watches(pid):
-    """Waits until the server has none: it ends those of a connection that has gone little by little. Returns their number, 0."""
+    """Waits until the server has no watches: it ends those of a closed connection little by little. Returns their number, 0."""
     wait_until(lambda: inotify_watches(pid) == 0, 60, "no watch left")
     return 0
 
