@@ -2,7 +2,7 @@
  *
  * The thread finds the processes of a sandbox in the image, where the keeper has recorded them. A process number may belong
  * to another process by now. So the process is opened first (pidfd), and then its parent is compared: each recorded process
- * is the child of the one before, and a process with such a parent belongs to this sandbox. The owner reports why the
+  * is a child of the process recorded before it, and a process with that parent belongs to this sandbox. The owner reports why the
  * command ended; guard_read notifies it, with or without the thread.
  */
 #include "base/clock.h"

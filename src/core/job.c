@@ -128,7 +128,7 @@ static void job_run(struct work *work)
 
 /* --- the order of the jobs ---------------------------------------------------------------------------------------- */
 
-/* Returns whether ordered jobs before and behind this one are kept apart by it. */
+/* Returns whether the job waits for all ordered jobs before it, and all ordered jobs behind it wait for the job. */
 static bool is_barrier(const struct job *job)
 {
         return job->is_change && !job->is_unordered;

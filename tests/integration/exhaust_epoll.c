@@ -1,8 +1,8 @@
-/* A hostile program: takes every epoll watch that its user may have, and at once each one that is given back.
+/* A hostile program: takes every epoll watch that its user may have, and also each watch that is given back, at once.
  *
  * The kernel counts watches per user (fs.epoll.max_user_watches), whatever user namespace the process is in. A process
  * that may open N descriptors can make N * N / 4 watches; as many processes are made as that takes, within a bound.
- * Prints "full" when the kernel has refused one for want of room.
+ * Prints "full" when the kernel has refused a watch, because the user has as many as it may have.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define AT_ONCE 2 /* processes that take watches at the same time */
 #define PROCESSES_MAX 256
 #define FDS_MAX 8192
-#define FDS_OTHER 16 /* of a process, for what else it holds */
+#define FDS_OTHER 16 /* descriptors of a process that are no watches */
 
 static void say(int to, char what)
 {
@@ -28,14 +28,14 @@ static void say(int to, char what)
                 _exit(2);
 }
 
-/* A file whose poll() waits for nothing costs the kernel two thirds of what an eventfd costs, in memory and time. */
+/* Opens a file to watch. One whose poll() waits for nothing costs the kernel two thirds of an eventfd, in memory and time. */
 static int open_target(void)
 {
         int fd = open("/proc/sys/kernel/ostype", O_RDONLY | O_CLOEXEC);
         return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC);
 }
 
-/* Waits while the kernel refuses. Returns when the watch is there. */
+/* Makes a watch. Tries again while the kernel refuses. */
 static void take_one(int epoll, int target, int report, int *has_told)
 {
         struct epoll_event event = { .events = EPOLLIN };
@@ -68,7 +68,7 @@ static void take_all(int report)
                 for (size_t i = 0; i < half; i++)
                         take_one(epoll, targets[i], report, &has_told);
         }
-        say(report, 'm'); /* this process can have no more: the next one goes on */
+        say(report, 'm'); /* this process can have no more watches: the next process goes on */
         for (;;)
                 pause();
 }

@@ -26,7 +26,7 @@
 #define COLD_BYTES 100000
 #define COLD_STEP 131072
 #define READY_MS 20000
-#define AGAIN_MS 50 /* what it takes is descriptors, not the processors */
+#define AGAIN_MS 50 /* the pause between two tries, so that the program does not use up the processors */
 
 struct shared {
         atomic_int ready, begun, full, sent;
@@ -56,7 +56,7 @@ static int message_send(int socket, int fd, void *bytes, size_t n)
         return sendmsg(socket, &m, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* Both ends stay open: what lies in a socket that nobody can read any more is taken out by the kernel. */
+/* Leaves both ends open: the kernel frees what was sent when no process can read it any more. */
 static int socket_new(void)
 {
         int ends[2];

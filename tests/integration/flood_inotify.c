@@ -18,9 +18,9 @@
 static int instances[INSTANCES_MAX], newest[INSTANCES_MAX];
 static int count;
 static long watches;
-static int full; /* count: nothing more can be had */
+static int full; /* how many instances got no watch any more; == count: none gets any */
 
-/* A file that has two names is watched once. */
+/* Adds a watch to an instance. A file that has two names is watched and counted once. */
 static bool watch(int i, const char *path)
 {
         int wd = watches < WATCHES_MAX ? inotify_add_watch(instances[i], path, IN_MODIFY | IN_DONT_FOLLOW) : -1;
@@ -31,7 +31,7 @@ static bool watch(int i, const char *path)
         return wd >= 0;
 }
 
-/* The same file counts once for each instance. */
+/* Watches a path with each instance: the kernel counts the same file once for each of them. */
 static void watch_everywhere(const char *path)
 {
         for (int i = full; i < count; i++) {

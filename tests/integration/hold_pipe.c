@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SECONDS 20 /* at most: then the alarm ends the holder, whatever the server does */
+#define SECONDS 20 /* the longest hold: then the alarm ends the holder, whatever the server does */
 
 static int ends[2]; /* a pair of sockets: nothing to be read from [0] */
 
@@ -29,7 +29,7 @@ static void fill(void)
         (void)fcntl(ends[0], F_SETFL, 0);
 }
 
-/* Until it is killed, or for so long: the signal ends the call. */
+/* Holds the lock of the pipe for `usec`, after which a signal ends the call; 0: until the process is killed. */
 static void hold_output(int fd, unsigned usec)
 {
         if (usec)
@@ -44,7 +44,7 @@ static void nothing(int signo)
         (void)signo;
 }
 
-/* A child that holds. The parent goes on when it does. */
+/* Starts a child that holds the lock. Returns when the child holds it. */
 static void held_by_child(void (*hold)(int fd), int fd)
 {
         pid_t child = fork();
@@ -53,7 +53,7 @@ static void held_by_child(void (*hold)(int fd), int fd)
                 hold(fd);
                 _exit(0);
         }
-        /* Nothing tells that the child is inside of the call but its state. */
+        /* Only the state of the child shows that it is inside of the call. */
         char path[64], text[256];
         (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)child);
         for (int i = 0; i < 2000; i++) {
@@ -123,13 +123,13 @@ int main(int argc, char **argv)
                 return 1;
         if (strcmp(mode, "fifo") == 0 && argc > 2)
                 return hold_fifo(argv[2]);
-        if (strcmp(mode, "stdout") == 0) { /* exits: the server reads what it left, and closes */
+        if (strcmp(mode, "stdout") == 0) { /* the command exits: the server reads what is left in the pipe, and closes it */
                 held_by_child(hold_splice, 1);
         } else if (strcmp(mode, "stderr") == 0) {
                 held_by_child(hold_splice, 2);
         } else if (strcmp(mode, "sendfile") == 0) {
                 held_by_child(hold_sendfile, 1);
-        } else if (strcmp(mode, "alive") == 0) { /* the same, and the command lives; nothing is in its pipe */
+        } else if (strcmp(mode, "alive") == 0) { /* as in mode `stdout`, but the command lives, and nothing is in its pipe */
                 held_by_child(hold_splice, 1);
                 (void)!write(2, "held\n", 5);
                 alarm(SECONDS);

@@ -27,7 +27,7 @@ static long ms(void)
         return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* The first argument is a URL, or the program that speaks to us on its stdio, with its arguments behind it. */
+/* Connects to a server. The first argument is its URL, or a program that speaks to us on its stdio; more arguments are its own. */
 static struct farhand *connect_to(char **argv)
 {
         if (strncmp(argv[0], "unix:", 5) == 0 || strncmp(argv[0], "ws:", 3) == 0)
@@ -109,7 +109,7 @@ static int communicate(char **argv)
         return 0;
 }
 
-/* How many exits are told. */
+/* Prints how many exits of one process are reported. */
 static int exited(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -122,7 +122,7 @@ static int exited(char **argv)
         return 0;
 }
 
-/* How often a paused client has something to do while the server is gone. */
+/* Prints how often a paused client has something to do while the server is gone. */
 static int paused(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -140,7 +140,7 @@ static int paused(char **argv)
         return 0;
 }
 
-/* How much is queued for a server that pings and does not read. */
+/* Prints how much is queued for a server that pings and does not read. */
 static int pinged(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -154,7 +154,7 @@ static int pinged(char **argv)
         return 0;
 }
 
-/* How long a lost connection takes to be back. */
+/* Prints how long it takes until a lost connection is back. */
 static int recover(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -169,7 +169,7 @@ static int recover(char **argv)
         return 0;
 }
 
-/* How long a recovered process takes whose server tells its events backwards. */
+/* Prints how long it takes to recover a process whose server reports its events backwards. */
 static int adopt(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -183,7 +183,7 @@ static int adopt(char **argv)
         return 0;
 }
 
-/* Calls that are never answered, and given up. */
+/* Makes calls that are never answered, and gives them up. */
 static int unanswered(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -196,7 +196,7 @@ static int unanswered(char **argv)
         return 0;
 }
 
-/* All places are taken: what needs one says so, and calls no callback. */
+/* Makes as many calls as there may be: what needs one more fails with an error, and calls no callback. */
 static int crowded(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -211,7 +211,7 @@ static int crowded(char **argv)
         return 0;
 }
 
-/* A call whose argument is a process is still the caller's when that process is freed. */
+/* Frees a process that is the argument of a call: the call stays, and is still the caller's. */
 static int argument(char **argv)
 {
         struct farhand *f = connect_to(argv);
@@ -227,7 +227,7 @@ static int argument(char **argv)
         return 0;
 }
 
-/* A server that reads nothing: what waits for it has an end, and the program goes on. */
+/* Sends to a server that reads nothing: what waits to be sent is bounded, and the program goes on. */
 static int flooded(char **argv)
 {
         struct farhand *f = connect_to(argv);

@@ -74,7 +74,7 @@ bool still_time(long *state, long ms)
         return at - *state < ms;
 }
 
-/* A filter that kills holds, too; and so does a machine that has no such way into the kernel. */
+/* Judges how an attempt ended. A signal counts as held: the filter killed it, or the machine has no such way into the kernel. */
 static enum verdict judge_end(int status)
 {
         if (WIFEXITED(status))

@@ -24,15 +24,15 @@ struct attempt {
 extern const struct attempt call_attempts[], proc_attempts[], net_attempts[], file_attempts[],
         root_attempts[];
 
-/* One line for the test. */
+/* Prints one line for the test, and returns `v`. */
 enum verdict say(enum verdict v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* HELD with the errno when r < 0, BROKE otherwise. */
+/* Says HELD with the errno when r < 0, and BROKE otherwise. */
 enum verdict must_fail(long r, const char *what);
 
-/* A variable of the test; ends the attempt when it is not set. */
+/* Returns a variable that the test has set; ends the attempt when it is not set. */
 const char *setting(const char *name);
 long setting_number(const char *name);
-/* "%s/%s" in one of a few buffers that are used in turn. */
+/* Returns DIR/NAME, in one of a few buffers that are used in turn. */
 const char *join(const char *dir, const char *name);
-/* Runs for about `ms` from the first call with *state == 0. */
+/* Returns true until about `ms` after the first call, for which *state is 0. */
 bool still_time(long *state, long ms);

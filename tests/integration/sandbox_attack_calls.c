@@ -61,7 +61,7 @@ static struct clone_args user_ns = { .flags = CLONE_NEWUSER, .exit_signal = SIGC
 
 #define P(x) ((long)(intptr_t)(x))
 
-/* By name; false when there is no such call. */
+/* Finds a call by its name. Returns false when there is no such call. */
 static bool call_find(const char *name, struct call *ret)
 {
         const long self = getpid();
@@ -182,7 +182,7 @@ static enum verdict judge_call(const char *name, enum by by, long r)
         return say(HELD, "%s: %s", name, strerrorname_np(errno));
 }
 
-/* What changes the table of mounts is tried only where that is not the host's. */
+/* Returns whether the call changes the table of mounts. Such calls are tried only where that table is not the host's. */
 static bool is_about_mounts(long nr)
 {
         static const long all[] = { SYS_mount,          SYS_umount2,    SYS_move_mount, SYS_mount_setattr,
@@ -220,7 +220,7 @@ static enum verdict attempt_call(char **args)
         return judge_call(c.name, c.by, r);
 }
 
-/* Each namespace with unshare and with clone; also with bits above those that the kernel looks at. */
+/* Tries to make each kind of namespace, with unshare and with clone; also with bits above those that the kernel looks at. */
 static enum verdict attempt_namespaces(char **args)
 {
         static const struct {
@@ -231,7 +231,7 @@ static enum verdict attempt_namespaces(char **args)
 
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
                 if (by_clone && all[i].flag == 0x80)
-                        continue; /* part of the exit signal there */
+                        continue; /* in the flags of clone this bit belongs to the exit signal */
                 long flags = all[i].flag | (by_clone ? SIGCHLD : 0) | (high ? 0x7fffffffL << 32 : 0);
                 long r = by_clone ? syscall(SYS_clone, flags, 0, 0, 0, 0) : syscall(SYS_unshare, flags);
                 if (by_clone && r == 0)
@@ -254,7 +254,7 @@ static long call_i386(long nr, long a, long b, long c)
         return r;
 }
 
-/* The same kernel by its other doors: 32 bit and x32 numbers. */
+/* Makes calls by the other ways into the same kernel: with 32-bit and with x32 numbers. */
 static enum verdict attempt_i386(char **args)
 {
         static unsigned socket_args[3] = { AF_UNIX, SOCK_STREAM, 0 };
@@ -315,7 +315,7 @@ static enum verdict attempt_i386(char **args)
 #define attempt_x32 attempt_i386
 #endif
 
-/* A filter of the command's own cannot take back what is there. */
+/* Tries to switch the filter off, and then makes a call that it refuses. */
 static enum verdict attempt_seccomp(char **args)
 {
         (void)args;

@@ -26,7 +26,7 @@
 #endif
 #define RACE_MS 400
 
-/* A read-only descriptor and what it might give. */
+/* Opens a file for reading, and tries to change it through the descriptor. Returns whether that worked; *what says how. */
 static bool by_descriptor(const char *path, const char **what)
 {
         char link[64];
@@ -76,7 +76,7 @@ static bool by_descriptor(const char *path, const char **what)
         return broke;
 }
 
-/* A link of the workspace is the command's own; what it leads to is not. */
+/* Returns whether the path is a link: a command may change its own links, but not what they lead to. */
 static bool is_link(const char *path)
 {
         struct stat st;
@@ -129,7 +129,7 @@ static bool change(const char *op, const char *path, const char **what)
         if (strcmp(op, "link-out") == 0) {
                 int fd = open(path, O_RDONLY), at = open(path, O_PATH);
                 char self[64];
-                /* By its name a link would be linked itself. */
+                /* link(2) on a link is left out: it would link the link itself, which is allowed. */
                 const char *name = is_link(path) ? "nothing" : path;
                 snprintf(self, sizeof self, "/proc/self/fd/%d", fd >= 0 ? fd : at);
                 return link(name, "scratch/hard") == 0 ||
@@ -217,7 +217,7 @@ static enum verdict attempt_move(char **args)
         return (enum verdict)99;
 }
 
-/* appear PATH: what is protected and missing does not come into being, in no way. */
+/* appear PATH: tries in every way to make a protected name that is missing. */
 static enum verdict attempt_appear(char **args)
 {
         const char *path = args[0];
@@ -315,7 +315,7 @@ static enum verdict attempt_race_link(char **args)
         return v == HELD ? say(HELD, "%ld times the inside", tries) : v;
 }
 
-/* handle: to a directory by what it is, not by where it is. */
+/* handle PATH: tries to open a directory by its file handle, without a path. */
 static enum verdict attempt_handle(char **args)
 {
         union {
@@ -332,7 +332,7 @@ static enum verdict attempt_handle(char **args)
         return must_fail(fd, "open_by_handle_at");
 }
 
-/* A lease holds up whoever opens the file, for 45 seconds. */
+/* Tries to take leases: a lease would make each process that opens the file wait for 45 seconds. */
 static enum verdict lease(char **args)
 {
         static const int kinds[] = { F_RDLCK, F_WRLCK };

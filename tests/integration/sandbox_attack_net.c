@@ -1,4 +1,4 @@
-/* sandbox_attack_net: out of a command whose network is restricted, to those who listen on the host. */
+/* sandbox_attack_net: tries to reach listeners of the host from a command whose network is restricted. */
 #define _GNU_SOURCE
 #include "sandbox_attack.h"
 
@@ -22,7 +22,7 @@ static int type_of(const char *name)
                                             : SOCK_SEQPACKET;
 }
 
-/* The host's listener of this type: a path, or an abstract name. */
+/* Fills in the address of the host's listener of this type: a path, or an abstract name. Returns its length. */
 static socklen_t listener(bool is_abstract, const char *type, struct sockaddr_un *a)
 {
         memset(a, 0, sizeof *a);
@@ -32,7 +32,7 @@ static socklen_t listener(bool is_abstract, const char *type, struct sockaddr_un
         return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n + 1);
 }
 
-/* unix PATH|ABSTRACT TYPE. Not even a socket is to be had. */
+/* unix PATH|ABSTRACT TYPE: tries to connect. Even making the socket must fail. */
 static enum verdict attempt_unix(char **args)
 {
         struct sockaddr_un a;
@@ -75,7 +75,7 @@ static enum verdict attempt_pair(char **args)
                 return say(HELD, "socketpair: %s", strerrorname_np(errno));
         struct iovec iov = { "hello", 5 };
         struct mmsghdr many = { { .msg_name = &a, .msg_namelen = n, .msg_iov = &iov, .msg_iovlen = 1 }, 0 };
-        /* On a stream these fail or go to the other end; the test sees what arrives at the host's. */
+        /* On a stream these calls fail or reach the other end of the pair; the test sees what arrives at the host's listener. */
         long sent = sendmsg(pair[0], &many.msg_hdr, 0);
         long sent_many = sendmmsg(pair[0], &many, 1, 0);
         long sent_to = sendto(pair[0], "hello", 5, 0, (struct sockaddr *)&a, n);
@@ -108,7 +108,7 @@ static enum verdict attempt_inet(char **args)
         return say(HELD, "sendto says %zd", sendto(fd, "hello", 5, 0, a, n));
 }
 
-/* What is no loopback has to be out of reach at once, not after minutes. */
+/* Tries to reach an address outside of loopback: that must fail at once, not after minutes. */
 static enum verdict attempt_far(char **args)
 {
         struct sockaddr_in a = { .sin_family = AF_INET,
@@ -124,7 +124,7 @@ static enum verdict attempt_far(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* family NUMBER TYPE: one that leads past the network namespace. */
+/* family NUMBER TYPE: tries to make a socket of a family that leads past the network namespace. */
 static enum verdict attempt_family(char **args)
 {
         int family = (int)strtol(args[0], NULL, 10);
@@ -159,7 +159,7 @@ static enum verdict attempt_raw(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* Netlink of the kernel's other parts: a question that only those with rights may ask. */
+/* Sends a question to the kernel's audit over netlink, which only a process with rights may ask. */
 static enum verdict attempt_netlink(char **args)
 {
         struct {

@@ -26,7 +26,7 @@
 
 #define WALK_MAX 60000
 
-/* Settings of the host. Opened, never written. */
+/* Opens settings of the host for writing, and never writes them. */
 static enum verdict attempt_host_settings(char **args)
 {
         for (; *args; args++) {
@@ -42,7 +42,7 @@ static bool is_number(const char *name)
         return name[0] >= '0' && name[0] <= '9';
 }
 
-/* The first file that the command could write, in `found`; false when there is none. A process's own files, and
+/* Puts the first file that the command could write into `found`; returns false when there is none. A process's own files, and
  * those of pressure, which hold only what the opener puts in, do not count. */
 static bool walk_writable(const char *dir, bool by_access, int depth, int *count, char *found, size_t size)
 {
@@ -77,13 +77,13 @@ static enum verdict attempt_walk(char **args)
         char found[4096];
         int count = 0;
 
-        /* In /sys to open some files is to do something. */
+        /* Opening some files of /sys has effects, so that access is asked instead. */
         if (walk_writable(args[0], strcmp(args[0], "/sys") == 0, 0, &count, found, sizeof found))
                 return say(BROKE, "%s can be written", found);
         return say(HELD, "nothing of %d can be written", count);
 }
 
-/* Through another process's root and directory to what this one may not touch. */
+/* Tries to reach hidden files through the root and the directory of another process in /proc. */
 static enum verdict attempt_proc_paths(char **args)
 {
         static const char *const ways[] = { "/proc/1/root",           "/proc/1/cwd",
@@ -104,8 +104,8 @@ static enum verdict attempt_proc_paths(char **args)
         return say(HELD, "%zu ways lead nowhere", sizeof ways / sizeof *ways);
 }
 
-/* Descriptors of init: its ways to those who started it. Opening one again must not give more than what the command
- * has itself. */
+/* Opens the descriptors of init again, which lead to the processes that started it. None may give more than the command has
+ * itself. */
 static enum verdict attempt_init_fds(char **args)
 {
         struct stat own[3], other;
@@ -139,7 +139,7 @@ static enum verdict attempt_init_fds(char **args)
         return say(HELD, "%d of init's can be opened, none is new", opened);
 }
 
-/* Another's memory, for writing; that of init above all. */
+/* Opens the memory of another process for writing; that of init above all. */
 static enum verdict attempt_mem(char **args)
 {
         char path[64];
@@ -167,8 +167,8 @@ static enum verdict attempt_write_exe(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* Who is there: init, this program and whoever started it, and nobody with a word of the outside. The word comes in two
- * pieces, so that it does not stand in this program's own arguments. */
+/* Looks at all processes that it sees: there may be init, this program and the processes that started it, and none whose arguments
+ * have a word of the outside. The word comes in two pieces, so that it is not in this program's own arguments. */
 static enum verdict attempt_see_processes(char **args)
 {
         static const char *const files[] = { "environ", "cmdline" };
@@ -208,7 +208,7 @@ static enum verdict attempt_descriptors(char **args)
         return say(HELD, "three descriptors");
 }
 
-/* Every way to touch a process by its number. Only the victim is ever signalled. */
+/* Tries every way to touch a process by its number. Only the victim is ever signalled. */
 static enum verdict attempt_victim(char **args)
 {
         pid_t victim = (pid_t)setting_number("BOX_VICTIM");
@@ -237,11 +237,11 @@ static enum verdict attempt_victim(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* To everybody: signal 0, so that nobody is hit when there is somebody. */
+/* Sends signal 0 to all processes that it can reach: that signal does no harm. */
 static enum verdict attempt_kill_all(char **args)
 {
         (void)args;
-        /* The parent, which waits for this one, and a shell above it are all there may be: they are of the sandbox. */
+        /* Only the parent, which waits for this process, and a shell above it may be there: both are in the sandbox. */
         int r = kill(-1, 0);
         if (r == 0 && kill(getppid(), 0) < 0)
                 return say(BROKE, "somebody else is within reach");
@@ -281,7 +281,7 @@ static enum verdict attempt_rights(char **args)
         return right == 7 ? say(HELD, "no rights") : say(BROKE, "%d of 7 lines of the status", right);
 }
 
-/* Run from a program with a set-user-id bit or with capabilities of its own: nothing must come of it. */
+/* Runs in a program with a set-user-id bit or with file capabilities, which must give no rights. */
 static enum verdict attempt_exec_rights(char **args)
 {
         const uid_t wanted = (uid_t)strtoul(args[0], NULL, 10);
@@ -305,7 +305,7 @@ static enum verdict attempt_become(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* Rows and columns of terminals: what is typed there would be read by whoever has the terminal next. */
+/* Tries an ioctl that types into the terminal: the next process that reads the terminal would get that as input. */
 static enum verdict attempt_tty(char **args)
 {
         const unsigned long number = strtoul(args[0], NULL, 16);
@@ -347,7 +347,7 @@ static enum verdict attempt_devices(char **args)
         return say(HELD, "only harmless devices");
 }
 
-/* mount-flags PATH…: each is read-only, and so that no program in it has rights. */
+/* mount-flags PATH…: checks that each mount is read-only, and that no program in it gets rights (nosuid). */
 static enum verdict attempt_mount_flags(char **args)
 {
         struct statvfs v;
@@ -375,7 +375,7 @@ static enum verdict attempt_mknod(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* A device that somebody put into the workspace. */
+/* Opens a device that another process has put into the workspace. */
 static enum verdict attempt_planted_device(char **args)
 {
         (void)args;
@@ -386,7 +386,7 @@ static enum verdict attempt_private_shm(char **args)
 {
         if (access(join("/dev/shm", args[0]), F_OK) == 0)
                 return say(BROKE, "the host's shared memory is here");
-        /* Names the test looks for outside. */
+        /* The test looks for these names outside of the sandbox. */
         char name[300];
         snprintf(name, sizeof name, "/%s.inside", args[0]);
         int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
@@ -427,7 +427,7 @@ static enum verdict attempt_limits(char **args)
         return say(HELD, "%s", strerrorname_np(errno));
 }
 
-/* The terminal is of the machine's, and belongs to the server's user. */
+/* Tries to change the mode of the terminal, which is one of the machine's and belongs to the server's user. */
 static enum verdict tty_mode(char **args)
 {
         (void)args;

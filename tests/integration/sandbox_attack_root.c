@@ -36,7 +36,7 @@ static bool has_secret(int dir)
         return can_read;
 }
 
-/* Closes `fd`. */
+/* Goes up from the directory `fd` with `..`, and returns whether that leads out of the sandbox. Closes `fd`. */
 static bool climbs_out(int fd, const char *from)
 {
         struct stat before = { 0 }, st;
@@ -93,7 +93,7 @@ static bool below_climbs_out(const char *directory)
         return is_out;
 }
 
-/* A second mount on the root would be one that `..` leads to. */
+/* Checks that only one mount lies on the root: `..` could lead to a second one. */
 static bool has_one_root(void)
 {
         struct statx a, b;
