@@ -211,7 +211,7 @@ static int crowded(char **argv)
         return 0;
 }
 
-/* Frees a process that is the argument of a call: the call stays, and is still the caller's. */
+/* Frees a process that is the argument of a callback: the call of that callback is answered all the same. */
 static int argument(char **argv)
 {
         struct farhand *f = connect_to(argv);
