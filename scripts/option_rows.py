@@ -9,7 +9,8 @@ import subprocess
 
 @dataclasses.dataclass
 class Option:
-    """`letter` is "-t" or None; `name` is "--tty"; `value` is the name of its value, or None; `offer` says what the value is."""
+    """An option. `letter` is "-t" or None; `name` is "--tty"; `value` is the name of its value, or None; `offer` says what the value
+    is."""
     letter: str
     name: str
     value: str
@@ -23,7 +24,8 @@ class Option:
 
 @dataclasses.dataclass
 class Command:
-    """`path` is "" for the program, "serve" for a command, "fs ls" for a verb; `children` are those one level below."""
+    """A command. `path` is "" for the program, "serve" for a command, "fs ls" for a verb; `children` are the commands one level
+    below."""
     path: str
     about: str = ""
     operands: str = "nothing"

@@ -1,7 +1,7 @@
 /* bench: measures our server, the reference (when there is one) and the machine's own limit in one interleaved run.
  *
- * Exit status: 0 when every row was measured (whether its goal was met or not), 1 when one could not be, 2 for a bad
- * command line, 130 after an interrupt. No server outlives it.
+ * Exit status: 0 when every row was measured (whether its goal was met or not), 1 when a row could not be, 2 for a
+ * bad command line, 130 after an interrupt. No server outlives the benchmark.
  */
 #include "bench.h"
 
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
                 o.rounds = o.is_quick ? ROUNDS_QUICK : ROUNDS;
 
         struct err err = ERR_INIT;
-        /* Not /tmp: the reference refuses to keep its files there. */
+        /* The directory is not in /tmp, because the reference refuses to keep its files there. */
         _free_ char *home = dir_make("/var/tmp", &err);
         if (!home) {
                 fprintf(stderr, "bench: %s\n", err.text);

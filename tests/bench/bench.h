@@ -14,16 +14,16 @@
 #define METRICS_MAX 4
 #define GOALS_MAX 2
 
-/* With and without TCP_QUICKACK at the client: without it a server that leaves Nagle's algorithm on waits for us. */
+/* Whether the client sets TCP_QUICKACK. Without that, a server that leaves Nagle's algorithm on waits for the ACK of the client. */
 enum ack { ACK_QUICK, ACK_DELAYED, ACKS };
 
 enum unit { UNIT_US, UNIT_PER_S, UNIT_MB_PER_S, UNIT_CPU_S_PER_GB, UNIT_BYTES };
 
 enum goal_kind {
         GOAL_NONE,
-        GOAL_VALUE,     /* of our figure itself */
-        GOAL_MACHINE,   /* of our figure / the machine's limit */
-        GOAL_REFERENCE, /* of our figure / the reference's better one (of quick and delayed ACK) */
+        GOAL_VALUE,     /* a limit of our figure itself */
+        GOAL_MACHINE,   /* a limit of our figure / the machine's limit */
+        GOAL_REFERENCE, /* a limit of our figure / the better one of the reference (of quick and delayed ACK) */
 };
 
 struct goal {
@@ -47,7 +47,7 @@ struct turn {
         bool is_quick;   /* --quick: smaller amounts */
         bool is_first;   /* the first round, in which results are also checked for correctness */
         const char *dir; /* the directory that row::prepare has filled */
-        size_t bytes;    /* of the row */
+        size_t bytes;    /* row::bytes */
         uint64_t started_ns, budget_ns;
         struct samples *into; /* one per metric */
 };
@@ -62,7 +62,7 @@ struct row {
         size_t bytes;       /* size of the file that the row reads or writes */
         /* Fills a fresh directory, which is removed after the row; or NULL. */
         int (*prepare)(const char *dir, size_t bytes, struct err *err);
-        /* Either may be NULL. -errno with words on failure. */
+        /* Measure one turn of a server, and one of the machine; either may be NULL. Return 0, or -errno with err filled. */
         int (*server)(struct turn *t, struct err *err);
         int (*machine)(struct turn *t, struct err *err);
         struct metric metrics[METRICS_MAX]; /* ends with name == NULL */
@@ -70,7 +70,7 @@ struct row {
 
 #define TURN_SAMPLES_MIN 3
 
-/* True while the turn has fewer than TURN_SAMPLES_MIN samples or its time is not over. */
+/* Returns true while the turn has fewer than TURN_SAMPLES_MIN samples or its time is not over. */
 static inline bool turn_goes_on(const struct turn *t, size_t samples)
 {
         return samples < TURN_SAMPLES_MIN || now_ns() - t->started_ns < t->budget_ns;

@@ -1,3 +1,4 @@
+/* client: one WebSocket connection to a server under measurement: sends masked frames, and takes or counts messages. */
 #include "client.h"
 
 #include "base/fd.h"
@@ -12,12 +13,13 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#define WAIT_S 20 /* for one answer */
+#define WAIT_S 20 /* how long one answer may take */
 #define OUT_MAX 65536
 #define ROOM_MAX ((size_t)256 << 20) /* longer than any message of a measured server */
 
-/* A client must mask its frames. The key is fixed, because unmasking costs the server the same with any key. */
 #define FRAGMENT_BYTES (1 << 20)
+
+/* A client must mask its frames. The key is fixed, because unmasking costs the server the same with any key. */
 static const uint8_t key[4] = { 0x5a, 0x13, 0xc4, 0x7e };
 
 static int lost(struct err *err, int code)
@@ -31,7 +33,7 @@ static int lost(struct err *err, int code)
 static void ack_now(const struct client *c)
 {
         int on = 1;
-        if (c->quick_ack)
+        if (c->wants_quick_ack)
                 (void)setsockopt(c->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
 }
 
@@ -164,7 +166,7 @@ struct frame {
         size_t head, n;
 };
 
-/* False when the head is not complete. */
+/* Parses the head of the next frame. Returns false when the head is not complete. */
 static bool frame_parse(const struct client *c, struct frame *ret)
 {
         const uint8_t *p = (const uint8_t *)c->in + c->at;
@@ -352,7 +354,7 @@ static int upgrade(struct client *c, struct err *err)
 
 int client_open(struct client *c, const struct turn *t, size_t room, struct err *err)
 {
-        *c = (struct client){ .fd = -1, .quick_ack = t->ack == ACK_QUICK, .room = room };
+        *c = (struct client){ .fd = -1, .wants_quick_ack = t->ack == ACK_QUICK, .room = room };
         c->in = mem_alloc(room);
         buf_init(&c->out, OUT_MAX);
         int r = dial(c, t->server->port, err);

@@ -3,7 +3,7 @@
  * A message of many megabytes need not be kept: it can be counted as it arrives, in a buffer that stays in the cache.
  * Messages that are large or are sent often are masked beforehand.
  *
- * Blocking, bounded in time. Messages are not parsed: base64 and our own ids hold no quotes, so looking for a quoted
+ * Calls block, for a bounded time. Messages are not parsed: base64 and our own ids hold no quotes, so looking for a quoted
  * name in the text is exact and costs next to nothing. Only what a server sends is understood: unmasked frames.
  */
 #pragma once
@@ -18,12 +18,12 @@
 
 struct client {
         int fd;
-        bool quick_ack;
+        bool wants_quick_ack;
         struct buf out;
         char *in;
         size_t room;
         size_t at, end;    /* bytes received and not yet given out */
-        size_t message_at; /* the message under way: its payloads so far, joined … */
+        size_t message_at; /* where the payloads of the message under way begin, joined */
         size_t message_n;
         unsigned ids;
 };
@@ -32,7 +32,7 @@ struct client {
 
 /* Connects and upgrades. On failure the client is as before. */
 NODISCARD int client_open(struct client *c, const struct turn *t, size_t room, struct err *err);
-/* The same, and then sends initialize and initialized. */
+/* As client_open, and then sends initialize and initialized. */
 NODISCARD int client_open_session(struct client *c, const struct turn *t, size_t room, struct err *err);
 void client_close(struct client *c);
 #define _client_ CLEANUP(client_close)
@@ -44,17 +44,18 @@ NODISCARD int client_request(struct client *c, const char *method, const char *p
 /* Sends process/start with the cwd "/" and a PATH; `argv` is JSON. */
 NODISCARD int client_start(struct client *c, const char *process_id, const char *argv, bool tty,
                            struct err *err);
-/* The same with another `cwd` (a URI) and more members: JSON that begins with a comma. */
+/* As client_start, with another `cwd` (a URI) and `more` members: JSON that begins with a comma. */
 NODISCARD int client_start_with(struct client *c, const char *process_id, const char *argv, bool tty,
                                 const char *cwd, const char *more, struct err *err);
 
 /* Appends the masked frame of a message to `to`. It can be sent many times without masking it again. */
 void client_prepare(struct buf *to, struct slice message);
-/* The same in frames of a megabyte: the reference takes no frame over 16 MiB. */
+/* As client_prepare, in frames of a megabyte: the reference takes no frame over 16 MiB. */
 void client_prepare_fragments(struct buf *to, struct slice message);
 NODISCARD int client_send_prepared(struct client *c, struct slice frames, struct err *err);
 
-/* The next message out of what was received: 1, or 0 when none is complete, or a failure. Valid until the next call. */
+/* Takes the next message out of what was received. Returns 1, 0 when no message is complete, or -errno. *ret is valid until the
+ * next call. */
 NODISCARD int client_take(struct client *c, struct slice *ret, struct err *err);
 /* Receives more bytes with one recv(2); only when client_take has returned 0. */
 NODISCARD int client_fill(struct client *c, struct err *err);
@@ -65,7 +66,7 @@ NODISCARD int client_await(struct client *c, struct slice name, struct slice *re
 
 /* A message that was counted, not kept. */
 struct gist {
-        size_t n; /* bytes of it */
+        size_t n; /* bytes of the message */
         size_t front_n;
         char front[128];
 };
@@ -73,7 +74,7 @@ struct gist {
 NODISCARD int client_count(struct client *c, struct gist *ret, struct err *err);
 
 bool message_has(struct slice message, struct slice name);
-/* Bytes in the chunk of a process/output; -1 when it has none. */
+/* Returns the number of bytes in the chunk of a process/output; -1 when the message has no chunk. */
 ssize_t message_chunk_bytes(struct slice message);
 
 #define NAME_RESULT S("\"result\":")

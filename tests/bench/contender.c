@@ -1,3 +1,4 @@
+/* contender: starts and stops a server under measurement, and the directories of the benchmark. */
 #include "contender.h"
 
 #include "base/buf.h"
@@ -99,7 +100,7 @@ static NORETURN void run(const struct contender *c, pid_t bench, int out, int er
         _exit(127);
 }
 
-/* Waits for the first line. */
+/* Waits for the first line of the output of a server, which is its URL. */
 static int read_url(int fd, char ret[URL_MAX])
 {
         uint64_t deadline = now_ns() + START_MS * UINT64_C(1000000);

@@ -28,13 +28,14 @@ void contender_init(struct contender *c, enum who who, const char *program, cons
 NODISCARD int contender_start(struct contender *c, struct err *err);
 void contender_stop(struct contender *c); /* kills; fine when it does not run */
 
-/* SIGINT or SIGTERM has come: every wait ends with -EINTR. */
+/* Returns whether SIGINT or SIGTERM has come; from then on every wait ends with -EINTR. */
 bool is_interrupted(void);
 void interrupts_catch(void);
 
-/* The path of a program that was built with this one. */
+/* Returns the path of a program that was built with this one. */
 NODISCARD char *beside_bench(const char *name);
 
-/* A fresh directory under `parent`, and its end. NULL with words on failure. */
+/* dir_make makes a new directory in `parent` and returns its path, or NULL with err filled. dir_remove removes it with all its
+ * files. */
 NODISCARD char *dir_make(const char *parent, struct err *err);
 void dir_remove(const char *dir);

@@ -1,3 +1,4 @@
+/* files: makes the files and trees that rows read, write and copy, and checks their content afterwards. */
 #include "files.h"
 
 #include "base/fd.h"

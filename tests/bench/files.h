@@ -11,7 +11,7 @@
 /* Returns the first `n` bytes of that content, which the caller frees. */
 NODISCARD char *content_new(size_t n);
 NODISCARD int file_make(const char *path, size_t n, struct err *err);
-NODISCARD int file_check(const char *path, size_t n, struct err *err); /* -EPROTO when it is another */
+NODISCARD int file_check(const char *path, size_t n, struct err *err); /* -EPROTO: the content is another */
 
 /* `dirs` directories with `files` files of `bytes` bytes each. */
 struct tree {
@@ -24,7 +24,7 @@ void tree_file(char ret[TREE_PATH_MAX], unsigned dir, unsigned file);
 NODISCARD int tree_make(const char *root, const struct tree *t, struct err *err); /* root exists */
 NODISCARD int tree_check(const char *root, const struct tree *t, struct err *err);
 
-NODISCARD int files_failed(struct err *err, const char *path); /* with errno's words */
+NODISCARD int files_failed(struct err *err, const char *path); /* fills err from errno */
 
 /* Adds a sample for an operation on one file since `start_ns`: in us for a small file, in MB/s for a large one. */
 #define FILE_SMALL (64 * 1024)

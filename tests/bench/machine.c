@@ -1,3 +1,4 @@
+/* machine: measures commands, TCP, pipes and terminals without any server in between. */
 #include "machine.h"
 
 #include "base/fd.h"
@@ -221,7 +222,7 @@ int machine_pty_byte(struct turn *t, struct err *err)
                 uint64_t start = now_ns();
                 if (write(master, &byte, 1) != 1 || wait_readable(master) < 0 || read(master, &byte, 1) != 1)
                         r = failed(err, "cat on a terminal");
-                else if (n > 0) /* the first one waits for cat to begin */
+                else if (n > 0) /* the first byte waits until cat runs */
                         samples_add(&t->into[0], us_since(start));
         }
         if (pid > 0)

@@ -1,3 +1,4 @@
+/* machine_files: measures the work of the rows about files with plain system calls, in this process. */
 #include "machine_files.h"
 
 #include "base/fd.h"

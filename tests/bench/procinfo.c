@@ -1,3 +1,4 @@
+/* procinfo: finds the processes of a server in /proc, and their CPU time and memory. */
 #include "procinfo.h"
 
 #include "base/buf.h"
@@ -30,7 +31,7 @@ static int read_proc(pid_t pid, const char *name, struct buf *ret)
         return fd_read_file(path, FILE_MAX, ret);
 }
 
-/* -ESRCH when it has gone meanwhile. */
+/* Finds the parent of a process. Returns 0, or -errno: -ESRCH when the process has gone meanwhile. */
 static int parent_of(pid_t pid, pid_t *ret)
 {
         _buf_ struct buf text = BUF_INIT(FILE_MAX);
@@ -122,7 +123,7 @@ double own_cpu_s(void)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* A line "Name:  123 kB" of a file. */
+/* Reads the number of a line "Name:  123 kB" of a file. */
 static int read_kib(pid_t pid, const char *file, const char *name, uint64_t *ret)
 {
         _buf_ struct buf text = BUF_INIT(FILE_MAX);
@@ -157,15 +158,15 @@ int family_pss_bytes(const struct family *f, double *ret, struct err *err)
         double sum = 0;
         for (size_t i = 0; i < f->n; i++) {
                 bool is_counted = false;
-                for (size_t k = 0; k < MIN(i, 2) && !is_counted;
-                     k++) /* the server, or its first child: the spawner */
+                /* Keepers share the memory of the server, or of its first child, which is the spawner. */
+                for (size_t k = 0; k < MIN(i, 2) && !is_counted; k++)
                         is_counted = shares_memory(f->pids[i], f->pids[k]);
                 if (is_counted)
                         continue;
                 uint64_t kib;
                 int r = read_kib(f->pids[i], "smaps_rollup", "\nPss:", &kib);
                 if (r == -ESRCH || r == -ENOENT)
-                        continue; /* has gone meanwhile */
+                        continue; /* the process has gone meanwhile */
                 if (r < 0)
                         return err_set(err, 0, r, "/proc/%d/smaps_rollup: %s", (int)f->pids[i],
                                        errno_text(r));

@@ -19,15 +19,15 @@ struct family {
 
 NODISCARD int family_find(pid_t server, struct family *ret, struct err *err);
 
-/* User and system time of those still alive. */
+/* Returns the user and system time of the processes that are still alive. */
 double family_cpu_s(const struct family *f);
 double own_cpu_s(void);
 
-/* Proportional set size. Processes that share one memory (CLONE_VM) are counted once: asked of kcmp(2), or where that is
- * refused taken from equal mappings and equal resident size. */
+/* Gets the proportional set size. Processes that share one memory (CLONE_VM) are counted once: kcmp(2) tells which do, or, where it
+ * is refused, equal mappings and an equal resident size. */
 NODISCARD int family_pss_bytes(const struct family *f, double *ret, struct err *err);
 
-/* The highest resident size since the last reset, of all together (each one's own highest, added up). Reset sets it to
+/* family_peak_bytes gets the highest resident size of each process since the last reset, added up. family_peak_reset sets it to
  * what is resident now. */
 NODISCARD int family_peak_reset(const struct family *f, struct err *err);
 NODISCARD int family_peak_bytes(const struct family *f, double *ret, struct err *err);

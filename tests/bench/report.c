@@ -1,3 +1,4 @@
+/* report: writes the results as a table for people and as JSON. */
 #include "report.h"
 
 #include "base/buf.h"
@@ -64,7 +65,7 @@ static void value_text(char ret[CELL_MAX], enum unit unit, double v)
                          fabs(v) < 1e5 ? v / 1024 : v / 1e6);
 }
 
-/* "median (p10)" */
+/* Writes "median (p10)". */
 static void figure_text(char ret[2 * CELL_MAX], enum unit unit, const struct figure *f)
 {
         char median[CELL_MAX], p10[CELL_MAX];

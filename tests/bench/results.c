@@ -1,3 +1,4 @@
+/* results: collects the samples of all rounds of one row, and computes medians, ratios and verdicts from them. */
 #include "results.h"
 
 #include <math.h>
@@ -20,8 +21,8 @@ void results_add_round(struct results *r, struct round *round)
         r->is_measured = true;
 }
 
-/* The better of the two kinds of ACK, since a client could choose. It is chosen once for all rounds: the better one of each round
- * would favour a contender that is measured twice. */
+/* Returns the samples of the better of the two kinds of ACK, since a client could choose. It is chosen once for all rounds: the
+ * better one of each round would favour a contender that is measured twice. */
 static const struct samples *better(const struct metric *metric, const struct figure figures[ACKS])
 {
         double quick = samples_median(&figures[ACK_QUICK].rounds);

@@ -34,7 +34,7 @@ void results_finish(struct results *r); /* after the last round */
 void results_release(struct results *r);
 void round_release(struct round *round);
 
-/* The value that is compared with a goal: our median, or the median of the ratios; NAN when nothing was measured. */
+/* Returns the value that is compared with a goal: our median, or the median of the ratios; NAN when nothing was measured. */
 double goal_value(const struct metric_results *m, const struct goal *g, enum ack ack);
 enum verdict goal_verdict(const struct metric_results *m, const struct metric *metric, const struct goal *g,
                           enum ack ack);

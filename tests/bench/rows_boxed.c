@@ -21,11 +21,13 @@
 
 enum { FIRST = 1 }; /* index of the metric after the latency: that of the first request */
 
-static const char may_read[] =
+/* The entries of the two profiles: one reads only the workspace and what programs need, the other reads everything and writes the
+ * workspace. */
+static const char read_entries[] =
         "{\"access\":\"read\",\"path\":{\"type\":\"special\",\"value\":{\"kind\":\"minimal\"}}},"
         "{\"access\":\"read\",\"path\":{\"type\":\"special\",\"value\":"
         "{\"kind\":\"project_roots\"}}}";
-static const char may_write[] =
+static const char write_entries[] =
         "{\"access\":\"read\",\"path\":{\"type\":\"special\",\"value\":{\"kind\":\"root\"}}},"
         "{\"access\":\"write\",\"path\":{\"type\":\"special\",\"value\":"
         "{\"kind\":\"project_roots\"}}}";
@@ -42,7 +44,7 @@ static int prepare(const char *dir, size_t bytes, struct err *err)
         return r;
 }
 
-/* The number of a workspace that this server has not used yet. */
+/* Returns the number of a workspace that this server has not used yet. */
 static unsigned next_workspace(const struct turn *t)
 {
         static unsigned used[WHOS];
@@ -98,7 +100,7 @@ static int read_boxed(struct turn *t, struct err *err)
                          bad = BUF_INIT(REQUEST_MAX);
         unsigned workspace = next_workspace(t);
         _free_ char *name = mem_printf("w%u", workspace), *file = mem_printf("w%u/" FILE_IN, workspace);
-        sandbox_append(&more, t, name, may_read);
+        sandbox_append(&more, t, name, read_entries);
         request_prepare(&request, t, "fs/readFile", "path", file, more.p);
         request_prepare(&bad, t, "fs/readFile", "path", BESIDE, more.p);
         int r = measure(t, buf_slice(&request), base64_encoded_size(t->bytes), err);
@@ -112,7 +114,7 @@ static int read_open(struct turn *t, struct err *err)
         _buf_ struct buf request = BUF_INIT(REQUEST_MAX), more = BUF_INIT(JSON_MAX);
         unsigned workspace = next_workspace(t);
         _free_ char *name = mem_printf("w%u", workspace), *file = mem_printf("w%u/" FILE_IN, workspace);
-        sandbox_append(&more, t, name, may_write);
+        sandbox_append(&more, t, name, write_entries);
         request_prepare(&request, t, "fs/readFile", "path", file, more.p);
         _free_ char *path = mem_printf("%s/%s", t->dir, file);
         int r = file_check(path, t->bytes, err);
@@ -128,7 +130,7 @@ static int write_boxed(struct turn *t, struct err *err)
         _free_ char *content = mem_zalloc(t->bytes), *data = mem_zalloc(base64_encoded_size(t->bytes) + 1);
         (void)base64_encode(data, content, t->bytes);
         must(buf_printf(&more, ",\"dataBase64\":\"%s\"", data) == 0);
-        sandbox_append(&more, t, name, may_write);
+        sandbox_append(&more, t, name, write_entries);
         request_prepare(&request, t, "fs/writeFile", "path", file, more.p);
         request_prepare(&bad, t, "fs/writeFile", "path", BESIDE, more.p);
         int r = measure(t, buf_slice(&request), 0, err);
@@ -142,7 +144,7 @@ static int stream_boxed(struct turn *t, struct err *err)
         _client_ struct client c = CLIENT_INIT;
         _buf_ struct buf request = BUF_INIT(REQUEST_MAX), more = BUF_INIT(JSON_MAX);
         must(buf_append(&more, S(",\"handleId\":\"h\"")) == 0);
-        sandbox_append(&more, t, "w0", may_read);
+        sandbox_append(&more, t, "w0", read_entries);
         request_prepare(&request, t, "fs/open", "path", "w0/" FILE_IN, more.p);
         int r = client_open_session(&c, t, CLIENT_ROOM_LARGE, err);
         uint64_t start = now_ns();

@@ -279,7 +279,7 @@ static int write_large(struct turn *t, struct err *err)
 /* The requests that read the file once. */
 struct stream {
         struct buf open, close, blocks;
-        size_t count, *ends; /* of each block's request in `blocks` */
+        size_t count, *ends; /* where the request of each block ends in `blocks` */
 };
 
 static void stream_release(struct stream *s)
@@ -308,14 +308,14 @@ static void stream_init(struct stream *s, const struct turn *t)
         }
 }
 
-/* The requests of the blocks from `from` up to, but without, `to`. */
+/* Returns the requests of the blocks from `from` up to, but without, `to`. */
 static struct slice stream_requests(const struct stream *s, size_t from, size_t to)
 {
         size_t start = from ? s->ends[from - 1] : 0;
         return slice_from(s->blocks.p + start, s->ends[to - 1] - start);
 }
 
-/* Answers may come in any order, so that they are only counted. */
+/* Reads the file once, with `depth` requests under way. Answers may come in any order, so they are only counted. */
 static int stream_read(const struct stream *s, struct client *c, size_t depth, struct err *err)
 {
         int r = ask(c, buf_slice(&s->open), 0, err);

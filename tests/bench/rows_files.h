@@ -4,8 +4,8 @@
 #include "bench.h"
 #include "client.h"
 
-/* A request with a path below the turn's directory as its first member; `more` is JSON that follows it, with the comma
- * before. Appended to `to` as a frame. */
+/* Appends to `to`, as a frame, a request with a path below the turn's directory as its first member; `more` is JSON that follows
+ * the path, with the comma before. */
 void request_prepare(struct buf *to, const struct turn *t, const char *method, const char *member,
                      const char *path, const char *more);
 /* Appends the path as a URI; it needs no escapes in JSON. */

@@ -196,7 +196,7 @@ static int byte_through_pty(struct turn *t, struct err *err)
                 r = await_both(&c, &ready_ns, err);
         for (size_t n = 0; r == 0 && turn_goes_on(t, n); n++) {
                 r = byte_there_and_back(&c, &us, err);
-                if (r == 0 && n > 0) /* the first one waits for cat to begin */
+                if (r == 0 && n > 0) /* the first byte waits until cat runs */
                         samples_add(&t->into[0], us);
         }
         if (r == 0)

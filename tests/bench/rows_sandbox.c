@@ -22,6 +22,7 @@
 
 static const char argv_true[] = "[\"/bin/true\"]";
 
+/* What a start in a sandbox sends beside the command. */
 struct box {
         struct buf cwd;  /* URI of the workspace */
         struct buf more; /* the member `sandbox` */
@@ -36,7 +37,7 @@ static void box_release(struct box *b)
 
 #define DENY(what) ",{\"access\":\"deny\",\"path\":{\"type\":" what "}}"
 
-/* `denied`: more entries, with the comma before. */
+/* Makes the profile for a workspace. `denied` holds more entries, with the comma before. */
 static void box_init(struct box *b, const struct turn *t, const char *workspace, const char *denied)
 {
         _free_ char *path = mem_printf("%s/%s", t->dir, workspace);
@@ -62,7 +63,7 @@ static int start_to_closed(struct client *c, const struct box *b, bool tty, stru
         return r < 0 ? r : client_await(c, NAME_CLOSED, &message, err);
 }
 
-/* The shell succeeds when it was allowed and denied what it should be. */
+/* Runs a script in the sandbox, which succeeds when the profile allows and denies what it should. */
 static int box_check(struct client *c, const struct box *b, const char *script, struct err *err)
 {
         struct slice message;

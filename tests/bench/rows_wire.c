@@ -133,7 +133,7 @@ static int status_beside_poll(struct turn *t, struct err *err)
 
 /* --- beside large messages ---------------------------------------------------------------------------------------- */
 
-/* A request whose text has `n` bytes, most of them escapes: nothing takes longer to parse. */
+/* Appends a request whose text has `n` bytes, most of them escapes: nothing takes longer to parse. */
 static void large_prepare(struct buf *to, size_t n)
 {
         _buf_ struct buf message = BUF_INIT(SIZE_MAX / 4);

@@ -1,3 +1,4 @@
+/* samples: a list of measured values, and its quantiles. */
 #include "samples.h"
 
 #include "base/mem.h"

@@ -12,7 +12,7 @@ void samples_add(struct samples *s, double value);
 void samples_clear(struct samples *s); /* keeps the memory */
 void samples_release(struct samples *s);
 
-/* The value below which `fraction` (0 … 1) of the samples lie, interpolated; NAN when there are none. */
+/* Returns the value below which `fraction` (0 … 1) of the samples lie, interpolated; NAN when there are none. */
 double samples_quantile(const struct samples *s, double fraction);
 double samples_median(const struct samples *s);
 

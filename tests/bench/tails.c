@@ -1,3 +1,4 @@
+/* tails: runs many commands of one session at once, and measures the slowest of them. */
 #include "tails.h"
 
 #include "base/mem.h"
@@ -30,7 +31,7 @@ static int start_next(struct run *w, struct err *err)
         return client_start_with(&w->client, id, argv_true, false, w->tails->cwd, w->tails->more, err);
 }
 
-/* Which command a notification is about; the number of commands when it is about none of ours. */
+/* Returns the number of the command that a notification is about; the count of commands when it is about none of ours. */
 static size_t number_in(const struct run *w, struct slice message)
 {
         const struct slice name = S("\"processId\":\"c");

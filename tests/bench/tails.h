@@ -11,7 +11,7 @@
 /* The most commands in a turn, so that the slowest is one of equally many for each contender. */
 #define TAILS_TURN 1000
 
-/* What a turn is summed up in: four metrics, in this order; and the goals of two of them. */
+/* The four metrics that sum up a turn, in this order, with the goals of two of them. */
 #define TAILS_METRICS(what, ...)                                                                     \
         {                                                                                            \
                 { "median", what, .unit = UNIT_US },                                                 \
@@ -23,12 +23,13 @@
 struct tails {
         const char *cwd;  /* URI */
         const char *more; /* members of process/start, with the comma before */
-        size_t commands;  /* no more are started; fewer when the turn's time is over, unless is_all */
-        bool is_all;
+        size_t commands;  /* no more are started */
+        bool is_all;      /* all are started, even when the turn's time is over */
 };
 
-/* /bin/true, TAILS_IN_FLIGHT at a time, each from its request to its process/closed. An error answer is a failure. */
+/* Runs /bin/true, TAILS_IN_FLIGHT at a time, and measures each from its request to its process/closed. An error answer is a
+ * failure. */
 NODISCARD int tails_run(struct turn *t, const struct tails *w, struct err *err);
 
-/* The same as bare loops of posix_spawn and wait. */
+/* Measures the same with bare loops of posix_spawn and wait. */
 NODISCARD int tails_machine(struct turn *t, struct err *err);

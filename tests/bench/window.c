@@ -5,7 +5,8 @@
  * and read the denied path is started; then the path is replaced here. Each process notes, in a file that both map, when it
  * first and last read something.
  *
- * Every build has one run in turn, so that whatever else the machine does hits all of them alike. See docs/PERFORMANCE.md.
+ * Every build has one run in turn, so that whatever else the machine does hits all of them alike. docs/PERFORMANCE.md shows
+ * results.
  */
 #include "base/args.h"
 #include "base/buf.h"
@@ -106,6 +107,7 @@ static int spin(const char *path, const char *state, unsigned readers)
 
 /* --- the load ----------------------------------------------------------------------------------------------------- */
 
+/* The processes that keep the machine busy. */
 static pid_t hogs[HOGS_MAX];
 static size_t hog_count;
 

@@ -1,6 +1,6 @@
-/* fuzz_client: what a hostile server can say to the client library. The first byte chooses how the rest is said: as lines on the stdio of a
- * program, as bytes behind a correct upgrade of a WebSocket, as the answer to the upgrade itself, or as the messages of a server whose
- * handshake is done, one in a line. The connection is one end of a socket pair whose other end the harness holds.
+/* fuzz_client: what a hostile server can say to the client library. The first byte chooses how the rest is said: as lines on the
+ * stdio of a program, as bytes behind a correct upgrade of a WebSocket, as the answer to the upgrade itself, or as the messages of
+ * a server whose handshake is done, one in a line. The connection is one end of a socket pair whose other end the harness holds.
  *
  * The callbacks do what programs do at the worst moment: they free processes, make calls, start and write. Every call must be
  * answered exactly once, and no event may follow the end of a process. */
@@ -61,7 +61,7 @@ static void drop(size_t i)
         farhand_process_free(p);
 }
 
-/* What a program might do in a callback of process i. */
+/* Does what a program might do in a callback of process i. */
 static void act(size_t i)
 {
         struct farhand_process *p = world.processes[i];
@@ -230,7 +230,7 @@ static void connect_client(enum manner manner, int client_end)
         f->attempt_end_ms = clock_mono_ms() + CONNECT_TIMEOUT_MS;
 }
 
-/* The connection is lost: the client is connected again at once, by the harness. */
+/* Connects the client again, after its connection was lost. Returns the end of the harness. */
 static int reconnect(enum manner manner)
 {
         int pair[2];

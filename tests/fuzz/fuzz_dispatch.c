@@ -1,5 +1,6 @@
 /* fuzz_dispatch: hostile clients and a hostile order of events against the real server code, with a spawner that starts
- * nothing, file operations that touch nothing (no_files.h, no_watches.h), sandboxes that limit nothing (no_boxes.h, no_fs_helpers.h) and an HTTP helper that sends nothing (no_net.h).
+ * nothing, file operations that touch nothing (no_files.h, no_watches.h), sandboxes that limit nothing (no_boxes.h,
+ * no_fs_helpers.h) and an HTTP helper that sends nothing (no_net.h).
  *
  * The first byte of the input chooses the configuration; the rest is lines. A line that begins with one of the letters
  * below is an event, every other one is a message of the current client. N is the n-th start, as one digit.
@@ -185,7 +186,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 
 /* --- the server --------------------------------------------------------------------------------------------------- */
 
-/* Small limits, so that inputs reach them; times of zero, or longer than a run. */
+/* Sets small limits, so that inputs reach them, and times of zero or longer than a run. */
 static void configure(unsigned choice)
 {
         config.shutdown_grace_period_ms = choice & 1 ? 600000 : 0;
@@ -233,7 +234,7 @@ static bool must_wait_for_key(struct client *c, const struct job *job)
         return false;
 }
 
-/* A job that changes files runs alone, after all jobs before it; later jobs wait for it. Unordered jobs are none of that. */
+/* A job that changes files runs alone, after all jobs before it; later jobs wait for it. None of this holds for unordered jobs. */
 static void check_order(struct client *c)
 {
         unsigned count = 0, ordered = 0, running = 0, held = 0;
@@ -439,8 +440,8 @@ static void note_result(struct user *cl, struct arena *a, const struct rpc_messa
         }
 }
 
-/* fs/readFile answers with a result that it ends as an error when reading fails in the middle (docs/PROTOCOL.md). Two members
- * of one name are refused by rpc_parse: gives the message without both. */
+/* fs/readFile answers with a result that it ends as an error when reading fails in the middle (docs/PROTOCOL.md). rpc_parse
+ * refuses two members of one name, so this returns the message without both. */
 static struct slice without_broken_result(struct arena *a, struct slice text)
 {
         static const struct slice begin = S("\"result\":{\"dataBase64\":\""),
@@ -630,7 +631,7 @@ static void fill(int fd, size_t n)
                 ;
 }
 
-/* An event of a child, when it is one that can happen now. */
+/* Makes an event of a child, if it can happen now. */
 static void on_child(char op, struct start *st, struct slice text)
 {
         const struct spawner *s = server.procs.spawner;

@@ -1,5 +1,5 @@
-/* fuzz_environments: of any bytes environments.toml gives either a sound list of environments or an error of one printable line. What
- * was read takes one more environment, with and without making it the default, and all others stay as they were. */
+/* fuzz_environments: of any bytes environments.toml gives either a sound list of environments or an error of one printable line.
+ * What was read takes one more environment, with and without making it the default, and all others stay as they were. */
 #include "env/environment_url.h"
 #include "env/environments_add.h"
 #include "env/environments_toml.h"
@@ -76,7 +76,7 @@ static void check_add(struct arena *a, struct slice text, const struct environme
         struct slice out;
 
         if (environments_add(a, text, PATH, &add, &out, &err) < 0) {
-                /* Only a file that cannot take one refuses it. */
+                /* These errors would mean that environments_add itself made a mistake. */
                 check(!strstr(err.text, "was meant") && !strstr(err.text, "was not found"));
                 check_printable(err.text);
                 return;

@@ -168,7 +168,7 @@ static void do_read_link(void)
                 want(slice_eq(string_of(member(reply.result, "target")), buf_slice(&p.node->bytes)));
 }
 
-/* The node that a name in a directory leads to when links are followed; NULL when they lead nowhere. */
+/* Returns the node that a name in a directory leads to when links are followed; NULL when they lead nowhere. */
 static struct node *meant_by(struct node *n)
 {
         struct tree_place p;
@@ -240,7 +240,8 @@ static bool is_entered_already(const struct node *dir)
         return false;
 }
 
-/* Breadth first. walked[0] is the root, which is not in the answer. Returns true when it was truncated. */
+/* Walks the model, breadth first, into `walked`. walked[0] is the root, which is not in the answer. Returns true when the walk was
+ * truncated. */
 static bool walk_model(struct node *dir, const char *path, const struct walk_limits *o)
 {
         uint64_t examined = 0, entered = 1;
@@ -469,7 +470,7 @@ static void do_set_metadata(void)
         n->modified_ms = has_modified ? modified_ms : n->modified_ms;
 }
 
-/* False when the model can no longer say what is in the tree. */
+/* Makes a copy. Returns false when the model can no longer say what is in the tree. */
 static bool do_copy(void)
 {
         char from[PATH_BYTES], to[PATH_BYTES];

@@ -25,7 +25,7 @@ static const char *asked(const struct auth *a, const char *value, size_t n)
         return auth_check(a, &r, NOW, &who);
 }
 
-/* "Bearer " and a signed token made of the two parts. */
+/* Returns "Bearer " and a signed token made of the two parts. */
 static char *signed_value(struct slice header, struct slice claims, size_t *ret_n)
 {
         char *out = mem_alloc(128 + (header.n + claims.n) * 2);

@@ -9,12 +9,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define TEXT_MAX 40 /* longer texts take too long with backtracking */
 
-/* A pattern without braces, as characters (or bytes that are none: char_of) with what is special kept apart. */
-enum { ANY = 0x200000, STAR, STAR_STAR, CLASS }; /* CLASS: text[at] .. text[at] + len of the source */
+/* The special items of a pattern; their numbers are above those of characters and of bytes that are none (char_of). */
+enum { ANY = 0x200000, STAR, STAR_STAR, CLASS };
 
+/* One item of a pattern without braces. */
 struct item {
-        uint32_t kind; /* a character, or one of the above */
-        struct slice set;
+        uint32_t kind;    /* a character, or a special item */
+        struct slice set; /* CLASS: its text, from `[` to `]` */
 };
 
 struct items {
@@ -127,7 +128,7 @@ static void clean(const struct items *in, struct items *out)
 
 static bool match_text(struct slice t, const struct items *before, struct slice path);
 
-/* The rest of `t` behind the brace at `at`, for each choice in it. */
+/* Is `path` matched by `t`, whose first brace is at `at`, for one of the choices in that brace? */
 static bool match_braces(struct slice t, size_t at, const struct items *before, struct slice path)
 {
         size_t depth = 0, begin = at + 1, close = 0, choices[TEXT_MAX][2], n = 0;
@@ -238,7 +239,7 @@ static void check(struct arena *a, const struct pattern *p, struct slice text, s
         }
 }
 
-/* The same pattern with an alternative that no path here is long enough for: its states need several words. */
+/* Checks the same pattern with an alternative that no path here is long enough for: its states need several words. */
 static void check_wide(struct arena *a, const struct pattern *p, struct slice text, struct slice path)
 {
         const struct pattern *wide;

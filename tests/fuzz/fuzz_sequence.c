@@ -27,7 +27,7 @@ static void model_add(struct model *m, size_t seq, enum event_kind kind, char by
         m->has_exited |= kind == EVENT_EXITED;
 }
 
-/* Whether the sequence takes this event. */
+/* Puts an event into the sequence and the model. Returns false when the sequence is full, and refuses the event. */
 static bool put(struct sequence *s, struct model *m, size_t seq, enum event_kind kind, char byte)
 {
         struct err err = ERR_INIT;

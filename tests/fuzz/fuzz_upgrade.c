@@ -1,5 +1,5 @@
-/* fuzz_upgrade: the check of a server's answer to the upgrade against a slow obvious one. For an answer that begins with "@" the right
- * Sec-WebSocket-Accept is put where the input says "$". */
+/* fuzz_upgrade: compares the check of a server's answer to the upgrade with a slow, obvious one. For an answer that begins with "@"
+ * the right Sec-WebSocket-Accept is put where the input says "$". */
 #include "base/mem.h"
 #include "client/upgrade.h"
 #include "wire/ws.h"
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char key[] = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/* The end of the head: the first empty line. */
+/* Returns the length of the head, with the empty line that ends it; 0 when there is no such line. */
 static size_t end_of_head(struct slice in)
 {
         struct slice rest = in;

@@ -149,7 +149,7 @@ static void jail_call(void (*fn)(void *arg), void *arg)
                 ;
 }
 
-/* False when the process is not root, or may not make namespaces and mounts. */
+/* Starts the thread. Returns false when the process is not root, or may not make namespaces and mounts. */
 static bool jail_open(void)
 {
         pthread_t thread;
@@ -186,7 +186,7 @@ void pool_submit(struct pool *p, struct work *w)
         list_append(&p->finished, &w->link);
 }
 
-/* Calls the owner of the first work that has run; false when there is none. */
+/* Calls the owner of the first work that has run. Returns false when there is none. */
 static bool pool_tell(struct pool *p)
 {
         struct work *w = list_first(&p->finished, struct work, link);

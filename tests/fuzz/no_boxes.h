@@ -1,5 +1,5 @@
-/* no_boxes: sandboxes for fuzz_dispatch: every second one can be made, and limits nothing. It tests the
- * order of requests around a start that is being planned; fuzz_profile tests profiles. */
+/* no_boxes: sandboxes for fuzz_dispatch: every second one can be made, and limits nothing. They test
+ * the order of requests around a start that is being planned; fuzz_profile tests profiles. */
 #pragma once
 
 #include "confine/confine.h"

@@ -251,7 +251,7 @@ int fsop_canonicalize(const char *path, struct buf *ret, struct err *err)
         return buf_append(ret, slice_from_str(path)) < 0 ? fsop_fail(err, ENAMETOOLONG) : 0;
 }
 
-/* The target is not always UTF-8. */
+/* The target of the link is the path, which is not always UTF-8. */
 int fsop_read_link(const char *path, struct buf *ret, struct err *err)
 {
         return fsop_canonicalize(path, ret, err);
@@ -305,7 +305,7 @@ void fsop_discover(struct arena *a, const char *root, manifest_read read_manifes
                 ret->skills[i] = (struct found_skill){ manifest, i % 2, manifest };
 }
 
-/* Strings, tables and arrays, so that the paths of a request select and write all of them. */
+/* Makes layers with strings, tables and arrays, so that the paths of a request select and write all of them. */
 static int some_layers(struct arena *a, const struct config_place *place, struct config_layers *ret,
                        struct err *err)
 {
@@ -347,7 +347,7 @@ void quick_release(UNUSED struct quick *q)
 {
 }
 
-/* Failures are left to a thread, as the real one does it. */
+/* Failures are left to a thread, as fsop/quick.c does it. */
 static enum quick_answer quick_outcome(const char *path)
 {
         struct err ignored = ERR_INIT;

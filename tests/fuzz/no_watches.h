@@ -4,7 +4,7 @@
  *     /nN has N directories below it   /eN cannot be watched, errno N   /u: the system gives no more watches
  *     /w is a file   /p is present
  *
- * As the kernel does it: one number for each directory, never used again; a watch that ends says so.
+ * As in the kernel, each watched directory has a number, which is never used again, and the end of a watch is an event.
  */
 #pragma once
 

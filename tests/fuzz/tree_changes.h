@@ -128,7 +128,8 @@ static int target_find(struct tree_place *at, bool follow, bool *ret_is_linked)
         return -ELOOP;
 }
 
-/* New content for a file that is found; a new file where the old one is replaced, so that open handles keep the old. */
+/* Gives new content to the file that target_find has found; where the file is replaced, a new node gets it, so that open handles
+ * keep the old content. */
 static void target_fill(const struct tree_place *at, bool in_place, struct slice bytes, unsigned mode)
 {
         struct node *n = at->node;
@@ -179,7 +180,7 @@ static int model_write_file(const char *path, const struct model_write *w)
         return 0;
 }
 
-/* fs/open for writing. */
+/* Does what fs/open for writing does. */
 static int model_open_for_writing(const char *path, bool truncates, struct node **ret)
 {
         struct tree_place at;

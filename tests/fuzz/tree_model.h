@@ -146,7 +146,7 @@ struct tree_place {
         struct node *dir;
         struct slice name; /* p == NULL: it ends in a dot or is the root */
         struct node *node; /* NULL: there is none of that name */
-        bool is_slashed;   /* of the last name: asks for a directory */
+        bool is_slashed;   /* a slash follows the last name, which asks for a directory */
 };
 
 static bool is_slashes(struct slice s)
@@ -193,7 +193,7 @@ static int place_find(struct node *from, struct slice path, bool follow, unsigne
         return 0;
 }
 
-/* Without `follow` no component but the last may be a link. */
+/* Resolves a path from the root. Without `follow` no component but the last may be a link. */
 static int path_find(const char *path, bool follow, struct tree_place *ret)
 {
         unsigned links = 0;
@@ -214,7 +214,7 @@ static int path_find(const char *path, bool follow, struct tree_place *ret)
         return 0;
 }
 
-/* The same for a path that must exist. */
+/* As path_find, for a path that must exist. */
 static int path_get(const char *path, bool follow, struct node **ret)
 {
         struct tree_place p;
@@ -238,7 +238,7 @@ static bool is_unnamed(const char *path)
         return name.n == 0 || slice_eq(name, S(".")) || slice_eq(name, S(".."));
 }
 
-/* The directory that holds, or would hold, the last name. ret->node is that of the name itself. */
+/* Finds the directory that holds, or would hold, the last name. ret->node is the node of the name itself. */
 static int parent_find(const char *path, bool follow, struct tree_place *ret)
 {
         const char *slash = strrchr(path, '/');

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static bool is_off[LAYERS];
-static const char *leak;
+static const char *leak_name;
 static int abi_max = -1;
 static long linger_ms;
 
@@ -31,7 +31,7 @@ __attribute__((constructor)) static void variables_read(void)
         };
         for (int i = 0; off && i < LAYERS; i++)
                 is_off[i] = strstr(off, names[i]) != NULL;
-        leak = getenv("FARHAND_LAYERS_LEAK");
+        leak_name = getenv("FARHAND_LAYERS_LEAK");
         abi_max = abi ? (int)strtol(abi, NULL, 10) : -1;
         linger_ms = linger ? strtol(linger, NULL, 10) % 1000 : 0;
 }
@@ -48,22 +48,22 @@ int layers_landlock_abi(int abi)
         return abi_max == 0 ? -ENOSYS : MIN(abi, abi_max);
 }
 
-static int leaking = -1; /* descriptor of the tree that is mounted by mistake */
+static int leak_tree = -1; /* descriptor of the tree that is mounted by mistake */
 
 int layers_spoil_before_detach(const struct enter_view *v)
 {
         const struct timespec ts = { .tv_nsec = linger_ms * 1000000 };
         if (linger_ms > 0)
                 (void)sys_call2(SYS_nanosleep, &ts, NULL);
-        leaking = leak ? sys_tree_copy(v->old, leak) : -1;
-        return leak ? MIN(leaking, 0) : 0;
+        leak_tree = leak_name ? sys_tree_copy(v->old, leak_name) : -1;
+        return leak_name ? MIN(leak_tree, 0) : 0;
 }
 
 int layers_spoil_after_detach(const struct enter_view *v)
 {
-        if (!leak)
+        if (!leak_name)
                 return 0;
-        int r = sys_tree_attach(leaking, v->root, "");
-        sys_close(leaking);
+        int r = sys_tree_attach(leak_tree, v->root, "");
+        sys_close(leak_tree);
         return r;
 }

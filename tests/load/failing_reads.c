@@ -1,6 +1,6 @@
 /* failing_reads: preloaded into the server by tests: every third read of a command's output fails first.
  *
- * With EINTR and ENOMEM in turn, as a signal or a short memory would make it. Only reads of a pipe or a terminal into a
+ * The errors are EINTR and ENOMEM in turn, as after a signal or when memory is short. Only reads of a pipe or a terminal into a
  * large buffer count: those are output; the loop's own pipes are left alone.
  */
 #include <dlfcn.h>
