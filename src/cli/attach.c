@@ -10,7 +10,23 @@
 
 #define DAY_MS (24ULL * 3600 * 1000)
 
+#define WORDS_MAX 64
+
 /* ---- attach ---- */
+
+/* The first words of the command of a process, as the server tells them. */
+static const char *const *words_of(struct answer *a, const struct json *process)
+{
+        const char **words = arena_alloc(&a->arena, (WORDS_MAX + 1) * sizeof(*words));
+        const struct json *argv = json_get(&a->doc, process, S("argv"));
+        size_t n = 0;
+        for (const struct json *it = argv && argv->type == JSON_ARRAY ? argv + 1 : NULL;
+             it && it < a->doc.tokens + argv->end && n < WORDS_MAX; it = a->doc.tokens + it->end)
+                if (it->type == JSON_STRING)
+                        words[n++] = arena_dup(&a->arena, json_string(&a->arena, &a->doc, it));
+        words[n] = NULL;
+        return words;
+}
 
 static int attach(struct remote *r, const char *id)
 {
@@ -27,16 +43,18 @@ static int attach(struct remote *r, const char *id)
         if (answer_get(&list, r, f, "process/list", "{}") == 0) {
                 const struct json *all = json_get(&list.doc, list.root, S("processes"));
                 const char *process = NULL;
+                const struct json *found = NULL;
                 bool is_tty = false;
                 for (const struct json *it = all && all->type == JSON_ARRAY ? all + 1 : NULL;
                      it && it < list.doc.tokens + all->end; it = list.doc.tokens + it->end) {
                         process = answer_text(&list, it, "processId");
+                        found = it;
                         is_tty = answer_is_true(&list, it, "tty");
                         if (answer_is_true(&list, it, "running"))
                                 break;
                 }
                 if (process)
-                        code = pump_attach(r, f, process, is_tty);
+                        code = pump_attach(r, f, process, words_of(&list, found), is_tty);
                 else
                         remote_say(r, "the session has no process any more");
         }

@@ -27,6 +27,7 @@
 
 #define IN_BYTES 65536
 #define SILENCE_AFTER_EXIT_MS 250
+#define WHAT_BYTES 256
 
 enum { AT_CLIENT, AT_SIGNALS, AT_IN, AT_OUT, AT_ERR, AT_COUNT };
 
@@ -34,6 +35,7 @@ struct pump {
         struct remote *remote;
         struct farhand *client;
         struct farhand_process *process;
+        char what[WHAT_BYTES]; /* the command, for the message that it is lost */
         struct terminal terminal;
         struct escape escape;
         struct outlet out, err;
@@ -45,7 +47,7 @@ struct pump {
         bool has_left;    /* the person has left by ~. */
         char in[IN_BYTES + 1];
         size_t in_at, in_n; /* read and not written yet */
-        bool has_exited, is_over;
+        bool has_started, has_exited, is_over;
         int code;
         uint64_t quiet_since_ms;
         bool is_asking;    /* the server is asked whether it has more to tell */
@@ -82,6 +84,11 @@ static void on_writable(UNUSED struct farhand_process *process, void *arg)
         give_input(arg);
 }
 
+static void on_started(UNUSED struct farhand_process *process, void *arg, UNUSED int64_t pid)
+{
+        ((struct pump *)arg)->has_started = true;
+}
+
 static void on_output(UNUSED struct farhand_process *process, void *arg, enum farhand_stream stream,
                       const void *bytes, size_t n)
 {
@@ -112,7 +119,10 @@ static void on_closed(UNUSED struct farhand_process *process, void *arg)
 static void on_failed(UNUSED struct farhand_process *process, void *arg, const struct farhand_error *error)
 {
         struct pump *p = arg;
-        remote_say(p->remote, "%s", error->text);
+        if (p->has_started && !p->has_exited)
+                remote_say(p->remote, "%s; this was running: %s", error->text, p->what);
+        else
+                remote_say(p->remote, "%s", error->text);
         if (strstr(error->data, "\"step\":\"exec\""))
                 p->code = strstr(error->data, "\"ENOENT\"") ? PUMP_NOT_FOUND : PUMP_CANNOT_EXECUTE;
         p->is_over = true;
@@ -258,7 +268,8 @@ static int turn(struct pump *p)
         return farhand_step(p->client, NULL);
 }
 
-static const struct farhand_process_events events = { .on_output = on_output,
+static const struct farhand_process_events events = { .on_started = on_started,
+                                                      .on_output = on_output,
                                                       .on_writable = on_writable,
                                                       .on_exited = on_exited,
                                                       .on_closed = on_closed,
@@ -279,6 +290,16 @@ static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
         remote_say(r, "signalfd: %s", errno_text(result));
         free(p);
         return NULL;
+}
+
+/* Keeps the beginning of the command. */
+static void keep_what(struct pump *p, const char *const *argv)
+{
+        size_t n = 0;
+        for (size_t i = 0; argv[i] && n < sizeof(p->what); i++)
+                n += (size_t)snprintf(p->what + n, sizeof(p->what) - n, "%s%s", i > 0 ? " " : "", argv[i]);
+        if (n >= sizeof(p->what))
+                memcpy(p->what + sizeof(p->what) - 4, "...", 4);
 }
 
 /* Stays until the process is over, frees the pump, and returns the exit code. */
@@ -314,6 +335,7 @@ int pump_run(struct remote *r, struct farhand *f, struct farhand_command *comman
         if (!p)
                 return PUMP_FAILED;
         p->may_leave = may_leave;
+        keep_what(p, command->argv);
         p->is_in_open = !no_stdin && has_input();
         command->stdin_open = p->is_in_open;
         if (command->tty && !terminal_size(&command->rows, &command->columns))
@@ -326,14 +348,16 @@ int pump_run(struct remote *r, struct farhand *f, struct farhand_command *comman
         return pump_stay(p);
 }
 
-int pump_attach(struct remote *r, struct farhand *f, const char *process_id, bool is_tty)
+int pump_attach(struct remote *r, struct farhand *f, const char *process_id, const char *const *argv,
+                bool is_tty)
 {
         unsigned rows, columns;
         struct farhand_error error;
         struct pump *p = pump_new(r, f, is_tty);
         if (!p)
                 return PUMP_FAILED;
-        p->may_leave = true;
+        p->may_leave = p->has_started = true;
+        keep_what(p, argv);
         p->escape.is_off = p->terminal.fd < 0; /* a command without a terminal can be left, too */
         p->is_in_open = has_input();
         p->process = farhand_adopt(f, process_id, 0, &events, p, &error);

@@ -183,3 +183,79 @@ def test_a_token_is_needed_and_kept_from_the_command():
             assert b"401" in run("--", "true", env={"FARHAND_TOKEN": "wrong" * 8}).stderr
         private = Run([], home)
         assert private("--", "sh", "-c", "echo [$FARHAND_TOKEN]", env={"FARHAND_TOKEN": "secret"}).stdout == b"[]\n"
+
+
+# --- what is said of a server that is lost
+
+
+def only_child(pid):
+    children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=True).stdout.split()
+    assert len(children) == 1
+    return int(children[0])
+
+
+@pytest.mark.parametrize("where", ["private", "another"])
+def test_a_lost_server_is_told_with_what_was_running(tmp, where):
+    """Another server is killed and begun again: a new one knows no session, and nobody waits for the time of a resumption."""
+    server = Server(listen=f"unix:{tmp}/socket") if where == "another" else None
+    run = Run(["--url", server.url] if server else [], tmp)
+    with run.start("--", "sh", "-c", "echo begun; sleep 600 # \x1b[31m") as proc:
+        assert proc.stdout.readline() == b"begun\n"
+        if server:
+            server.stop(signal.SIGKILL)
+            server = Server(listen=f"unix:{tmp}/socket")
+        else:
+            os.kill(only_child(proc.pid), signal.SIGKILL)
+        _, err = proc.communicate(timeout=SECONDS)
+        assert proc.returncode == 255 and err.endswith(b"; this was running: sh -c echo begun; sleep 600 # \\x1b[31m\n"), err
+    if server:
+        server.stop()
+
+
+# --- options
+
+
+def test_variables_of_the_terminal_travel_with_a_terminal_only():
+    names = ("TERM", "LANG", "LC_ALL", "LC_CTYPE")
+    script = "echo " + " ".join(f"${name}" for name in names)
+    with tempfile.TemporaryDirectory(prefix="fh-run-") as home, Server(env={name: "C" for name in names}) as server:
+        run = Run(["--url", server.url], home)
+        near = {name: "C.UTF-8" for name in names} | {"TERM": "vt52", "COLORTERM": "never"}
+        assert run("--", "sh", "-c", script, env=near).stdout == b"C C C C\n"
+        assert run("-t", "--", "sh", "-c", script + " [$COLORTERM]", env=near).stdout == b"vt52 C.UTF-8 C.UTF-8 C.UTF-8 []\r\n"
+
+
+def test_an_environment_by_name(tmp):
+    with Server(env={"WHERE": "there"}) as server:
+        with open(f"{tmp}/environments.toml", "w", encoding="utf-8") as f:
+            f.write(f'[[environments]]\nid = "there"\nurl = "{server.url}"\n')
+        run = Run(["--env", "there"], tmp)
+        assert run("--", "sh", "-c", "echo $WHERE").stdout == b"there\n"
+        refused = Run(["--env", "nowhere"], tmp)("--", "true")
+        assert refused.returncode == 255 and b"nowhere" in refused.stderr and refused.stderr.count(b"\n") == 1
+
+
+def test_interactive_is_accepted(run):
+    assert run("-i", "--", "cat", stdin=b"kept").stdout == b"kept"
+    assert run("-it", "--", "sh", "-c", "test -t 0 && echo both").stdout == b"both\r\n"
+
+
+def test_a_limit_of_memory_ends_the_command(run):
+    done = run("--memory", str(64 << 20), "--", "python3", "-c", "x = bytearray(300 << 20); print(len(x))")
+    if b"memory" in done.stderr and done.returncode == 255:
+        pytest.skip("no limits of memory here: " + done.stderr.decode())
+    assert done.returncode != 0 and done.stdout == b""
+
+
+def test_a_profile_of_a_file(run, tmp):
+    entry = '{"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}'
+    good = f'{{"type": "managed", "file_system": {{"type": "restricted", "entries": [{entry}]}}, "network": "restricted"}}'
+    for name, text in (("good", good), ("bad", "{"), ("unknown", '{"type": "no such"}')):
+        with open(f"{tmp}/{name}", "w", encoding="utf-8") as f:
+            f.write(text)
+    script = f"touch {tmp}/made; echo $?"
+    assert run("--profile", f"{tmp}/good", "-C", tmp, "--", "sh", "-c", script).stdout == b"1\n"
+    for name in ("bad", "unknown", "missing"):
+        done = run("--profile", f"{tmp}/{name}", "-C", tmp, "--", "sh", "-c", script)
+        assert done.returncode == 255 and done.stdout == b"" and done.stderr.startswith(b"farhand: "), done
+    assert not os.path.exists(f"{tmp}/made")
