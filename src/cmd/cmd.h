@@ -5,5 +5,5 @@
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
-/* Not a subcommand: runs when the program is started under the name codex-linux-sandbox, which is argv[0]. */
+/* This function is no subcommand: it runs when the program is started under the name codex-linux-sandbox, which is argv[0]. */
 int cmd_linux_sandbox(int argc, char **argv);

@@ -38,7 +38,8 @@ static void print_help(FILE *to)
         fprintf(to, "\n`farhand COMMAND --help` explains one. farhand(1) explains all.\n");
 }
 
-/* A supervisor may start us without 0, 1 or 2. The next descriptor that we open must not become one of them. */
+/* Opens /dev/null for those of the descriptors 0, 1 and 2 that a supervisor has started us without: the next descriptor that we
+ * open must not become one of them. */
 static bool fill_stdio(void)
 {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -213,8 +213,8 @@ static bool may_go_on_waiting(int signals)
         return true;
 }
 
-/* The pipe now holds all that the command has written. A process outside to which the command passed the pipe may write
- * more, but is not waited for. */
+/* When this is called, the pipe holds all that the command has written. A process outside to which the command passed the pipe
+ * may write more, but is not waited for. */
 void stderr_tap_drain(struct stderr_tap *t, int signals, bool is_told_to_end)
 {
         int left = 0;

@@ -66,6 +66,7 @@ void confine_let_go(struct confine *c, struct guarded *g);
  * before `on_broken` was called. */
 NODISCARD bool guarded_was_broken(const struct guarded *g);
 
-/* Without a loop: the descriptor to poll (-1: nothing is guarded), and the function to call when it is readable. */
+/* For a caller without a loop: confine_fd returns the descriptor to poll (-1: nothing is guarded), and confine_look is to be called
+ * when the descriptor is readable. */
 int confine_fd(const struct confine *c);
 void confine_look(struct confine *c);

@@ -413,7 +413,7 @@ TEST(what_happened_before_letting_go_is_told_to_nobody)
         (void)guard_free(g);
 }
 
-/* One event concerns two holds, and the callback of each releases both. */
+/* Two holds that one event concerns, and whose callbacks each release both. */
 static struct guard *pair_guard;
 static struct held pair[2];
 

@@ -4,7 +4,7 @@
 
 #include "conn/conn.h"
 
-/* conn.c */
+/* Functions of conn.c. */
 void conn_update_watches(struct conn *c); /* tells the loop what to wait for */
 void conn_mark_dirty(struct conn *c);     /* has the queue flushed at the end of the turn */
 void conn_free(struct conn *c);           /* no list and no callback may refer to the connection */

@@ -251,7 +251,7 @@ static ssize_t read_some(struct conn *c)
         if (is_in_large_frame(c))
                 return read_frame(c);
         if (c->framing == FRAMING_WS) {
-                /* What is left of the last read is shorter than a frame head or a control frame. */
+                /* The last read has left an incomplete frame head or an incomplete control frame, which is short. */
                 size_t rest = c->in.n;
                 must(rest <= CONNS_SCRATCH_REST);
                 memcpy(c->conns->scratch, c->in.p, rest);

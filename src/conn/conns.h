@@ -17,7 +17,7 @@
 struct conn;
 struct conns;
 
-/* Room in front of the scratch buffer for bytes that the last read left over: less than a frame head and a control frame. */
+/* Room in front of the scratch buffer for the bytes that the last read left over: an incomplete frame head or control frame. */
 #define CONNS_SCRATCH_REST 512
 
 /* What the operator chose. The values change when the configuration is read again: look at them in each callback. */

@@ -45,7 +45,7 @@ static bool part_parse(struct arena *arena, struct slice part, struct json_doc *
                json_root(ret)->type == JSON_OBJECT;
 }
 
-/* Returns NULL when the claim is absent or null. */
+/* Finds a claim. Returns NULL when the claim is absent or null. */
 static const struct json *claim_find(const struct json_doc *d, struct slice name)
 {
         const struct json *v = json_get(d, json_root(d), name);

@@ -127,8 +127,8 @@ static bool is_cgroup2(int dir)
         return fstatfs(dir, &fs) == 0 && (uint32_t)fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* systemd marks the cgroups that it delegates: since version 251 with an attribute that every user can read, before that with one
- * for root only. */
+/* systemd marks the cgroups that it delegates: since version 251 with an attribute that every user can read, before that with an
+ * attribute that only root can read. */
 static bool is_delegated(int dir)
 {
         static const char *const marks[] = { "user.delegate", "trusted.delegate" };

@@ -394,7 +394,7 @@ TEST(a_name_that_is_taken_gives_another)
         cgroup_close(&c);
 }
 
-/* home/d has the mark of systemd, and this process is in home/d/s: then leaves are made in d. */
+/* The cgroup home/d has the mark of systemd, and this process is in home/d/s: then leaves are made in home/d. */
 TEST(a_delegated_parent_is_the_place_for_leaves)
 {
         struct cgroup c;

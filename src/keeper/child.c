@@ -138,7 +138,7 @@ NO_ASAN void child_run(void *child_start)
         if (r < 0)
                 child_fail(k, SPAWN_STEP_CWD, r);
 
-        /* The kernel tells the keeper which process sent this. The child cannot send its pid: it knows only its pid in the
+        /* The kernel tells the keeper which process sent this byte. The child cannot send its pid: it knows only its pid in the
          * sandbox. */
         if (start->socket >= 0 && (r = sys_send(start->socket, &r, 1, MSG_NOSIGNAL)) < 0)
                 child_fail(k, SPAWN_STEP_FORK, r);

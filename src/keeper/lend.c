@@ -13,7 +13,7 @@
 
 #define NULL_DEVICE makedev(1, 3)
 
-/* A pipe must be one without a name: opening a FIFO may block until its other end is opened. */
+/* A FIFO, which is a pipe with a name, cannot be lent: opening it may block until its other end is opened. */
 static bool is_lendable(int fd, const struct stat *st)
 {
         struct statfs fs;

@@ -229,7 +229,7 @@ static int sandboxed_make(struct keeper *k, struct init_start *start, int ends[2
         return r;
 }
 
-/* The guard reads these pids, to kill the processes when a mask is gone (confine/guard.h). */
+/* Writes a pid into the image. The guard reads it there, to kill the process when a mask is gone (confine/guard.h). */
 static void pid_publish(struct image *image, size_t at, pid_t pid)
 {
         __atomic_store_n(&image->line[at], pid, __ATOMIC_SEQ_CST);

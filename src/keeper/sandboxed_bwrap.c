@@ -157,7 +157,7 @@ static NORETURN NO_ASAN void bwrap_exec(const struct bwrap_start *s, int program
 }
 _Static_assert(BWRAP_FD_ARGUMENTS == 5 && BWRAP_FD_INIT == 4, "as bwrap_exec has them");
 
-/* With bwrap, mounts that are made on the machine later appear in the sandbox. To prevent that, the process leaves the machine's
+/* With bwrap, mounts that are made on the machine later appear in the sandbox. To prevent that, this function leaves the machine's
  * mount namespace first, if it may: as root, or inside of the fence with the capabilities of that namespace. */
 static void mounts_part(void)
 {

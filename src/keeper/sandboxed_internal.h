@@ -95,14 +95,14 @@ NODISCARD int sandboxed_finish(struct keeper *k, const struct image *image, int 
 NODISCARD int sandboxed_finish_open(int socket, pid_t init, const struct verify_spaces *outside,
                                     struct finish *ret);
 
-/* sandboxed_messages.c. Waits until the command reports that it is about to be executed, and then until the init reports that
+/* In sandboxed_messages.c: waits until the command reports that it is about to be executed, and then until the init reports that
  * execve is over. Returns the command's pid as seen outside, or 0: there is no command. */
 NODISCARD pid_t sandboxed_hear_start(struct keeper *k, struct sandboxed *b, int socket);
 /* Asks the kernel to send the keeper a signal for every message on the socket from here on. Returns false when the kernel
  * refuses that. */
 NODISCARD bool sandboxed_listen(int socket);
 
-/* sandboxed_masks.c. Raises the keeper's priority, so that it notices soon that a mask is gone. Called when the keeper has made
+/* In sandboxed_masks.c: raises the keeper's priority, so that it notices soon that a mask is gone. Called when the keeper has made
  * all processes of the sandbox, because later ones would inherit the priority. */
 void sandboxed_masks_hurry(struct sandboxed *b, const struct image *image);
 /* Begins to watch the masks. Called when the view has been built and `command` is in it; the image has the pids of the keeper

@@ -20,7 +20,7 @@ struct walk {
         int failure;
 };
 
-/* An entry as getdents64(2) returns it. */
+/* An entry of a directory, as getdents64(2) returns it. */
 struct dirent64_raw {
         uint64_t ino;
         int64_t off;

@@ -162,7 +162,8 @@ static bool is_above_us(pid_t pid)
 
 enum lineage lineage_find(pid_t pid, int proc_dir, const struct lineage_roots *roots)
 {
-        /* The last two processes of the walk up. The walk closes the directories that it has opened, but not `proc_dir`. */
+        /* `child` and `below` are the last two processes of the walk up. The walk closes the directories that it has opened, but
+         * not `proc_dir`. */
         struct step child = { .pid = pid, .dir = proc_dir }, below = { .dir = -1 }, up;
         enum lineage found = LINEAGE_UNKNOWN;
         int tries = 0;

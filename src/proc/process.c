@@ -40,7 +40,8 @@ static void note_closed(struct process *p)
 
 static void handle_event(struct process *p, enum event ev);
 
-/* For the exit of a process whose streams ended before: between `exited` and `closed` the owner sees a process that has exited. */
+/* Handles the exit of a process whose streams ended before: between `exited` and `closed` the owner sees a process that has
+ * exited. */
 static void note_exit_then_close(struct process *p)
 {
         note_exit(p);
@@ -96,7 +97,7 @@ static void handle_event(struct process *p, enum event ev)
 
 static void tell_exit(void *process);
 
-/* A terminal that is ready for writing but takes nothing has hung up. */
+/* Writes what is queued for a terminal. A terminal that is ready for writing but takes nothing has hung up. */
 static void write_terminal(struct process_stream *s)
 {
         struct process *p = s->process;
@@ -143,7 +144,7 @@ static bool ends_streams(const struct process *p)
         return p->is_tty || p->is_killed;
 }
 
-/* Also called when the timer `settle` fires. */
+/* Reports the exit to the owner. Called when the root has ended, or when the timer `settle` fires. */
 static void tell_exit(void *process)
 {
         struct process *p = process;

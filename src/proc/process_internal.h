@@ -4,13 +4,12 @@
 
 #include "proc/process.h"
 
-/* stdin.c */
+/* Functions of stdin.c. */
 void stdin_flush(struct process *p);  /* writes as much as the descriptor takes */
 void stdin_refuse(struct process *p); /* accepts no more, drops the queue, tells the owner once */
 void stdin_close(struct process *p);  /* as stdin_refuse; and the child reads the end of its stdin */
 
-/* streams.c */
-/* Why a read stopped. */
+/* Functions of streams.c, and why a read stopped. */
 enum read_stop {
         STOP_FULL,    /* as much was read as was asked for */
         STOP_EMPTY,   /* nothing more now */

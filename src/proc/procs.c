@@ -42,7 +42,7 @@ static struct process *find(void *arg, uint32_t number)
         return p && p->number == number ? p : NULL;
 }
 
-/* As find; but not for a start that was given up, of which only `gone` counts. */
+/* Finds a process like `find`, but not one whose start was given up: for such a process only `gone` counts. */
 static struct process *find_heard(void *arg, uint32_t number)
 {
         struct process *p = find(arg, number);

@@ -83,7 +83,7 @@ static void flood_add(const struct flood *f)
         eq_int(sendmsg(f->ends[0], &m, 0), 1);
 }
 
-/* One message stays below the limit; two exceed it. */
+/* Sends two messages: one stays below the limit, two exceed it. */
 static void flood_begin(struct flood *f)
 {
         eq_int(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->ends), 0);
@@ -91,7 +91,7 @@ static void flood_begin(struct flood *f)
         flood_add(f);
 }
 
-/* A reader that has no room for descriptors closes them. */
+/* Reads the messages without room for their descriptors, so that the kernel closes these. */
 static void flood_end(struct flood *f)
 {
         char byte;

@@ -127,7 +127,7 @@ TEST(enormous_limits_are_none)
         eq_int(seen.exit.status, 0);
 }
 
-/* A process cannot raise its limits again, so this runs in a process of its own. */
+/* A process cannot raise its limits again, so this test runs in a process of its own. */
 TEST(a_stricter_limit_that_is_there_stays)
 {
         pid_t pid = fork();

@@ -40,7 +40,7 @@ void decode_end_inside(struct decoder *outer, const struct decoder *inner);
 /* Must be called before the members that only this server knows: error texts about the type of such a member then say its name. */
 void decode_own_members(struct decoder *d);
 
-/* Required members: an absent member is an error, "missing field `x`". */
+/* Decode required members: an absent member is an error, "missing field `x`". */
 void decode_string(struct decoder *d, const char *key, struct slice *ret);
 void decode_bool(struct decoder *d, const char *key, bool *ret);
 void decode_strings(struct decoder *d, const char *key, struct slice **ret, size_t *ret_count);
@@ -56,10 +56,11 @@ struct string_pair {
 };
 void decode_string_map(struct decoder *d, const char *key, struct string_pair **ret, size_t *ret_count);
 
-/* The member must be one of `names`; *ret is its index there. */
+/* Decodes a member that must be one of `names`; *ret is its index there. */
 void decode_variant(struct decoder *d, const char *key, const char *const *names, size_t count, size_t *ret);
 
-/* Optional members: an absent member leaves *ret alone. With _or_null, null counts as absent; otherwise null is a wrong type. */
+/* Decode optional members: an absent member leaves *ret alone. With _or_null, null counts as absent; otherwise it is a wrong
+ * type. */
 void decode_optional_bool(struct decoder *d, const char *key, bool *ret);
 void decode_optional_string(struct decoder *d, const char *key, struct slice *ret);
 void decode_optional_string_or_null(struct decoder *d, const char *key,
@@ -75,7 +76,7 @@ NODISCARD const struct json *decode_peek(struct decoder *d, const char *key);
 void decode_strings_value(struct decoder *d, const struct json *value, struct slice **ret, size_t *ret_count);
 void decode_u64_value(struct decoder *d, const struct json *value, uint64_t *ret);
 void decode_u16_value(struct decoder *d, const struct json *value, uint16_t *ret);
-/* `what` is NULL, or the name of the member in the error text about a path of another host or platform ("cwd URI"). */
+/* Decodes a path. `what` is its name in the error text about a path of another host or platform ("cwd URI"), or NULL. */
 void decode_path_value(struct decoder *d, const struct json *value, const char *what, struct slice *ret);
 
 /* Decodes the member `unordered`, which all file requests have beside their own members; absent and null mean false. Returns 0, or

@@ -53,5 +53,5 @@ void net_call_credit(struct net_call *call, size_t bytes);
 NODISCARD bool net_reserve(struct server *s, uint64_t bytes);
 void net_unreserve(struct server *s, uint64_t bytes);
 
-/* No call may be left. NULL is fine; returns NULL. */
+/* Ends the helper. No call may be left. NULL is fine; returns NULL. */
 struct net_helper *net_helper_free(struct net_helper *h);

@@ -53,7 +53,7 @@ static void write_task(struct jsonw *w, const struct task *t, const struct clien
         jsonw_object_end(w);
 }
 
-/* `session`: the session whose processes are asked for; NULL: all that the client may see. */
+/* Returns whether the request asks for this task. `session`: the session that it names; NULL: all that the client may see. */
 static bool is_wanted(const struct req *req, const struct process_list *in, const struct session *session,
                       const struct task *t)
 {

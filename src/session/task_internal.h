@@ -48,7 +48,7 @@ struct starter {
         struct task *task;
 };
 
-/* task_start_answer.c: these answer process/start. `step` NULL: the start was cancelled. */
+/* task_start_answer.c: these functions answer process/start. `step` NULL: the start was cancelled. */
 void task_start_succeeded(struct task *t);
 void task_start_failed(struct task *t, const char *step, int os_errno);
 /* Called when the process has not begun and never will: answers with `err`, and forgets the task. */
@@ -98,7 +98,7 @@ NODISCARD bool task_is_overtaken(const struct task *t, const char *step, int os_
 /* Returns whether a thread is planning the start again. Then the process of the task has not begun. */
 bool task_is_planned_again(const struct task *t);
 
-/* task_wait.c */
+/* Functions of task_wait.c. */
 void task_readers_wake(struct task *t); /* called when the process has output or has changed its state */
 /* Returns whether a process/read of the client that owns the session waits. */
 NODISCARD bool task_has_own_readers(const struct task *t);
@@ -126,12 +126,12 @@ NODISCARD bool task_exit_signal(const struct process *p, char ret[static TASK_EX
  * of other tasks or of `t` itself. */
 void task_retention_grew(struct task *t);
 
-/* task_write.c */
+/* Functions of task_write.c. */
 void task_writes_go_on(struct task *t); /* called when stdin has room or closed, or the process started */
 void task_writes_fail(struct task *t);  /* answers waiting writes that the id is unknown */
 void write_ids_free(struct write_ids *ids);
 
-/* task_signal.c */
+/* Functions of task_signal.c. */
 void task_signal_silently(struct task *t, int signo, enum spawn_scope scope); /* no request waits for it */
 void task_signal_answered(struct task *t, int os_errno);
 void task_signals_answer_all(struct task *t); /* called when no result will come */

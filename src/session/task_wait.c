@@ -274,7 +274,7 @@ static void on_wait_deadline(void *arg)
                 w->waiting.deadline_ms = 0; /* 0: answer as soon as the start has succeeded or failed */
 }
 
-/* With drainMs, the request waits for the close no longer than drainMs after the exit. */
+/* Starts the timer of a request with drainMs, which waits for the close no longer than drainMs after the exit. */
 static void begin_draining(struct waiter *w)
 {
         const struct process *p = w->waiting.task->process;

@@ -33,7 +33,7 @@ static NO_ASAN bool has_room(const struct maker *m)
         return pid > 0;
 }
 
-/* The process that makes the namespace. Uses raw system calls only, because it shares the caller's memory. */
+/* Runs in the process that makes the namespace. Uses raw system calls only, because that process shares the caller's memory. */
 static NO_ASAN void maker_run(void *arg)
 {
         const struct maker *m = arg;

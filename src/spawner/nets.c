@@ -33,7 +33,8 @@ struct net {
 
 /* ---- the process fh-net ---- */
 
-/* Raw system calls only: fh-net shares the spawner's memory. All signals are blocked, so that only SIGKILL ends it. */
+/* Runs in fh-net, with raw system calls only: fh-net shares the spawner's memory. All signals are blocked, so that only SIGKILL
+ * ends it. */
 static NO_ASAN void net_run(void *arg)
 {
         struct net *n = arg;

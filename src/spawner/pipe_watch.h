@@ -25,7 +25,8 @@ extern struct pipe_watch *pipe_watch;
 /* Maps the page. To be called before the first spawner is made; does nothing when it was called before. Returns 0 or -errno. */
 NODISCARD int pipe_watch_open(void);
 
-/* The loop calls these before and after each call on a pipe or terminal of the command `number`. Such calls must not be nested. */
+/* The loop calls pipe_watch_begin before, and pipe_watch_end after, each system call on a pipe or terminal of the command `number`.
+ * Such calls must not be nested. */
 static inline void pipe_watch_begin(uint32_t number)
 {
         uint64_t count = (atomic_load_explicit(&pipe_watch->now, memory_order_relaxed) >> 32) + 1;
@@ -63,5 +64,5 @@ struct pipe_sleeper {
 /* Returns what the first thread of a process does. `has_proc`: /proc shows our pid namespace (pipe_watch_has_proc). */
 NODISCARD struct pipe_sleeper pipe_watch_ask(pid_t pid, bool has_proc);
 NODISCARD bool pipe_watch_has_proc(void);
-/* As pipe_watch_ask, from the texts of /proc/PID/stat and /proc/PID/wchan; NULL: the file cannot be read. */
+/* Answers pipe_watch_ask from the texts of /proc/PID/stat and /proc/PID/wchan; NULL: the file cannot be read. */
 NODISCARD struct pipe_sleeper pipe_watch_judge(const char *stat, const char *wchan);
