@@ -78,7 +78,7 @@ static int run_get_metadata(struct file_request *r, struct jsonw *w, struct err 
         const struct fs_get_metadata *in = r->params;
         struct fs_meta meta;
         uint8_t digest[FS_DIGEST_BYTES];
-        int result = fsop_metadata(in->path.p, in->follow, &meta, in->wants_digest ? digest : NULL, err);
+        int result = fsop_metadata(in->path.p, in->follows, &meta, in->wants_digest ? digest : NULL, err);
         if (result == 0)
                 write_metadata(w, &meta, digest);
         return result;
@@ -90,7 +90,7 @@ static enum quick_answer get_metadata_quickly(const void *params, struct quick *
         struct fs_meta meta;
         if (in->wants_digest)
                 return QUICK_NOT;
-        enum quick_answer answer = quick_metadata(q, in->path.p, in->follow, &meta);
+        enum quick_answer answer = quick_metadata(q, in->path.p, in->follows, &meta);
         if (answer == QUICK_DONE)
                 write_metadata(w, &meta, NULL);
         return answer;
@@ -100,7 +100,7 @@ static void get_metadata_target(const void *params, struct slice *ret_path, bool
 {
         const struct fs_get_metadata *in = params;
         *ret_path = in->path;
-        *ret_follow = in->follow;
+        *ret_follow = in->follows;
         *ret_reads = false;
 }
 
@@ -224,25 +224,26 @@ static int run_walk(struct file_request *r, struct jsonw *w, struct err *err)
 static int run_create_directory(struct file_request *r, struct jsonw *w, struct err *err)
 {
         const struct fs_create_directory *in = r->params;
-        return answer_nothing(fsop_create_directory(in->path.p, in->recursive, in->follow, err), w);
+        return answer_nothing(fsop_create_directory(in->path.p, in->is_recursive, in->follows, err), w);
 }
 
 static int run_remove(struct file_request *r, struct jsonw *w, struct err *err)
 {
         const struct fs_remove *in = r->params;
-        return answer_nothing(fsop_remove(in->path.p, in->recursive, in->force, in->follow, err), w);
+        return answer_nothing(fsop_remove(in->path.p, in->is_recursive, in->is_forced, in->follows, err), w);
 }
 
 static int run_copy(struct file_request *r, struct jsonw *w, struct err *err)
 {
         const struct fs_copy *in = r->params;
-        return answer_nothing(fsop_copy(in->source.p, in->destination.p, in->recursive, r->journal, err), w);
+        return answer_nothing(fsop_copy(in->source.p, in->destination.p, in->is_recursive, r->journal, err),
+                              w);
 }
 
 static int run_rename(struct file_request *r, struct jsonw *w, struct err *err)
 {
         const struct fs_rename *in = r->params;
-        return answer_nothing(fsop_rename(in->source.p, in->destination.p, in->replace, err), w);
+        return answer_nothing(fsop_rename(in->source.p, in->destination.p, in->may_replace, err), w);
 }
 
 static int run_symlink(struct file_request *r, struct jsonw *w, struct err *err)
@@ -260,7 +261,7 @@ static int run_set_metadata(struct file_request *r, struct jsonw *w, struct err 
                 .mode = (uint32_t)in->mode,
                 .modified_ms = in->modified_ms,
         };
-        return answer_nothing(fsop_set_metadata(in->path.p, &changes, in->follow, err), w);
+        return answer_nothing(fsop_set_metadata(in->path.p, &changes, in->follows, err), w);
 }
 
 /* --- the table of methods ----------------------------------------------------------------------------------------- */

@@ -43,6 +43,6 @@ int file_open(const struct file_open *how, int *ret_fd, struct stat *ret_st, str
 {
         if (how->mode == FS_OPEN_LOOK)
                 return open_to_look(how, ret_fd, ret_st, err);
-        return how->mode == FS_OPEN_READ ? fsop_open_regular(how->path.p, how->follow, ret_fd, ret_st, err)
+        return how->mode == FS_OPEN_READ ? fsop_open_regular(how->path.p, how->follows, ret_fd, ret_st, err)
                                          : open_for_writing(how, ret_fd, ret_st, err);
 }

@@ -45,6 +45,6 @@ struct file_quick {
 struct file_open {
         struct slice path;
         int mode; /* enum fs_open_mode, or FS_OPEN_LOOK */
-        bool follow;
+        bool follows;
 };
 NODISCARD int file_open(const struct file_open *how, int *ret_fd, struct stat *ret_st, struct err *err);

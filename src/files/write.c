@@ -43,8 +43,8 @@ static struct write_options write_options_of(struct file_request *r, const struc
 {
         struct write_options o = {
                 .is_atomic = in->is_atomic,
-                .create_parents = in->create_parents,
-                .follow = in->follow,
+                .create_parents = in->makes_parents,
+                .follow = in->follows,
                 .has_mode = in->has_mode,
                 .mode = (uint32_t)in->mode,
                 .size = size,

@@ -128,7 +128,7 @@ NODISCARD enum lineage procs_lineage(const struct procs *ps, pid_t pid, int proc
 
 struct process_request {
         const struct command_spec *command;
-        bool pipe_stdin;
+        bool has_stdin_pipe;
         uint16_t rows, cols; /* the size of a terminal */
         /* For an owner that judges a failure by the output. When the exit code is not 0, all available output is read before
          * `exited`, also while output is paused; and while another process still holds a stream open, `exited` waits this long for

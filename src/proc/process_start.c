@@ -46,7 +46,7 @@ static int open_pipe(bool is_input, int *ret_ours, int *ret_childs)
 static int open_pipes(struct process *p, const struct process_request *req, int ret[static 3])
 {
         int r = 0;
-        if (req->pipe_stdin)
+        if (req->has_stdin_pipe)
                 r = open_pipe(true, &p->stdin_fd, &ret[0]);
         if (r == 0)
                 r = open_pipe(false, &p->out[0].fd, &ret[1]);
@@ -108,7 +108,7 @@ int process_begin(struct process *p, const struct process_request *req, struct e
         struct procs *ps = p->procs;
         bool is_tty = p->is_tty = req->command->is_tty;
         p->settle_ms = req->settle_ms;
-        p->is_stdin_open = p->had_stdin = is_tty || req->pipe_stdin;
+        p->is_stdin_open = p->had_stdin = is_tty || req->has_stdin_pipe;
         if (is_tty)
                 p->out[0].stream = STREAM_PTY;
 

@@ -231,7 +231,7 @@ static struct process *start_argv(struct rig *rig, struct seen *seen, enum kind 
         };
         const struct process_request req = {
                 .command = &command,
-                .pipe_stdin = kind == STDIN_PIPE,
+                .has_stdin_pipe = kind == STDIN_PIPE,
                 .rows = 24,
                 .cols = 80,
                 .settle_ms = rig->settle_ms,

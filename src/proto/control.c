@@ -57,7 +57,7 @@ int process_wait_decode(struct arena *a, const struct json_doc *doc, const struc
         if (decode_peek(&d, "until"))
                 decode_variant(&d, "until", untils, ARRAY_LEN(untils), &until);
         decode_optional_u64_or_null(&d, "drainMs", &in->has_drain_ms, &in->drain_ms);
-        in->until_exited = until == 1;
+        in->waits_for_exit = until == 1;
         in->wait_ms = has_wait_ms ? MIN(in->wait_ms, (uint64_t)LIMIT_WAIT_MS) : LIMIT_WAIT_MS;
         in->drain_ms = MIN(in->drain_ms, (uint64_t)LIMIT_WAIT_MS);
         decode_optional_string_or_null(&d, "sessionId", &in->session_id);

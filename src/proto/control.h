@@ -17,7 +17,7 @@ NODISCARD params_decode process_resize_decode;
 struct process_wait {
         struct slice process_id;
         struct slice session_id; /* p == NULL: the client's own session */
-        bool until_exited;       /* false: until the process is closed, with all its output read */
+        bool waits_for_exit;     /* false: until the process is closed, with all its output read */
         uint64_t wait_ms;        /* at most LIMIT_WAIT_MS, which is also the default */
         bool has_drain_ms;
         uint64_t drain_ms; /* the longest wait after the exit */

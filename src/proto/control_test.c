@@ -101,7 +101,7 @@ TEST(wait_waits_long_for_the_close_unless_told_otherwise)
 {
         static const struct {
                 const char *text;
-                bool until_exited, has_drain_ms;
+                bool waits_for_exit, has_drain_ms;
                 uint64_t wait_ms, drain_ms;
         } rows[] = {
                 { "{'processId':'p'}", false, false, LIMIT_WAIT_MS, 0 },
@@ -119,7 +119,7 @@ TEST(wait_waits_long_for_the_close_unless_told_otherwise)
                 struct err err = ERR_INIT;
                 eq_int(test_decode(&a, process_wait_decode, rows[i].text, &in, &err), 0);
                 eq_slice(in.process_id, S("p"));
-                eq_int(in.until_exited, rows[i].until_exited);
+                eq_int(in.waits_for_exit, rows[i].waits_for_exit);
                 eq_int(in.has_drain_ms, rows[i].has_drain_ms);
                 eq_u64(in.wait_ms, rows[i].wait_ms);
                 eq_u64(in.drain_ms, rows[i].drain_ms);

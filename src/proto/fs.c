@@ -89,7 +89,7 @@ int fs_path_decode(struct arena *a, const struct json_doc *doc, const struct jso
 
         decode_begin(&d, a, doc, params, "FsParams", err);
         decode_file_path(&d, "path", &in->path);
-        decode_follow(&d, &in->follow);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -151,11 +151,11 @@ int fs_write_file_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_begin(&d, a, doc, params, "FsWriteFileParams", err);
         decode_file_path(&d, "path", &in->path);
         decode_string(&d, "dataBase64", &in->data);
-        decode_follow(&d, &in->follow);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         decode_own_members(&d);
         decode_bool_or(&d, "atomic", true, &in->is_atomic);
-        decode_bool_or(&d, "createParents", false, &in->create_parents);
+        decode_bool_or(&d, "createParents", false, &in->makes_parents);
         decode_mode(&d, &in->has_mode, &in->mode);
         if ((v = decode_peek(&d, "ifMatch")))
                 decode_match(&d, v, in);
@@ -172,8 +172,8 @@ int fs_create_directory_decode(struct arena *a, const struct json_doc *doc, cons
 
         decode_begin(&d, a, doc, params, "FsCreateDirectoryParams", err);
         decode_file_path(&d, "path", &in->path);
-        decode_bool_or(&d, "recursive", true, &in->recursive);
-        decode_follow(&d, &in->follow);
+        decode_bool_or(&d, "recursive", true, &in->is_recursive);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -186,7 +186,7 @@ int fs_get_metadata_decode(struct arena *a, const struct json_doc *doc, const st
 
         decode_begin(&d, a, doc, params, "FsGetMetadataParams", err);
         decode_file_path(&d, "path", &in->path);
-        decode_follow(&d, &in->follow);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         decode_own_members(&d);
         decode_bool_or(&d, "digest", false, &in->wants_digest);
@@ -229,9 +229,9 @@ int fs_remove_decode(struct arena *a, const struct json_doc *doc, const struct j
 
         decode_begin(&d, a, doc, params, "FsRemoveParams", err);
         decode_file_path(&d, "path", &in->path);
-        decode_bool_or(&d, "recursive", true, &in->recursive);
-        decode_bool_or(&d, "force", true, &in->force);
-        decode_follow(&d, &in->follow);
+        decode_bool_or(&d, "recursive", true, &in->is_recursive);
+        decode_bool_or(&d, "force", true, &in->is_forced);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -245,7 +245,7 @@ int fs_copy_decode(struct arena *a, const struct json_doc *doc, const struct jso
         decode_begin(&d, a, doc, params, "FsCopyParams", err);
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
-        decode_bool(&d, "recursive", &in->recursive);
+        decode_bool(&d, "recursive", &in->is_recursive);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -260,7 +260,7 @@ int fs_rename_decode(struct arena *a, const struct json_doc *doc, const struct j
         decode_own_members(&d);
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
-        decode_bool_or(&d, "replace", true, &in->replace);
+        decode_bool_or(&d, "replace", true, &in->may_replace);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -298,7 +298,7 @@ int fs_set_metadata_decode(struct arena *a, const struct json_doc *doc, const st
                 in->has_modified = true;
                 decode_time_value(&d, "modifiedAtMs", v, &in->modified_ms);
         }
-        decode_follow(&d, &in->follow);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -363,7 +363,7 @@ int fs_close_decode(struct arena *a, const struct json_doc *doc, const struct js
         decode_string(&d, "handleId", &in->handle_id);
         decode_unused_sandbox(&d);
         decode_own_members(&d);
-        decode_bool_or(&d, "sync", false, &in->sync);
+        decode_bool_or(&d, "sync", false, &in->wants_sync);
         return decode_end(&d);
 }
 

@@ -1,5 +1,5 @@
-/* fs: params of the file methods, as plain data with the names of docs/PROTOCOL.md. Slices live as long as the request. Paths are
- * absolute and end in a NUL. */
+/* fs: params of the file methods (docs/PROTOCOL.md). Plain data; slices live as long as the request. Paths are absolute and end in a
+ * NUL. */
 #pragma once
 
 #include "proto/decode.h"
@@ -14,7 +14,7 @@ void decode_file_sandbox(struct decoder *d, const struct sandbox_context **ret);
 struct fs_path {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
-        bool follow;
+        bool follows;
 };
 NODISCARD params_decode fs_path_decode;
 
@@ -26,8 +26,8 @@ struct fs_write_file {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
         struct slice data; /* base64, as the client sent it */
-        bool follow;
-        bool is_atomic, create_parents, has_mode;
+        bool follows;
+        bool is_atomic, makes_parents, has_mode;
         uint64_t mode;
         enum fs_match match;
         uint8_t digest[FS_SHA256_BYTES];
@@ -39,14 +39,14 @@ NODISCARD params_decode fs_write_file_decode;
 struct fs_create_directory {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
-        bool recursive, follow;
+        bool is_recursive, follows;
 };
 NODISCARD params_decode fs_create_directory_decode;
 
 struct fs_get_metadata {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
-        bool follow, wants_digest;
+        bool follows, wants_digest;
 };
 NODISCARD params_decode fs_get_metadata_decode;
 
@@ -61,14 +61,14 @@ NODISCARD params_decode fs_walk_decode;
 struct fs_remove {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
-        bool recursive, force, follow;
+        bool is_recursive, is_forced, follows;
 };
 NODISCARD params_decode fs_remove_decode;
 
 struct fs_copy {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice source, destination;
-        bool recursive;
+        bool is_recursive;
 };
 NODISCARD params_decode fs_copy_decode;
 
@@ -96,14 +96,14 @@ NODISCARD params_decode fs_write_block_decode;
 
 struct fs_close {
         struct slice handle_id;
-        bool sync;
+        bool wants_sync;
 };
 NODISCARD params_decode fs_close_decode;
 
 struct fs_rename {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice source, destination;
-        bool replace;
+        bool may_replace;
 };
 NODISCARD params_decode fs_rename_decode;
 
@@ -116,7 +116,7 @@ NODISCARD params_decode fs_symlink_decode;
 struct fs_set_metadata {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path;
-        bool has_mode, has_modified, follow;
+        bool has_mode, has_modified, follows;
         uint64_t mode;
         int64_t modified_ms;
 };

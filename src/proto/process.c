@@ -200,9 +200,9 @@ static void decode_io(struct decoder *outer, const struct json *value, struct pr
         decode_begin_inside(&d, outer, value, "ProcessIo");
         decode_own_members(&d);
         decode_variant(&d, "type", types, ARRAY_LEN(types), &type);
-        in->tty = type == 1;
+        in->is_tty = type == 1;
         in->rows = in->cols = 0;
-        if (in->tty) {
+        if (in->is_tty) {
                 if ((v = decode_peek(&d, "rows")))
                         decode_u16_value(&d, v, &in->rows);
                 if ((v = decode_peek(&d, "cols")))
@@ -212,7 +212,7 @@ static void decode_io(struct decoder *outer, const struct json *value, struct pr
         } else {
                 decode_variant(&d, "stdin", stdins, ARRAY_LEN(stdins), &stdin_kind);
         }
-        in->pipe_stdin = stdin_kind == 1;
+        in->has_stdin_pipe = stdin_kind == 1;
         decode_end_inside(outer, &d);
 }
 
@@ -269,8 +269,8 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_vars(&d, "env", &in->env, &in->env_count);
         v = decode_peek(&d, "io");
         if (!v)
-                decode_bool(&d, "tty", &in->tty);
-        decode_optional_bool(&d, "pipeStdin", &in->pipe_stdin);
+                decode_bool(&d, "tty", &in->is_tty);
+        decode_optional_bool(&d, "pipeStdin", &in->has_stdin_pipe);
         if (v)
                 decode_io(&d, v, in);
         decode_optional_string_or_null(&d, "arg0", &in->arg0);

@@ -23,8 +23,8 @@ struct process_start {
         struct slice cwd;    /* an absolute path, NUL-terminated */
         struct env_var *env; /* policy/env.h */
         size_t env_count;
-        bool tty;
-        bool pipe_stdin;
+        bool is_tty;
+        bool has_stdin_pipe;
         struct slice arg0; /* p == NULL: none */
         bool has_env_policy;
         struct env_policy env_policy;

@@ -174,7 +174,7 @@ TEST(start_arrives_whole)
         eq_slice(in.env[0].name, S("A"));
         eq_slice(in.env[1].name, S("B"));
         eq_slice(in.env[1].value, S("x\0y"));
-        ok(in.tty && in.pipe_stdin && in.arg0.p && in.arg0.n == 0 && !in.has_sandbox);
+        ok(in.is_tty && in.has_stdin_pipe && in.arg0.p && in.arg0.n == 0 && !in.has_sandbox);
         ok(in.has_env_policy && in.env_policy.ignores_default_excludes);
         eq_int(in.env_policy.inherit, ENV_INHERIT_NONE);
         eq_u64(in.env_policy.exclude_count, 1);
@@ -191,7 +191,7 @@ TEST(io_replaces_tty_and_pipe_stdin)
 {
         static const struct {
                 const char *text;
-                bool tty, pipe_stdin;
+                bool is_tty, has_stdin_pipe;
                 uint16_t rows, cols;
         } rows[] = {
                 { IO("{'type':'pty','rows':50,'cols':132}"), true, false, 50, 132 },
@@ -212,8 +212,8 @@ TEST(io_replaces_tty_and_pipe_stdin)
                 struct process_start in = { 0 };
                 struct err err = ERR_INIT;
                 eq_int(test_decode(&a, process_start_decode, rows[i].text, &in, &err), 0);
-                eq_int(in.tty, rows[i].tty);
-                eq_int(in.pipe_stdin, rows[i].pipe_stdin);
+                eq_int(in.is_tty, rows[i].is_tty);
+                eq_int(in.has_stdin_pipe, rows[i].has_stdin_pipe);
                 eq_int(in.rows, rows[i].rows);
                 eq_int(in.cols, rows[i].cols);
         }

@@ -16,7 +16,7 @@ int initialize_decode(struct arena *a, const struct json_doc *doc, const struct 
         decode_optional_string_or_null(&d, "resumeSessionId", &in->resume_session_id);
         decode_own_members(&d);
         if (decode_peek(&d, "takeover"))
-                decode_bool(&d, "takeover", &in->takeover);
+                decode_bool(&d, "takeover", &in->takes_over);
         decode_optional_u64_or_null(&d, "maxMessageBytes", &in->has_max_message_bytes,
                                     &in->max_message_bytes);
         decode_optional_u64_or_null(&d, "detachMs", &in->has_detach_ms, &in->detach_ms);

@@ -6,7 +6,7 @@
 struct initialize {
         struct slice client_name;
         struct slice resume_session_id; /* p == NULL: a new session */
-        bool takeover;
+        bool takes_over;
         bool has_max_message_bytes, has_detach_ms;
         uint64_t max_message_bytes;
         uint64_t detach_ms;

@@ -59,7 +59,7 @@ TEST(initialize_without_options_has_none)
                0);
         eq_slice(in.client_name, S("me"));
         ok(!in.resume_session_id.p);
-        ok(!in.takeover && !in.has_max_message_bytes && !in.has_detach_ms);
+        ok(!in.takes_over && !in.has_max_message_bytes && !in.has_detach_ms);
         ok(!in.wants_started && !in.wants_failed);
 }
 
@@ -76,7 +76,7 @@ TEST(initialize_with_all_options_has_them)
                0);
         ok(in.resume_session_id.p); /* the id is empty, but present */
         eq_slice(in.resume_session_id, S(""));
-        ok(in.takeover && in.has_max_message_bytes && in.has_detach_ms);
+        ok(in.takes_over && in.has_max_message_bytes && in.has_detach_ms);
         eq_u64(in.max_message_bytes, 100000);
         eq_u64(in.detach_ms, 0);
 }

@@ -53,7 +53,7 @@ static int run_open(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_open *in = job->params;
         struct stat st;
-        const struct file_open how = { .path = in->path, .mode = (int)in->mode, .follow = true };
+        const struct file_open how = { .path = in->path, .mode = (int)in->mode, .follows = true };
         int r = job_open_file(job, &how, job->own, &st, err);
         if (r < 0)
                 return r;
@@ -199,7 +199,7 @@ static int run_close(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_close *in = job->params;
         int r = 0;
-        if (job->own && in->sync && fsync(open_file_fd(job->own)) < 0)
+        if (job->own && in->wants_sync && fsync(open_file_fd(job->own)) < 0)
                 r = -errno;
         /* Other requests may keep the file open, so that an error of close(2) would come too late: fsop_flush reports it now. */
         if (r == 0 && job->own)

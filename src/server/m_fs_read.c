@@ -47,7 +47,7 @@ static int begin_reading(struct job *job, const struct fs_path *in, struct stat 
         struct reading *reading = arena_new(&job->arena, struct reading);
         reading->fd = -1;
         job->own = reading;
-        const struct file_open how = { .path = in->path, .mode = FS_OPEN_READ, .follow = in->follow };
+        const struct file_open how = { .path = in->path, .mode = FS_OPEN_READ, .follows = in->follows };
         int r = job_open_file(job, &how, &reading->fd, ret_st, err);
         if (r < 0)
                 return r;
@@ -111,7 +111,7 @@ static enum quick_answer read_quickly(struct job *job, struct jsonw *w)
         struct quick_fence fence;
         if (job->sandbox && !fs_helpers_reads_all(&job->server->fs_helpers, job->sandbox, &fence))
                 return QUICK_NOT;
-        enum quick_answer answer = quick_read(&job->server->quick, in->path.p, in->follow,
+        enum quick_answer answer = quick_read(&job->server->quick, in->path.p, in->follows,
                                               job->sandbox ? &fence : NULL, content, &n);
         if (answer != QUICK_DONE)
                 return answer;
@@ -127,7 +127,7 @@ static enum quick_answer read_quickly(struct job *job, struct jsonw *w)
 static void try_reading(struct job *job)
 {
         const struct fs_path *in = job->params;
-        job_try_quick(job, in->path, in->follow, true);
+        job_try_quick(job, in->path, in->follows, true);
 }
 
 static const struct job_class read_file = { .has_large_answer = true,

@@ -35,7 +35,7 @@ static int find_old(struct req *req, const struct initialize *in, struct session
         struct session *session = session_find(req->server, &req->client->conn->who, in->resume_session_id);
         if (!session)
                 return session_unknown(req->server, &req->client->conn->who, in->resume_session_id, err);
-        if (session->client && !in->takeover) {
+        if (session->client && !in->takes_over) {
                 session_probe(session);
                 return err_set(err, RPC_SESSION_ATTACHED, -EBUSY,
                                "session %s is already attached to another connection", session->id);

@@ -69,7 +69,7 @@ static int reach_make(struct job *job, struct watch_reach **ret, struct err *err
 static int look_with_fs_helper(struct job *job, struct watch_first *first, struct err *err)
 {
         const struct fs_watch *in = job->params;
-        const struct file_open how = { .path = in->path, .mode = FS_OPEN_LOOK, .follow = true };
+        const struct file_open how = { .path = in->path, .mode = FS_OPEN_LOOK, .follows = true };
         struct stat st;
         _close_ int fd = -1;
         int r = job_open_file(job, &how, &fd, &st, err);

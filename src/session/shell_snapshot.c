@@ -199,7 +199,7 @@ void shell_snapshot_begin(struct shell_snapshot *s, struct arena *a, const struc
         *ret = *in;
         ret->argv = argv;
         ret->argc = 3;
-        ret->tty = ret->pipe_stdin = ret->has_snapshot = false;
+        ret->is_tty = ret->has_stdin_pipe = ret->has_snapshot = false;
         /* No client can end the shell, so a time limit ends a shell that hangs after its output. */
         ret->has_limits = true;
         ret->limits = (struct process_limits){ .wall_ms = LIMIT_SHELL_SNAPSHOT_MS + SHELL_END_MS };

@@ -50,7 +50,7 @@ int task_command_check(const struct process_start *in, struct err *err)
                 return r;
         if (in->argv[0].n == 0)
                 return err_set(err, RPC_INTERNAL, -EINVAL, "missing program for %s spawn",
-                               in->tty ? "PTY" : "pipe");
+                               in->is_tty ? "PTY" : "pipe");
         bool has_nul = slice_has_nul(in->arg0);
         for (size_t i = 0; i < in->argc; i++)
                 has_nul = has_nul || slice_has_nul(in->argv[i]);
@@ -126,7 +126,7 @@ struct spawn_limits task_kernel_limits(const struct process_limits *l)
 const char **task_environment(struct arena *a, const struct process_start *in)
 {
         return env_build(a, in->has_env_policy ? &in->env_policy : NULL, (const char *const *)environ,
-                         in->env, in->env_count, in->tty ? environment_shell() : NULL);
+                         in->env, in->env_count, in->is_tty ? environment_shell() : NULL);
 }
 
 const char *task_search_path(const char *const *env)
@@ -148,7 +148,7 @@ int task_command_make(struct arena *a, const struct process_start *in, struct co
                 .env = env,
                 .candidates = make_candidates(a, in->argv[0], path),
                 .cwd = in->cwd.p,
-                .is_tty = in->tty,
+                .is_tty = in->is_tty,
                 .limits = task_kernel_limits(&in->limits),
                 .wants_cgroup = true,
         };

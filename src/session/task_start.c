@@ -47,7 +47,7 @@ static int begin(struct task *t, struct arena *a, const struct process_start *in
         command.helpers = t->sandbox.image ? image_helpers(t->sandbox.image) : 0;
         const struct process_request start = {
                 .command = &command,
-                .pipe_stdin = in->pipe_stdin,
+                .has_stdin_pipe = in->has_stdin_pipe,
                 .rows = in->rows ? in->rows : TTY_ROWS,
                 .cols = in->cols ? in->cols : TTY_COLS,
                 .settle_ms = t->is_sandboxed ? DENIED_SETTLE_MS : 0,
@@ -62,7 +62,7 @@ static int begin(struct task *t, struct arena *a, const struct process_start *in
                 int e = err->os_errno;
                 return err_set(err, RPC_INTERNAL, err->code, "%s (os error %d)", errno_text(e), e);
         }
-        if (in->tty && !memchr(in->argv[0].p, '/', in->argv[0].n)) {
+        if (in->is_tty && !memchr(in->argv[0].p, '/', in->argv[0].n)) {
                 free(t->program); /* set by the attempt before */
                 free(t->search_path);
                 t->program = slice_dup(in->argv[0]);

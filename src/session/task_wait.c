@@ -238,7 +238,7 @@ struct waiter {
 
 static bool is_done(const struct process *p, const struct process_wait *ask)
 {
-        return p->state == PROC_CLOSED || (ask->until_exited && process_has_exited(p));
+        return p->state == PROC_CLOSED || (ask->waits_for_exit && process_has_exited(p));
 }
 
 static void write_wait_answer(struct client *c, const struct rpc_id *id, const struct task *t, bool timed_out)

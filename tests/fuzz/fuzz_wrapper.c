@@ -12,7 +12,7 @@ static void check_decoded(struct arena *a, const struct wrapper *w, size_t argc)
 {
         struct err err = ERR_INIT;
         struct rules rules;
-        must(w->command > 0 && w->command < argc);
+        must(w->command_at > 0 && w->command_at < argc);
         must(!w->command_cwd.p || w->command_cwd.p[0] == '/');
         must(w->context.profile.count <= PROFILE_ENTRIES_MAX);
         struct place place = sandbox_context_place(&w->context, S("/cwd"), S("/tmp"));

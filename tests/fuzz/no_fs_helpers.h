@@ -46,7 +46,7 @@ int fs_helpers_run(UNUSED struct fs_helpers *f, struct file_request *r, struct j
 
 int file_open(const struct file_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
 {
-        return fsop_open_regular(how->path.p, how->follow, ret_fd, ret_st, err);
+        return fsop_open_regular(how->path.p, how->follows, ret_fd, ret_st, err);
 }
 
 int fs_helpers_open(UNUSED struct fs_helpers *f, UNUSED struct file_request *r, const struct file_open *how,
