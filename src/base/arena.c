@@ -119,7 +119,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 {
         va_list ap;
 
-        /* Print into the free room first: most texts are short, and one pass is enough for them. */
+        /* Prints into the free room first: most texts are short, and one pass is enough for them. */
         size_t room = room_of(a);
         va_start(ap, fmt);
         int n = vsnprintf(a->next, room, fmt, ap);
@@ -131,7 +131,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
                 return text; /* the room is a multiple of the alignment, so `text` is where it was printed */
 
         va_start(ap, fmt);
-        (void)vsnprintf(text, (size_t)n + 1, fmt, ap); /* same arguments, same length */
+        (void)vsnprintf(text, (size_t)n + 1, fmt, ap); /* the same arguments give the same length */
         va_end(ap);
         return text;
 }

@@ -19,7 +19,7 @@ struct arena {
 
 #define ARENA_INIT ((struct arena){ 0 })
 void arena_release(struct arena *a);        /* frees all; a may be used again */
-void arena_release_slowly(struct arena *a); /* the same with mem_free_slowly */
+void arena_release_slowly(struct arena *a); /* frees all with mem_free_slowly */
 #define _arena_ CLEANUP(arena_release)
 
 NODISCARD void *arena_alloc(struct arena *a, size_t n); /* uninitialised, aligned to 16 */

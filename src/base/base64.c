@@ -15,7 +15,7 @@
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* A bit above the 6-bit value of a character in the table below. Characters outside of the alphabet are 0 there. */
+/* Marks a character of the alphabet in the table below, above its 6-bit value. All other characters are 0 there. */
 #define LEGAL 0x40
 #define V(value) (LEGAL | (value))
 

@@ -123,7 +123,8 @@ int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
         if (r == 0 && (size_t)n > free_bytes) {
                 r = buf_reserve(b, (size_t)n, &room);
                 if (r == 0)
-                        (void)vsnprintf(room, (size_t)n + 1, fmt, ap); /* same arguments, same length */
+                        (void)vsnprintf(room, (size_t)n + 1, fmt,
+                                        ap); /* the same arguments give the same length */
         }
         if (r < 0) {
                 set_length(b, b->n);

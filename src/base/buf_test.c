@@ -84,7 +84,7 @@ TEST(padding_behind_the_end_is_readable)
                 eq_int(buf_reserve(&b, n, &room), 0);
                 memset(room, 'x', n);
                 buf_commit(&b, n);
-                memcpy(copy, b.p + b.n + 1, sizeof(copy)); /* the sanitizers look at this */
+                memcpy(copy, b.p + b.n + 1, sizeof(copy)); /* sanitizers report a read behind the padding */
                 eq_int(b.p[b.n], 0);
         }
 }

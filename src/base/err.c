@@ -20,7 +20,7 @@ static size_t without_half_character(const char *text, size_t n)
         return wanted > tail ? n - 1 - tail : n;
 }
 
-/* vsnprintf that cuts between characters. Returns the length of the text in `out`. */
+/* Prints as vsnprintf does, but cuts between characters. Returns the length of the text in `out`. */
 PRINTF_LIKE(3, 0) static size_t format(char *out, size_t size, const char *fmt, va_list ap)
 {
         int n = vsnprintf(out, size, fmt, ap);

@@ -117,7 +117,7 @@ static int read_to_end(int fd, size_t max, size_t hint, struct buf *b)
                 hint -= MIN(hint, (size_t)n);
         }
 
-        /* Full: one more byte decides between "just fits" and "too big". */
+        /* The buffer is full: one more byte decides between "just fits" and "too big". */
         char probe;
         ssize_t n = read_some(fd, &probe, 1);
         return n > 0 ? -EFBIG : (int)n;

@@ -33,7 +33,7 @@ NODISCARD bool fd_is_passing(int os_errno);
  * it. In the second case this function sleeps for a millisecond, in all for at most a second. `tries` begins with 0. */
 NODISCARD bool fd_again(int os_errno, unsigned *tries);
 
-NODISCARD int fd_set_nonblock(int fd, bool on); /* 0 or -errno */
+NODISCARD int fd_set_nonblock(int fd, bool on); /* returns 0 or -errno */
 
 /* In a new process: closes all descriptors above 2 but those in `kept`, which may be in any order and may contain -1. */
 #define FD_KEPT_MAX 8
@@ -48,7 +48,7 @@ int fd_raise_limit(void);
  * its kind, and open that same file through /proc. For a FIFO they return the O_PATH descriptor; the caller sees that by fstat.
  * Other failures are -errno.
  *
- * fd_open_looked takes a descriptor that was opened with O_PATH, and closes it. -ENOENT: there is no /proc.
+ * fd_open_looked takes a descriptor that was opened with O_PATH, and closes it. It returns -ENOENT when there is no /proc.
  * fd_open_looking is openat(2) with O_CLOEXEC and without O_CREAT. Without /proc it checks the kind and then opens the name. */
 NODISCARD int fd_open_looked(int looked, int flags);
 NODISCARD int fd_open_looking(int dirfd, const char *path, int flags);
@@ -62,7 +62,7 @@ NODISCARD struct fd_link fd_link(int fd);
 /* Appends all of a small file to *ret. Returns 0; -EFBIG when the file has more than `max` bytes or *ret has no room for it; or
  * another -errno. A failure appends nothing. */
 NODISCARD int fd_read_file(const char *path, size_t max, struct buf *ret);
-/* As the function above, for an open file, from its current offset on. */
+/* As fd_read_file, for an open file, from its current offset on. */
 NODISCARD int fd_read_rest(int fd, size_t max, struct buf *ret);
 
 /* Makes an eventfd readable. If the kernel refuses, this tries again for a second; then the program ends by fatal(), because the

@@ -207,7 +207,7 @@ TEST(all_but_those_that_are_kept_are_closed)
 {
         pid_t pid = fork();
         if (pid == 0) {
-                /* Not sorted, two of them neighbours, and -1, which is no descriptor. */
+                /* The list is not sorted, has two neighbours, and holds -1, which is no descriptor. */
                 const int kept[] = { 40, -1, 12, 41, 3 };
                 bool is_good = true;
                 for (int fd = 3; fd < 50; fd++)

@@ -113,8 +113,8 @@
 #define LIMIT_PARKED_TOTAL_BYTES (1024ULL * MIB)
 /* Waiting requests of one connection may always hold this many bytes, however much the requests of other connections hold. */
 #define LIMIT_PARKED_FREE_BYTES (64 * KIB)
-/* Requests on one process that wait and come from clients of other sessions: so much work each chunk of its output makes at most,
- * beside that for its owner. Beyond: -32021. */
+/* Requests on one process that wait and come from clients of other sessions: they bound the work that each chunk of its output
+ * makes, beside that for its owner. Beyond: -32021. */
 #define LIMIT_GUEST_REQUESTS 1024
 
 /* Threads for calls that may block, and how many of them one connection may keep busy. Beyond: requests wait. */
@@ -181,7 +181,7 @@
 /* Events of one watch that wait to be sent. Beyond: they are dropped, and the client gets overflow. */
 #define LIMIT_WATCH_EVENTS 16384
 #define LIMIT_WATCH_EVENT_BYTES (4 * MIB)
-/* Events kept while new directories are being added to a watch. Beyond: overflow. */
+/* Events kept while new directories are being added to a watch. Beyond: they are dropped, and the client gets overflow. */
 #define LIMIT_WATCH_KEPT_BYTES (8 * MIB)
 
 /* A command can make the kernel hold the lock of its pipe while the server's loop waits for it. The spawner checks for that every
@@ -244,7 +244,7 @@
 #define LIMIT_HTTP_REQUESTS 512
 /* Bytes of request bodies, and of response bodies that are collected for one answer, of all requests. Beyond: -32021. */
 #define LIMIT_HTTP_BODIES_BYTES (512ULL * MIB)
-/* Bytes of a response that are under way between farhand-net and a client that does not read: then the transfer pauses. */
+/* Bytes of a response that are under way between farhand-net and a client that does not read. Beyond: the transfer pauses. */
 #define LIMIT_HTTP_WINDOW_BYTES (256 * KIB)
 /* One http/request/bodyDelta, before base64. */
 #define LIMIT_HTTP_DELTA_BYTES (1 * MIB)

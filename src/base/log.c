@@ -315,7 +315,7 @@ void log_event(enum log_level level, int code, const char *event, const char *fm
         errno = saved;
 }
 
-/* Writes `s` between two `quote`s (0: none) into the next of the rotating buffers, and returns that. */
+/* Writes `s` between two `quote`s (0: none) into the next of the rotating buffers, and returns that buffer. */
 static const char *quote_in(struct slice s, char quote)
 {
         static _Thread_local char buffers[QUOTE_BUFFERS][QUOTE_BYTES + 3];

@@ -21,14 +21,14 @@ void map_release(struct map *m);
 
 NODISCARD void *map_find(const struct map *m, struct slice key); /* NULL when absent */
 void map_put(struct map *m, struct slice key, void *value);      /* the key must be absent (must()) */
-void *map_remove(struct map *m, struct slice key);               /* the value, or NULL */
+void *map_remove(struct map *m, struct slice key);               /* returns the value, or NULL */
 
 static inline size_t map_count(const struct map *m)
 {
         return m->used;
 }
 
-/* Iterates in no order: start with *pos = 0; NULL at the end. Removing the current entry is allowed. */
+/* Returns the values one by one, in no order, and NULL at the end. *pos begins with 0. The current entry may be removed. */
 NODISCARD void *map_next(const struct map *m, size_t *pos);
 
 /* Returns the SipHash-1-3 of the bytes. */

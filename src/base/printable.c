@@ -17,7 +17,7 @@ static uint32_t decode(const char *p, size_t n)
         return c;
 }
 
-/* Control characters, and those that end a line or turn the direction of what follows. */
+/* Returns whether a character is a control character, ends a line, or turns the direction of what follows. */
 static bool is_control(uint32_t c)
 {
         return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||

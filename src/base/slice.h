@@ -43,7 +43,7 @@ static inline bool slice_has_nul(struct slice s)
         return s.n > 0 && memchr(s.p, 0, s.n) != NULL;
 }
 
-/* ASCII only, independent of the locale. */
+/* Changes only ASCII letters, whatever the locale is. */
 static inline char ascii_lower(char c)
 {
         return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;

@@ -215,7 +215,7 @@ static inline pid_t sys_getppid(void)
         return (pid_t)sys_call0(SYS_getppid);
 }
 
-/* A plain fork: the new process returns from this function too, on a copy of the stack. */
+/* Forks plainly: the new process returns from this function too, on a copy of the stack. */
 static inline pid_t sys_fork(void)
 {
         return (pid_t)sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
@@ -310,7 +310,7 @@ static inline int sys_close(int fd)
         return (int)sys_call1(SYS_close, fd);
 }
 
-/* execve of an open file whose descriptor is close-on-exec. The interpreter of a script has to open the script again through the
+/* Executes an open file whose descriptor is close-on-exec. The interpreter of a script has to open the script again through the
  * descriptor, so for a script the descriptor stays open. */
 static inline long sys_exec_fd(int fd, const char *const *argv, const char *const *env)
 {
@@ -351,8 +351,8 @@ static inline long sys_write(int fd, const void *p, size_t n)
         return r;
 }
 
-/* send(2). Tries again, as often as sys_again allows, while the kernel has no memory, or while the socket has no room and the flags
- * do not say MSG_DONTWAIT. */
+/* Calls send(2). Tries again, as often as sys_again allows, while the kernel has no memory, or while the socket has no room and the
+ * flags do not say MSG_DONTWAIT. */
 static inline long sys_send(int fd, const void *p, size_t n, int flags)
 {
         unsigned tries = 0;

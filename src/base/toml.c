@@ -13,7 +13,7 @@
 /* How a node came to be. */
 enum origin {
         BY_VALUE,  /* key = value; inline tables too: nothing can be added later */
-        BY_PATH,   /* [a.b] made `a`; [a] may still come, once, or dotted keys */
+        BY_PATH,   /* [a.b] made `a`; [a] may still come once, and dotted keys may add to it */
         BY_HEADER, /* [a] */
         BY_DOTS,   /* a.b = 1 made `a`; only dotted keys may add to it */
         BY_ITEMS,  /* the array that [[a]] adds to */

@@ -16,7 +16,7 @@ enum toml_type { TOML_STRING, TOML_INTEGER, TOML_FLOAT, TOML_BOOL, TOML_ARRAY, T
 
 struct toml {
         enum toml_type type;
-        struct slice key;      /* set when it is a member of a table */
+        struct slice key;      /* set for a member of a table */
         unsigned line, column; /* where its key (or, in an array, its value) stands; from 1 */
         struct slice string;
         int64_t integer;

@@ -27,7 +27,7 @@ struct parts {
         bool has_query, has_fragment;
 };
 
-/* Returns the part up to the first slash of either kind. */
+/* Returns the part up to the first slash or backslash. */
 static struct slice first_segment(struct slice s)
 {
         size_t n = 0;

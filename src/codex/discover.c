@@ -12,8 +12,8 @@
 
 #include <errno.h>
 
-#define DECLARED_BYTES_MAX \
-        ((size_t)64 * 1024) /* the root's path and a path in a manifest; the system takes less */
+/* The most bytes of a root and a path in its manifest together; the system takes only shorter paths. */
+#define DECLARED_BYTES_MAX ((size_t)64 * 1024)
 
 /* Where the manifest of a plugin may be. The first file that can be read counts. */
 static const struct slice manifest_names[] = {
@@ -34,7 +34,7 @@ struct search {
 
 /* A file that the walk saw. */
 struct candidate {
-        const char *key; /* the URI that sorts it */
+        const char *key; /* the URI by which candidates are sorted */
         size_t rank;     /* order among candidates with the same key */
         const char *path;
 };

@@ -17,7 +17,7 @@
 
 void finder_init(struct finder *f, struct arena *a)
 {
-        /* One byte more than a file may have, to notice files that are too large. */
+        /* The buffer takes one byte more than a file may have, so that files that are too large are noticed. */
         *f = (struct finder){ .arena = a, .contents = BUF_INIT(DISCOVER_FILE_BYTES + 1) };
 }
 

@@ -21,7 +21,7 @@ struct denied_phrase {
 #define DENIED_STATES_MAX 312
 #define DENIED_CLASSES_MAX 32
 
-/* About 20 KiB; plain data, nothing to release. */
+/* A search. It takes about 20 KiB, and nothing has to be released. */
 struct denied_scan {
         uint8_t found;    /* the number of a phrase that was found, from 1 on; 0: none */
         uint16_t at[2];   /* the states of two searches: in stdout and in stderr */

@@ -19,7 +19,7 @@ static struct slice rest_from(struct slice text, size_t at)
         return slice_from(text.p + at, text.n - at);
 }
 
-/* Can a word begin here? */
+/* Can a word begin at `at`? */
 static inline bool is_word_start(struct slice text, size_t at)
 {
         return at == 0 || text.p[at - 1] == ' ' || text.p[at - 1] == '(' || text.p[at - 1] == ':';

@@ -61,8 +61,8 @@ static int copy_range(int from, int to, off_t end, struct content_ways *ways, of
                         continue;
                 if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO))
                         return -errno;
-                /* Nothing was copied, or the call was refused, as between some file systems, into devices and from /proc: read
-                 * and write instead. */
+                /* Nothing was copied, or the call was refused, as between some file systems, into devices and from /proc: then
+                 * the bytes are read and written instead. */
                 if (n <= 0)
                         ways->has_no_range = n < 0;
                 if (n <= 0)

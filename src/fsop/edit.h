@@ -26,6 +26,6 @@ NODISCARD int fsop_remove(const char *path, bool recursive, bool force, bool fol
 
 /* Copies a file, link or tree (docs/PROTOCOL.md, fs/copy). A file that is copied onto itself, or onto another name of itself, keeps
  * its content. A tree is merged into an existing directory. No link below the destination is followed: a file that would be
- * written through a link gives EEXIST. `journal` as in write.h. */
+ * written through a link gives EEXIST. `journal` records temporary files (write.h). */
 NODISCARD int fsop_copy(const char *from, const char *to, bool recursive, struct journal *journal,
                         struct err *err);

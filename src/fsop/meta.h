@@ -40,7 +40,7 @@ NODISCARD int fsop_canonicalize(const char *path, struct buf *ret, struct err *e
 NODISCARD int fsop_read_link(const char *path, struct buf *ret, struct err *err);
 
 struct fs_entry {
-        struct slice name; /* bytes; in the arena */
+        struct slice name; /* bytes that need not be UTF-8; in the arena */
         bool is_directory, is_file;
         bool is_symlink;
 };

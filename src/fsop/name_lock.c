@@ -12,7 +12,7 @@
 #include <time.h>
 
 struct name_lock {
-        struct list link; /* locks */
+        struct list link; /* in `locks` */
         dev_t dev;
         ino_t ino;
         char name[NAME_MAX + 1];

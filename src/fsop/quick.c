@@ -94,7 +94,7 @@ static long naps(void)
 
 /* ---- looking at and reading a file, on the loop or in a trial on a thread */
 
-/* Opens the path as an O_PATH descriptor; -EAGAIN when not all of it is in the cache of the kernel. */
+/* Opens the path as an O_PATH descriptor. Returns -EAGAIN when not all of it is in the cache of the kernel. */
 static int open_known(const char *path, uint64_t flags, uint64_t links)
 {
         struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags, .resolve = RESOLVE_CACHED | links };
@@ -166,7 +166,7 @@ static int read_flags(const struct quick_mount *m, const struct stat *st, bool k
         return m->keeps_atime ? 0 : keeps_atime ? O_NOATIME : -1;
 }
 
-/* Opens the regular file of the O_PATH descriptor `looked`. -EAGAIN also when another process holds a lease on it. */
+/* Opens the regular file of the O_PATH descriptor `looked`. Returns -EAGAIN also when another process holds a lease on it. */
 static int open_looked(int fds, int looked, int flags)
 {
         char name[16];
@@ -263,7 +263,7 @@ static enum quick_answer look(struct quick *q, const char *path, bool follow, st
         q->is_off = fd == -EINVAL || fd == -ENOSYS; /* no RESOLVE_CACHED before Linux 5.12 */
         if (fd < 0 || mount_of(fd, &id) < 0)
                 return QUICK_NOT;
-        /* Only now that the path is resolved: its mount may have the number of a mount that is gone, which is noticed here. */
+        /* This comes after the path was resolved: its mount may have the number of a mount that is gone, which is noticed here. */
         notice_mounts(q);
         struct quick_mount *mount = find(q, id);
         enum quick_answer answer = mount ? judge(&mount->look) : QUICK_UNKNOWN;

@@ -46,8 +46,8 @@ struct quick {
 
         bool can_fence; /* the loop can read under a quick_fence */
         bool has_capabilities;
-        struct __user_cap_data_struct all[2],
-                none[2]; /* the capabilities of this thread; the same with none in effect */
+        /* The capabilities of this thread, and the same with none in effect. */
+        struct __user_cap_data_struct all[2], none[2];
 };
 
 void quick_init(struct quick *q);

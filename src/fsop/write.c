@@ -259,7 +259,7 @@ static int finish_in_place(struct writer *w, struct fs_meta *ret)
 
         if (fstat(w->target, &st) < 0)
                 return -errno;
-        /* Only now that the new content is complete, the rest is cut off: old content, what was appended meanwhile, reserved
+        /* The rest is cut off only now that the new content is complete: old content, what was appended meanwhile, reserved
          * space. */
         bool has_rest = (uint64_t)st.st_size > w->written || (w->has_room && w->written < w->o.size);
         if (S_ISREG(st.st_mode) && (has_rest || w->written == 0) &&

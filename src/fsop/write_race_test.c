@@ -197,7 +197,7 @@ TEST(labels_of_the_security_modules_are_kept)
 
         rig_file(&rig, "f", S("old"));
         if (setxattr(rig_path(&rig, "f"), "security.farhand", "label", 5, 0) < 0)
-                rig_skip(&rig); /* only root may set it, and not on every file system */
+                rig_skip(&rig); /* only root may set the label, and not on every file system */
         struct writer *w = begin(&rig, "f", plain);
         eq_int(fsop_write_commit(w, NULL, NULL, NULL, &err), 0);
         eq_int(getxattr(rig_path(&rig, "f"), "security.farhand", value, sizeof(value)), 5);

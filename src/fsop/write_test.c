@@ -182,7 +182,7 @@ TEST(links_stay_links)
         ok(holds(&rig, "f", S("new")));
         ok(stat_of(&rig, "f").st_ino == before);
 
-        /* A link to a second link, whose target does not exist yet. */
+        /* The first link leads to a second link, whose target does not exist yet. */
         rig_link(&rig, "m", "n");
         rig_link(&rig, "n", "d/../d/fresh");
         eq_int(put(&rig, "m", S("made")), 0);

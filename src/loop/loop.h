@@ -21,7 +21,7 @@ struct timer;
 struct loop {
         int epoll;
         bool is_stopped;
-        struct list deferred; /* struct deferred::link */
+        struct list deferred; /* deferred::link */
         /* Called after the deferred work of the turn; work that this call defers runs in the next turn. */
         void (*on_turn_end)(void *arg);
         void *arg;

@@ -76,7 +76,7 @@ static void *thread_main(void *arg)
                 pthread_mutex_unlock(&p->lock);
                 w->run(w);
                 pthread_mutex_lock(&p->lock);
-                /* Before the loop is told, so that the next work finds an idle thread and no other is made. */
+                /* This thread is idle before the loop is told, so that the next work finds it and no other is made. */
                 p->idle++;
                 bool is_first = list_is_empty(&p->finished);
                 list_append(&p->finished, &w->link);

@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 
 struct work {
-        struct list link;             /* pool's queues */
+        struct list link;             /* pool::waiting, then pool::finished */
         void (*run)(struct work *w);  /* called on a thread */
         void (*done)(struct work *w); /* called on the loop; may free `w` */
         bool is_cancelled;            /* the pool was given up before the work ran */

@@ -187,7 +187,7 @@ TEST(names_and_paths_that_are_too_long_are_errors)
         name[NAME_MAX] = 0;
         check_missing(&rig, name, name, "", name);
 
-        /* Links whose texts together are longer than a path may be. */
+        /* The texts of these links together are longer than a path may be. */
         char text[PATH_MAX - 1] = { 0 };
         for (size_t i = 0; i < sizeof(text) - 1; i++)
                 text[i] = i % 100 == 99 ? '/' : 'p';

@@ -33,7 +33,7 @@ struct plan_op {
         enum plan_kind kind;
         bool is_directory;
         bool may_be_missing; /* the path may be missing: then there is nothing to hide */
-        bool is_guarded;     /* the guard watches it: without the mount the command would have more access */
+        bool is_guarded;     /* the guard watches the mount, without which the command could do more */
         struct slice path;
         struct slice text; /* PLAN_LINK: where the link leads */
         uint64_t dev, ino; /* the identity of the file that was found; 0: not examined */

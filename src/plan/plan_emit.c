@@ -22,8 +22,8 @@ static int op_add(struct planner *m, const struct plan_op *op)
 
 /* ---- places: directories, files and links to mount on ---- */
 
-/* Was this path made already? If not, it is recorded as made. */
-static bool is_made(struct planner *m, struct slice path)
+/* Records a path as made. Returns whether it was recorded before. */
+static bool note_made(struct planner *m, struct slice path)
 {
         /* The newest paths are compared first, because neighbours are added one after another. */
         for (size_t i = m->made_count; i-- > 0;)
@@ -42,15 +42,15 @@ static int add_place(struct planner *m, struct slice top, struct slice path, enu
                 if (path.p[n] != '/')
                         continue;
                 struct slice above = slice_from(path.p, n);
-                int r = is_made(m, above) ? 0
-                                          : op_add(m, &(struct plan_op){ .kind = PLAN_DIRECTORY,
-                                                                         .is_directory = true,
-                                                                         .path = above,
-                                                                         .why = "leads to what is open" });
+                int r = note_made(m, above) ? 0
+                                            : op_add(m, &(struct plan_op){ .kind = PLAN_DIRECTORY,
+                                                                           .is_directory = true,
+                                                                           .path = above,
+                                                                           .why = "leads to what is open" });
                 if (r < 0)
                         return r;
         }
-        if (is_made(m, path))
+        if (note_made(m, path))
                 return 0;
         return op_add(m, &(struct plan_op){ .kind = kind,
                                             .is_directory = kind == PLAN_DIRECTORY,
@@ -139,7 +139,7 @@ static int add_placeholder(struct planner *m, const struct plan_node *n)
         struct plan *p = m->plan;
         struct slice path = seen_first_missing(&n->seen);
         bool is_directory = path.n == n->path.n && (n->is_protected || path_is_protected(path));
-        if (is_made(m, path))
+        if (note_made(m, path))
                 return 0;
         if (p->placeholder_count == PLAN_PLACEHOLDERS_MAX) {
                 m->err->step = "plan";

@@ -46,7 +46,7 @@ enum plan_coarse {
         /* a place to mount on, in the empty root or in a PLAN_OPEN */                                       \
         X(PLAN_DIRECTORY, "place", PLAN_ACT_DIRECTORY, PLAN_GIVES_WAY, PLAN_COARSE_READABLE, NULL, NULL)     \
         X(PLAN_FILE, "place", PLAN_ACT_FILE, PLAN_GIVES_WAY, PLAN_COARSE_READABLE, NULL, NULL)               \
-        /* a symbolic link in such a place, which leads to `text` */                                         \
+        /* a symbolic link in the empty root or in a PLAN_OPEN, which leads to `text` */                     \
         X(PLAN_LINK, "link", PLAN_ACT_LINK, PLAN_GIVES_WAY, PLAN_COARSE_READABLE, NULL, NULL)                \
         /* the file or directory that the machine has at this path, read-only */                             \
         X(PLAN_READ, "read-only", PLAN_ACT_BIND, PLAN_GIVES_READ, PLAN_COARSE_READABLE, NULL,                \
@@ -107,7 +107,7 @@ static inline bool plan_kind_is_writable(unsigned kind)
         return false;
 }
 
-/* Does this kind show the file or directory of the machine, and only lets it be read? */
+/* Does this kind show the file or directory of the machine, and let it only be read? */
 static inline bool plan_kind_is_read_only(unsigned kind)
 {
         return plan_kind_row(kind)->act == PLAN_ACT_BIND && !plan_kind_is_writable(kind);

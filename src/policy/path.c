@@ -31,7 +31,7 @@ struct slice path_name(struct slice path)
         size_t n = path.n;
         while (n > 0 && path.p[n - 1] != '/')
                 n--;
-        /* No addition for n == 0: the pointer of an empty path may be NULL. */
+        /* Nothing is added to the pointer of an empty path, which may be NULL. */
         return n == 0 ? path : slice_from(path.p + n, path.n - n);
 }
 

@@ -38,8 +38,9 @@ NODISCARD bool pattern_may_match_below(const struct pattern *p, struct slice dir
  * character, without the last component. "/" when there is none. NUL-terminated. */
 NODISCARD struct slice pattern_prefix(const struct pattern *p);
 
-/* These functions match component by component, for a search that begins at the prefix. A state belongs to a directory and holds
- * the remaining part of the pattern. It has pattern_words() words; nothing below a directory whose state is all zero matches. */
+/* The functions below match component by component, for a search that begins at the prefix. A state belongs to a directory and
+ * holds the remaining part of the pattern. It has pattern_words() words; nothing below a directory whose state is all zero
+ * matches. */
 NODISCARD size_t pattern_words(const struct pattern *p);
 void pattern_enter(const struct pattern *p, uint64_t *ret_state); /* the state of the prefix */
 /* Does `name` in the directory with this state match? `ret_below`, if not NULL, gets the state that the name has as

@@ -173,7 +173,7 @@ int reach_unlink(int dirfd, const char *path, int flags)
         int r = reach_locate(dirfd, path, REACH_NOT_LAST, &s);
         if (r == 0)
                 r = reach_judge_unmake(reach_now(), spot_path(&s));
-        /* Like the kernel, say EISDIR for a directory before any other refusal. */
+        /* As the kernel does, this returns EISDIR for a directory before any other refusal. */
         if ((r == -EBUSY || r == -EACCES) && !(flags & AT_REMOVEDIR) &&
             fstatat(s.dirfd, s.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
                 return -EISDIR;

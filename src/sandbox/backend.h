@@ -33,7 +33,7 @@ struct backends {
         bool is_passing; /* an attempt failed because resources are used up at the moment, so no way is chosen */
         struct backend_test tests[BACKEND_NONE];
         int landlock_abi;
-        struct bwrap bwrap; /* its programs, when bubblewrap works; otherwise BWRAP_NONE */
+        struct bwrap bwrap; /* the programs of bubblewrap, when it works; otherwise BWRAP_NONE */
 };
 
 /* Tries the ways in their order until one works, each in a child that is killed when it takes too long. `tries_all`: tries

@@ -51,7 +51,7 @@ static int put_bind_op(struct bwrap_arguments *a, const struct plan *p, const st
         bool is_device = slice_starts(op->path, S("/dev/"));
         uint64_t attributes = bind_attributes(op->kind);
         if (attributes & ~(uint64_t)(SYS_ATTR_NOSUID | SYS_ATTR_RDONLY))
-                return -EOPNOTSUPP; /* bwrap has no option for others */
+                return -EOPNOTSUPP; /* bwrap has no option for other attributes */
         if (!(attributes & SYS_ATTR_RDONLY))
                 return put_bind(a, is_device && op->kind == PLAN_WRITE ? "--dev-bind" : "--bind", op->path);
         if (!is_device || !has_landlock || p->root == PLAN_ROOT_WRITE)

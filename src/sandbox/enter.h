@@ -69,7 +69,7 @@ struct enter_view {
         int children; /* the list of children of this process, which is process 1; -1: the kernel has no such list */
 };
 
-/* The standard descriptors of the command. A terminal among them is opened again in the view, which changes its number here. */
+/* The standard descriptors of the command. A terminal among them is opened again in the view, and its number in `fds` changes. */
 struct enter_stdio {
         int fds[3];
 };
@@ -97,7 +97,7 @@ NODISCARD int enter_rules(const struct image *i, const struct enter_stdio *io, i
  * Returns 0 or -errno. */
 NODISCARD int enter_ruleset_begin(const struct image *i, struct landlock *ret);
 
-/* The next three are in enter_stdio.c and fill no enter_failure. */
+/* The next three functions are in enter_stdio.c and fill no enter_failure. */
 /* Allows the command to open its standard files again. Returns 0 or -errno; -EISDIR: one of them is a directory. */
 NODISCARD int enter_stdio_allow(const struct landlock *l, const struct enter_stdio *io);
 /* Returns the terminal among the descriptors, or -1. */

@@ -14,7 +14,7 @@
 /* How many pseudo-terminals a sandbox may have. They count against the limit of the machine, which no command may use up. */
 #define TERMINALS_MAX "256"
 
-/* Mounts a device of the machine in /dev and returns the mount. -ENOENT: the machine lacks the device. */
+/* Mounts a device of the machine in /dev and returns the mount; -ENOENT when the machine lacks the device. */
 static int dev_mount_node(struct enter_view *v, const char *from, const char *name)
 {
         int source = sys_open_beneath(v->old, from, O_PATH | O_NOFOLLOW);
@@ -53,8 +53,8 @@ static int dev_mount_directory(struct enter_view *v, const char *name, int tree)
         return view_attach(tree, v->dev, name);
 }
 
-/* The terminal of the command belongs to the devpts of the machine, which is not in the view. As /dev/console, ttyname finds
- * it. */
+/* The terminal of the command belongs to the devpts of the machine, which is not in the view. Under the name /dev/console,
+ * ttyname(3) finds it. */
 int view_dev_console(struct enter_view *v, int tty_fd)
 {
         char path[PATH_MAX];

@@ -17,7 +17,7 @@ NODISCARD int view_tmpfs_make(const char *mode, const char *bytes, const char *i
 NODISCARD int view_attach(int tree, int dir, const char *path);
 /* Makes /dev below v->root; v->dev stays open and writable. */
 NODISCARD int view_dev_make(struct enter_view *v);
-/* Mounts the terminal by the name that it has on the machine. -ENOENT: the terminal has no name there. */
+/* Mounts the terminal by the name that it has on the machine. Returns -ENOENT when the terminal has no name there. */
 NODISCARD int view_dev_console(struct enter_view *v, int tty_fd);
 /* Makes /proc and opens v->children. */
 NODISCARD int view_proc_make(struct enter_view *v);

@@ -10,7 +10,7 @@
 #include <linux/nsfs.h>
 #include <sched.h>
 
-/* Returns 0 when the inode cannot be read; no namespace has that number. */
+/* Returns the inode of a namespace; 0, which no namespace has, when it cannot be read. */
 static uint64_t inode_of(int fd)
 {
         struct stat st;

@@ -23,7 +23,7 @@ struct finish {
         bool has_second_user; /* owner and user differ */
 };
 
-/* Opens the namespaces of a process in the view. -EPROTO: its user or mount namespace is that of `outside`. */
+/* Opens the namespaces of a process in the view. Returns -EPROTO when its user or mount namespace is that of `outside`. */
 NODISCARD int finish_open(pid_t pid, const struct verify_spaces *outside, struct finish *ret);
 void finish_close(const struct finish *f);
 

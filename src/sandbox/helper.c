@@ -156,7 +156,7 @@ static bool copy_all(int from, int to, off_t size)
 }
 
 /* Copies the file into a sealed memfd. Returns 0 also where no copy can be made: then *ret stays -1, and the file itself is
- * executed. -EAGAIN: another process has a lease on the file, and execve would wait for that process. */
+ * executed. Returns -EAGAIN when another process has a lease on the file, and execve would wait for that process. */
 static int copy_make(int file, const struct stat *st, int *ret)
 {
         if (st->st_size > LIMIT_HELPER_BYTES)

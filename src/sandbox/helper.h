@@ -57,7 +57,7 @@ struct helper {
 #define HELPER_NONE ((struct helper){ .file = -1, .copy = -1 })
 
 /* Finds an installed program by its name: in ../libexec/farhand, seen from the directory of this program, or in that
- * directory. -ENOENT: there is none. `ret` has room for PATH_MAX bytes. */
+ * directory. Returns 0, or -ENOENT when there is none. `ret` has room for PATH_MAX bytes. */
 NODISCARD int helper_find(const char *name, char *ret);
 
 /* Opens the program. `copies`: also makes a copy, where the system can execute one. On failure returns -errno with err, and
@@ -65,7 +65,8 @@ NODISCARD int helper_find(const char *name, char *ret);
 NODISCARD int helper_open(const char *path, bool copies, struct helper *ret, struct err *err);
 void helper_close(struct helper *h); /* HELPER_NONE is fine; *h is HELPER_NONE afterwards */
 
-/* Returns the descriptor to execute: the copy, or else the file. The helper keeps it open. -ESTALE: the file has changed. */
+/* Returns the descriptor to execute: the copy, or else the file. The helper keeps it open. Returns -ESTALE when the file has
+ * changed. */
 NODISCARD int helper_fd(const struct helper *h);
 /* Closes the copy, because the system does not execute it; from now on the file is executed. */
 void helper_drop_copy(struct helper *h);

@@ -20,11 +20,11 @@
 #define FS_READ_DIR (1ULL << 3)
 #define FS_REMOVE_AND_MAKE \
         (0x1ffULL << 4)           /* remove dir and file; make char, dir, reg, sock, fifo, block, sym */
-#define FS_REFER (1ULL << 13)     /* ABI 2 */
-#define FS_TRUNCATE (1ULL << 14)  /* ABI 3 */
-#define FS_IOCTL_DEV (1ULL << 15) /* ABI 5 */
+#define FS_REFER (1ULL << 13)     /* since ABI 2 */
+#define FS_TRUNCATE (1ULL << 14)  /* since ABI 3 */
+#define FS_IOCTL_DEV (1ULL << 15) /* since ABI 5 */
 #define FS_READING (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-#define SCOPE_ABSTRACT_AND_SIGNAL 3ULL /* ABI 6 */
+#define SCOPE_ABSTRACT_AND_SIGNAL 3ULL /* since ABI 6 */
 
 struct ruleset_attr {
         uint64_t fs, net, scoped;

@@ -17,7 +17,8 @@ struct placeholder_entry {
 NODISCARD int placeholder_entry_parse(const char *path, struct placeholder_entry *ret);
 /* Opens the directory of an entry, which need not be readable. */
 NODISCARD int placeholder_entry_open(const struct placeholder_entry *e);
-/* Opens the directory of a placeholder and fills *ret with its stat. -ESTALE: it is not the directory that the plan saw. */
+/* Opens the directory of a placeholder and fills *ret with its stat. Returns -ESTALE when it is not the directory that the plan
+ * saw. */
 NODISCARD int placeholder_open_directory(const struct placeholder_entry *e,
                                          const struct image_placeholder *placeholder, struct stat *ret);
 

@@ -27,7 +27,7 @@ static int lock_set(int fd, int type, uint64_t byte)
                 .l_type = (short)type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1
         };
         int r = (int)sys_call3(SYS_fcntl, fd, F_OFD_SETLK, &lock);
-        return r == -EACCES ? -EAGAIN : r; /* POSIX allows both for a lock that is held */
+        return r == -EACCES ? -EAGAIN : r; /* POSIX allows both errors for a lock that is held */
 }
 
 static int lock_wait(int fd, int type, uint64_t byte)

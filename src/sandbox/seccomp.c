@@ -95,7 +95,7 @@ static const int denied_calls[] = {
         SCMP_SYS(vhangup),
 };
 
-/* Denied with Landlock alone, where there are no read-only mounts and no ipc namespace. */
+/* Calls that are denied with Landlock alone, where there are no read-only mounts and no ipc namespace. */
 static const int denied_alone[] = {
         /* changes of files for which Landlock has no right */
         SCMP_SYS(chmod),

@@ -6,7 +6,7 @@
 
 #include <seccomp.h>
 
-/* Calls that are newer than the library; their numbers are the same on every architecture. */
+/* Calls that are newer than libseccomp; their numbers are the same on every architecture. */
 #define NR_OPEN_TREE_ATTR 467
 #define NR_FCHMODAT2 452
 #define NR_SETXATTRAT 463

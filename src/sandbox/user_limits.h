@@ -25,5 +25,5 @@ NODISCARD struct user_limits user_limits_of_all(struct user_limits all);
  * `may_have_children`: user namespaces may be made inside. Makes raw system calls only. Returns 0 or the first -errno; where
  * /proc/sys cannot be written, callers go on without limits. */
 int user_limits_set(struct user_limits l, bool may_have_children);
-/* Does the same by a descriptor of USER_LIMITS_DIRECTORY, which may have been opened in another user or mount namespace. */
+/* As user_limits_set, by a descriptor of USER_LIMITS_DIRECTORY, which may have been opened in another user or mount namespace. */
 int user_limits_set_at(int directory, struct user_limits l, bool may_have_children);

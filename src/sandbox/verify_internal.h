@@ -8,9 +8,10 @@
 struct verify_found {
         struct statx st;
         bool is_mount, is_read_only, is_memory;
-        uint64_t attributes; /* of its mount; statfs(2) has the bits of SYS_ATTR_ */
+        uint64_t attributes; /* of its mount, as SYS_ATTR_ bits; statfs(2) has the same bits */
 };
 NODISCARD int verify_find(int fd, struct verify_found *ret);
 
-/* Checks every mount of the view. -EPROTO: a mount is not in the plan, or has other attributes than in the plan. */
+/* Checks every mount of the view. Returns 0 or -errno; -EPROTO when a mount is not in the plan, or has other attributes than in the
+ * plan. */
 NODISCARD int verify_table(const struct image *i, int root);

@@ -90,7 +90,7 @@ TEST(what_is_written_is_read_back_wherever_the_special_byte_stands)
         static const char special[] = { '"', '\\', '\n', '\0', '\x1f', '\x7f' };
 
         for (size_t len = 1; len < 300; len += len < 70 ? 1 : 13) {
-                /* A block of the exact length of the input, so that a sanitizer sees a read behind it. */
+                /* The block has the exact length of the input, so that a sanitizer sees a read behind it. */
                 char *in = malloc(len);
 
                 assert_non_null(in);

@@ -31,7 +31,7 @@ struct rpc_id {
         struct slice string;
 };
 
-#define RPC_ID_NONE ((struct rpc_id){ .number = -1 }) /* answers to messages without a usable id */
+#define RPC_ID_NONE ((struct rpc_id){ .number = -1 }) /* for answers to messages without a usable id */
 
 NODISCARD struct rpc_id rpc_id_dup(const struct rpc_id *id); /* free with rpc_id_release */
 void rpc_id_release(struct rpc_id *id);

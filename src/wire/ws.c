@@ -12,7 +12,7 @@
 
 #include <nettle/sha1.h>
 
-#define CONTROL_MAX 125 /* RFC 6455, 5.5 */
+#define CONTROL_MAX 125 /* bytes of the payload of a control frame: RFC 6455, 5.5 */
 
 #define BIT_FIN 0x80u
 #define BITS_RSV 0x70u
@@ -81,7 +81,8 @@ static bool flags_are_valid(const struct ws_decoder *d, unsigned b0, unsigned b1
                 return false;
         if (opcode & BIT_CONTROL)
                 return (b0 & BIT_FIN) && (b1 & BITS_LENGTH) <= CONTROL_MAX;
-        return (opcode == WS_CONTINUATION) == d->in_message; /* RFC 6455, 5.4 */
+        return (opcode == WS_CONTINUATION) ==
+               d->in_message; /* RFC 6455, 5.4: fragments follow a first frame */
 }
 
 /* RFC 6455, 5.2: the shortest of the three forms must be used, and the top bit of the longest must be 0. */

@@ -8,7 +8,7 @@
 #include "base/slice.h"
 #include "bench.h"
 
-/* Returns the first `n` bytes of that content, which the caller frees. */
+/* Returns the content of a file of `n` bytes, which the caller frees. */
 NODISCARD char *content_new(size_t n);
 NODISCARD int file_make(const char *path, size_t n, struct err *err);
 NODISCARD int file_check(const char *path, size_t n, struct err *err); /* -EPROTO: the content is another */

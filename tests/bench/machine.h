@@ -16,5 +16,5 @@ NODISCARD int machine_pty_byte(struct turn *t,
 NODISCARD int machine_pipe(struct turn *t, struct err *err);
 NODISCARD int machine_pty(struct turn *t, struct err *err);
 
-/* How much bulk output a turn moves. */
+/* Returns how many bytes of output a turn moves. */
 uint64_t bulk_bytes(const struct turn *t, bool tty);

@@ -125,7 +125,7 @@ static bool child_begin(void)
         return true;
 }
 
-/* Load: another client, whose command writes output as fast as the server reads it. */
+/* Makes load as another client, whose command writes output as fast as the server reads it. */
 static NORETURN void flood(const struct turn *t)
 {
         struct client c = CLIENT_INIT;

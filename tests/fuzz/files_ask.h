@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX (8 * MIB)
-#define PATH_BYTES 64   /* the most of a path in a request */
-#define REAL_BYTES 2048 /* the most of a path that renames and links have made longer */
+#define PATH_BYTES 64   /* the most bytes of a path in a request */
+#define REAL_BYTES 2048 /* the most bytes of a path that renames and links have made longer */
 
 /* The last request and its answer, printed when a check fails. */
 static struct buf request = BUF_INIT(MESSAGE_MAX), answer = BUF_INIT(MESSAGE_MAX);
@@ -110,7 +110,7 @@ static void send_line(bool has_answer)
         }
 }
 
-/* The params of the current request. */
+/* The params of the current request, and its answer, which is parsed into the arena. */
 static struct jsonw params;
 static struct arena arena = ARENA_INIT;
 static struct rpc_message reply;
@@ -143,7 +143,7 @@ static int64_t ask_end(void)
         return code;
 }
 
-/* The JSON-RPC code for -errno (docs/PROTOCOL.md). */
+/* Returns the JSON-RPC code for -errno (docs/PROTOCOL.md). */
 static int64_t code_of(int r)
 {
         switch (-r) {

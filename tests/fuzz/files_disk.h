@@ -51,7 +51,7 @@ static void compare_node(int dirfd, const struct node *n)
         }
 }
 
-/* Takes the descriptor. */
+/* Compares a directory with its node. Closes the descriptor. */
 static void compare_directory(int dirfd, const struct node *dir)
 {
         DIR *d = fdopendir(dirfd);

@@ -230,7 +230,7 @@ static void connect_client(enum manner manner, int client_end)
         f->attempt_end_ms = clock_mono_ms() + CONNECT_TIMEOUT_MS;
 }
 
-/* Connects the client again, after its connection was lost. Returns the end of the harness. */
+/* Connects the client again, after its connection was lost. Returns the other end of the connection, which the harness holds. */
 static int reconnect(enum manner manner)
 {
         int pair[2];

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (whole > 0)
                 request_check(&r, slice_from(in.p, (size_t)whole));
 
-        /* Every prefix of a short input, some of a long one; each in a buffer of exactly its size. */
+        /* Parses every prefix of a short input, and some of a long one, each in a buffer of exactly its size. */
         size_t step = 1 + size / 256;
         for (size_t n = 0; n < size; n += step) {
                 _free_ char *copy = mem_alloc(MAX(n, 1u));

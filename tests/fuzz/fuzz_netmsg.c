@@ -64,7 +64,7 @@ static void take(const struct netmsg *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        /* A copy of the exact size, so that the sanitizer reports a read beyond it. */
+        /* The copy has the exact size, so that the sanitizer reports a read beyond it. */
         _free_ char *copy = mem_alloc(MAX(size, (size_t)1));
         if (size)
                 memcpy(copy, data, size);

@@ -80,7 +80,8 @@ static void model_lose(struct model *m, size_t next, bool has_exited)
         }
 }
 
-/* Returns false when something is lost. */
+/* Lays the answer to a process/read over the sequence and the model. Returns false when the sequence refuses it, because events are
+ * lost. */
 static bool fill(struct sequence *s, struct model *m, size_t next, bool has_exited, bool is_closed,
                  bool may_lose)
 {
@@ -136,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 case 3:
                         is_whole = put(&s, m, seq, EVENT_CLOSED, 0);
                         break;
-                default: /* mostly near what is due */
+                default: /* an event near the one that is due */
                         is_whole = put(&s, m, MIN(m->last + 1 + data[i + 1] % 8, (size_t)NUMBERS - 1),
                                        EVENT_OUTPUT, (char)data[i]);
                         break;

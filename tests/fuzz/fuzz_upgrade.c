@@ -29,7 +29,7 @@ static size_t end_of_head(struct slice in)
 static void check(struct slice in, bool at_end, const char *accept)
 {
         struct err err = ERR_INIT;
-        /* A copy of the exact size, so that the sanitizer reports a read beyond it. */
+        /* The copy has the exact size, so that the sanitizer reports a read beyond it. */
         _free_ char *copy = mem_alloc(MAX(in.n, (size_t)1));
         if (in.n > 0)
                 memcpy(copy, in.p, in.n);

@@ -16,7 +16,7 @@ enum node_kind { NODE_FILE, NODE_DIRECTORY, NODE_LINK };
 struct node {
         enum node_kind kind;
         unsigned refs;                /* one for its place in the tree, and one for each open handle */
-        struct node *parent;          /* of the root: itself */
+        struct node *parent;          /* the root is its own parent */
         struct node *children, *next; /* sorted by bytes */
         char name[NODE_NAME_MAX];
         struct buf bytes; /* content, or where the link points */
@@ -144,7 +144,7 @@ static size_t node_size_of_tree(const struct node *n)
 /* Where a path leads. */
 struct tree_place {
         struct node *dir;
-        struct slice name; /* p == NULL: it ends in a dot or is the root */
+        struct slice name; /* p == NULL: the path ends in a dot or is the root */
         struct node *node; /* NULL: there is none of that name */
         bool is_slashed;   /* a slash follows the last name, which asks for a directory */
 };
