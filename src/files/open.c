@@ -30,7 +30,7 @@ static int open_for_writing(const struct file_open *how, int *ret_fd, struct sta
 static int open_to_look(const struct file_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
 {
         _close_ int fd = fsop_open(how->path.p, O_PATH, 0, true);
-        int r = fd < 0 ? fd : reach_may_read(fd);
+        int r = fd < 0 ? fd : reach_check_read(fd);
         if (r == 0 && fstat(fd, ret_st) < 0)
                 r = -errno;
         if (r < 0)

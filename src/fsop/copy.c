@@ -310,7 +310,7 @@ static int copy_mode(void *arg, struct tree_pair at)
         if (fd < 0 || fstat(at.read, &from) < 0 || fstat(fd, &to) < 0)
                 return fsop_fail(c->err, errno);
         mode_t mode = (from.st_mode & KEPT_MODE_BITS) | (to.st_mode & S_ISGID);
-        int r = reach_may_change(fd);
+        int r = reach_check_change(fd);
         /* EPERM: the directory is ours, so it is the file system that has no such modes. */
         if (r == 0 && fchmod(fd, mode) < 0 && errno != EPERM)
                 r = -errno;

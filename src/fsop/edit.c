@@ -197,7 +197,7 @@ int fsop_set_metadata(const char *path, const struct fs_changes *c, bool follow,
         if (fd < 0)
                 return fsop_fail(err, fd);
 
-        int r = reach_may_change(fd);
+        int r = reach_check_change(fd);
         if (r == 0 && c->has_mode)
                 r = change_mode(fd, c->mode & 07777);
         if (r == 0 && c->has_modified)

@@ -22,7 +22,7 @@ int entry_open(const char *path, bool follow, struct entry *ret)
         return 0;
 }
 
-int entry_may_change(int dirfd, const struct stat *st)
+int entry_check_change(int dirfd, const struct stat *st)
 {
         struct stat dir;
 
@@ -53,7 +53,7 @@ int fsop_open_to_change(const char *path, int flags, mode_t mode, bool follow)
                 return follow ? fsop_open_at(e.dirfd, e.name, flags, mode, true) : -ELOOP;
         if (fd < 0)
                 return fd;
-        r = entry_may_change(e.dirfd, &st);
+        r = entry_check_change(e.dirfd, &st);
         return r < 0 ? r : TAKE_FD(fd);
 }
 

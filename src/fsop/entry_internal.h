@@ -30,6 +30,6 @@ static inline bool entry_is_unnamed(const char *path)
 
 /* Checks whether a file with a name in `dirfd` may be changed; `st` is its stat. Returns 0, -EPERM as in fsop_open_to_change, or
  * another -errno. */
-NODISCARD int entry_may_change(int dirfd, const struct stat *st);
+NODISCARD int entry_check_change(int dirfd, const struct stat *st);
 /* Removes a file that was made under a name, if the name still means the file that `fd` has open. */
 void entry_unmake(int dirfd, const char *name, int fd);

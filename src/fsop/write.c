@@ -33,7 +33,7 @@ static bool must_stay_in_place(const struct writer *w)
         return w->is_linked || w->st.st_nlink != 1 || ((w->st.st_mode & 06000) && geteuid() != 0);
 }
 
-static int begin_exists(struct writer *w, int why, const struct current *c)
+static int begin_failed(struct writer *w, int why, const struct current *c)
 {
         struct stat st;
 
@@ -75,9 +75,9 @@ static int writer_prepare(struct writer *w, const struct current *c)
         for (int i = 0; i < FIND_TRIES; i++) {
                 int r = writer_find(w);
                 if (r < 0)
-                        return begin_exists(w, r, c);
+                        return begin_failed(w, r, c);
 
-                r = w->target < 0 || w->is_linked ? 0 : entry_may_change(w->at.dirfd, &w->st);
+                r = w->target < 0 || w->is_linked ? 0 : entry_check_change(w->at.dirfd, &w->st);
                 if (r < 0)
                         return fsop_fail(c->err, r);
 

@@ -261,7 +261,7 @@ static int judge_fd(int fd, int (*judge)(const struct reach *, struct slice))
         return r < 0 ? r : judge(reach_now(), slice_from(path, n));
 }
 
-int reach_may_change(int fd)
+int reach_check_change(int fd)
 {
         struct stat st;
         int r = judge_fd(fd, reach_judge_write);
@@ -273,7 +273,7 @@ int reach_may_change(int fd)
         return S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? -EROFS : 0;
 }
 
-int reach_may_read(int fd)
+int reach_check_read(int fd)
 {
         return judge_fd(fd, reach_judge_read);
 }

@@ -66,9 +66,9 @@ NODISCARD bool reach_is_in_cover(const char *path);
 /* Like realpath(3); the caller frees *ret. */
 NODISCARD int reach_real(const char *path, char **ret);
 /* Returns 0 when the attributes of the open file `fd` may be changed, else -errno. A process without a reach may call this, too. */
-NODISCARD int reach_may_change(int fd);
+NODISCARD int reach_check_change(int fd);
 /* Returns 0 when the open file `fd` may be read or listed, else -errno. A process without a reach may call this, too. */
-NODISCARD int reach_may_read(int fd);
+NODISCARD int reach_check_read(int fd);
 
 /* ---- reach_judge.c: what the rules say about a path, which is absolute and without links: 0 (allowed) or -errno */
 

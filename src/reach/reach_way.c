@@ -59,7 +59,7 @@ static bool is_name(const char *path)
 }
 
 /* Sets the name of the spot, and appends it to the path of the directory. */
-static int spot_name(struct spot *s, struct slice name)
+static int spot_set_name(struct spot *s, struct slice name)
 {
         size_t slash = s->dir_n > 1;
         if (name.n > NAME_MAX || s->dir_n + slash + name.n >= sizeof(s->path))
@@ -76,7 +76,7 @@ static int spot_name(struct spot *s, struct slice name)
 }
 
 /* Makes the spot mean its directory itself. */
-static int spot_self(struct spot *s)
+static int spot_set_self(struct spot *s)
 {
         memcpy(s->name, ".", 2);
         s->n = s->dir_n;
@@ -169,7 +169,7 @@ static int way_link(struct way *w, const char *name)
         if (n == 0)
                 return -ENOENT;
         /* The text of a link tells something about its target, so reading it needs the right to read. */
-        int r = spot_name(w->spot, slice_from_str(name));
+        int r = spot_set_name(w->spot, slice_from_str(name));
         if (r == 0)
                 r = reach_judge_look(reach, spot_path(w->spot));
         if (r < 0)
@@ -199,7 +199,7 @@ static int way_down(struct way *w, struct slice name)
                 int r = w->links == REACH_NO_LINKS ? -ENOTDIR : way_link(w, name.p);
                 return r == -EINVAL ? -ENOTDIR : r;
         }
-        int r = spot_name(s, name);
+        int r = spot_set_name(s, name);
         if (r < 0 || fd < 0) {
                 r = r < 0 ? r : -errno;
                 int why = r == -ENOENT ? reach_judge_directory(reach, spot_path(s)) : 0;
@@ -223,7 +223,7 @@ static int way_last(struct way *w, struct slice name)
                         return r;
         }
         w->rest[0] = '\0';
-        return spot_name(w->spot, name);
+        return spot_set_name(w->spot, name);
 }
 
 static int way_walk(struct way *w)
@@ -235,7 +235,7 @@ static int way_walk(struct way *w)
                 if (r < 0)
                         return r;
                 if (name.n == 0)
-                        return spot_self(w->spot);
+                        return spot_set_self(w->spot);
                 r = reach_judge_search(reach, dir_path(w->spot));
                 if (r < 0)
                         return r;
@@ -267,7 +267,7 @@ int reach_locate(int dirfd, const char *path, enum reach_links links, struct spo
                 int r = reach_where_is(dirfd, ret->path, &ret->dir_n);
                 if (r == 0)
                         r = reach_judge_search(reach, dir_path(ret));
-                return r < 0 ? r : spot_name(ret, slice_from_str(path));
+                return r < 0 ? r : spot_set_name(ret, slice_from_str(path));
         }
         for (int i = 0; i < REACH_TRIES_MAX; i++) {
                 struct way w = { .spot = ret, .links = links };

@@ -30,7 +30,7 @@ static const struct image_op *next_mask(struct image_cursor *c)
 
 /* Are all masks in the kernel's list? Returns 1 or 0, or -errno when the kernel cannot list mounts. Masks and list are both in
  * the order of the mounts' numbers. */
-static int are_listed(const struct image *i)
+static int check_listed(const struct image *i)
 {
         struct image_cursor cursor = { .image = i };
         const struct image_op *mask = next_mask(&cursor);
@@ -179,6 +179,6 @@ bool masks_are_there(struct masks *m, const struct image *i)
 {
         if (m->table < 0)
                 return true;
-        int r = i->mount_space && !layer_is_off(LAYER_LIST) ? are_listed(i) : -ENOSYS;
+        int r = i->mount_space && !layer_is_off(LAYER_LIST) ? check_listed(i) : -ENOSYS;
         return r >= 0 ? r > 0 : are_in_text(m, i);
 }
