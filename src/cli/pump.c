@@ -15,6 +15,7 @@
 #include "cli/detached.h"
 #include "cli/escape.h"
 #include "cli/outlet.h"
+#include "cli/replay.h"
 #include "cli/terminal.h"
 
 #include <errno.h>
@@ -292,6 +293,13 @@ static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
         return NULL;
 }
 
+static void make_raw(struct pump *p)
+{
+        if (p->wants_raw)
+                terminal_make_raw(&p->terminal);
+        p->remote->is_raw = p->terminal.is_raw;
+}
+
 /* Keeps the beginning of the command. */
 static void keep_what(struct pump *p, const char *const *argv)
 {
@@ -306,9 +314,7 @@ static void keep_what(struct pump *p, const char *const *argv)
 static int pump_stay(struct pump *p)
 {
         struct remote *r = p->remote;
-        if (p->wants_raw)
-                terminal_make_raw(&p->terminal);
-        r->is_raw = p->terminal.is_raw;
+        make_raw(p);
         while (!is_done(p) && turn(p) == 0)
                 ;
         terminal_restore(&p->terminal);
@@ -360,7 +366,13 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, con
         keep_what(p, argv);
         p->escape.is_off = p->terminal.fd < 0; /* a command without a terminal can be left, too */
         p->is_in_open = has_input();
-        p->process = farhand_adopt(f, process_id, 0, &events, p, &error);
+        make_raw(p);
+        uint64_t seq = 0;
+        if (is_tty && replay_show(r, f, process_id, &p->out, &seq) < 0) {
+                p->is_over = true;
+                return pump_stay(p);
+        }
+        p->process = farhand_adopt(f, process_id, seq, &events, p, &error);
         if (!p->process) {
                 remote_say(r, "%s", error.text);
                 p->is_over = true;

@@ -185,6 +185,28 @@ def test_the_screen_is_there_again_after_coming_back(desk, window):
     assert back.over() == 0
 
 
+def test_old_questions_to_the_terminal_are_not_answered_again(desk, window):
+    """The first terminal answers, and what reads there gets the answer. The second one shows the rest of the output only."""
+    t = window("shell")
+    t.expect("far>")
+    t.line("stty -echo; printf 'ask-\\033[c\\033[6n\\033[5n'; IFS= read -rsd n answer; stty echo; echo got-${#answer}")
+    t.expect("got-")
+    t.keys("Enter")
+    t.type("~.")
+    ident = re.search(r"farhand attach ([0-9a-f-]+)", t.expect("farhand attach ")).group(1)
+    assert b"\x1b[c\x1b[6n\x1b[5n" in t.raw() and t.over() == 0
+    back = window("attach", ident)
+    back.expect("got-")
+    assert b"ask-" in back.raw() and b"\x1b[c" not in back.raw() and b"\x1b[6n" not in back.raw()
+    back.line(f"cat > {desk.home}/typed; echo re''ad")
+    back.line("word")
+    back.keys("C-d")
+    back.expect("read")
+    assert text_of(f"{desk.home}/typed") == "word\n"
+    back.line("exit")
+    assert back.over() == 0
+
+
 def test_leaving_a_command_of_run_ends_it(window):
     t = window("run", "-t", "--", "sh", "-c", "echo pid-$$; sleep 600")
     pid = int(re.search(r"pid-(\d+)\n", t.expect("pid-")).group(1))

@@ -1,0 +1,189 @@
+/* replay: a state machine over control sequences, and the request for what the server has kept. */
+#include "cli/replay.h"
+
+#include "base/base64.h"
+#include "cli/detached.h"
+
+#include <errno.h>
+
+#define ENQ '\005'
+#define BEL '\007'
+#define CAN '\030'
+#define SUB '\032'
+#define ESC '\033'
+
+/* ---- questions ---- */
+
+/* CSI: the letter at the end says what it is, together with a mark behind the bracket and one before the letter. */
+static bool is_csi_question(const char *held, size_t n)
+{
+        char last = held[n - 1], mark = held[n - 2], first = held[2];
+        static const char pairs[][2] = { { '$', 'p' }, { '$', 'u' }, { '$', 'w' }, { '&', 'u' },
+                                         { '"', 'v' }, { '*', 'y' }, { '#', 'R' }, { '#', '|' } };
+        for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+                if (mark == pairs[i][0] && last == pairs[i][1]) /* reports of modes and contents */
+                        return true;
+        if (mark >= ' ' && mark <= '/')
+                return false;
+        switch (last) {
+        case 'c': /* which terminal are you? */
+                return first != '?';
+        case 'n': /* how are you, where is the cursor? */
+                return first != '>';
+        case 'x':
+                return true;
+        case 'q': /* which version are you? */
+                return first == '>';
+        case 'u': /* which keyboard? */
+        case 'S': /* which graphics? */
+                return first == '?';
+        case 't': { /* which size, which title? */
+                unsigned wish = 0;
+                for (size_t i = 2; i < n && held[i] >= '0' && held[i] <= '9'; i++)
+                        wish = MIN(wish * 10 + (unsigned)(held[i] - '0'), 1000U);
+                return wish >= 11 && wish <= 21;
+        }
+        default:
+                return false;
+        }
+}
+
+static bool is_question(const struct replay *r)
+{
+        struct slice all = slice_from(r->held, r->n);
+        if (r->is_long || r->n < 2)
+                return false;
+        switch (r->held[1]) {
+        case '[':
+                return r->n >= 3 && is_csi_question(r->held, r->n);
+        case ']': /* a colour or the clipboard: the value is a question mark */
+                return memmem(all.p, all.n, ";?", 2) != NULL;
+        case 'P':
+                return r->n >= 4 && (r->held[2] == '$' || r->held[2] == '+') &&
+                       (r->held[3] == 'q' || r->held[3] == 'Q');
+        case '_': /* graphics that report success */
+                return r->n >= 3 && r->held[2] == 'G';
+        case 'Z':
+                return true;
+        default:
+                return false;
+        }
+}
+
+/* ---- the state machine ---- */
+
+static void give_out(struct replay *r, char *out, size_t *made)
+{
+        memcpy(out + *made, r->held, r->n);
+        *made += r->n;
+        r->n = 0;
+}
+
+static void hold(struct replay *r, char c, char *out, size_t *made)
+{
+        if (r->n ==
+            sizeof(r->held) - 1) { /* one byte is left, so that the held text always ends with a NUL */
+                give_out(r, out, made);
+                r->is_long = true;
+        }
+        r->held[r->n++] = c;
+}
+
+/* The sequence has ended, or something else has begun. */
+static void finish(struct replay *r, char *out, size_t *made)
+{
+        if (!is_question(r))
+                give_out(r, out, made);
+        r->n = 0;
+        r->is_long = false;
+        r->state = REPLAY_TEXT;
+}
+
+static void take(struct replay *r, char c, char *out, size_t *made)
+{
+        bool is_ended = r->state == REPLAY_STRING_ESC && c == '\\';
+        if (r->state == REPLAY_STRING_ESC && !is_ended)
+                r->n--; /* this ESC begins the next sequence */
+        if (r->state != REPLAY_TEXT && r->state != REPLAY_STRING && !is_ended &&
+            (c == ESC || r->state == REPLAY_STRING_ESC)) {
+                bool was_string = r->state == REPLAY_STRING_ESC;
+                finish(r, out, made);
+                if (was_string)
+                        take(r, ESC, out, made);
+                take(r, c, out, made);
+                return;
+        }
+        if (r->state == REPLAY_TEXT && c != ESC) {
+                if (c != ENQ)
+                        out[(*made)++] = c;
+                return;
+        }
+        hold(r, c, out, made);
+        switch (r->state) {
+        case REPLAY_TEXT:
+                r->state = REPLAY_ESC;
+                return;
+        case REPLAY_ESC:
+                if (c == '[')
+                        r->state = REPLAY_CSI;
+                else if (c != '\0' && strchr("]P_^X", c))
+                        r->state = REPLAY_STRING;
+                else if (c < ' ' || c > '/')
+                        finish(r, out, made);
+                return;
+        case REPLAY_CSI:
+                if ((c >= '@' && c <= '~') || c == CAN || c == SUB)
+                        finish(r, out, made);
+                return;
+        case REPLAY_STRING:
+                if (c == ESC)
+                        r->state = REPLAY_STRING_ESC;
+                else if (c == BEL || c == CAN || c == SUB)
+                        finish(r, out, made);
+                return;
+        case REPLAY_STRING_ESC:
+                finish(r, out, made);
+                return;
+        }
+}
+
+size_t replay_filter(struct replay *r, const char *in, size_t n, char *out)
+{
+        size_t made = 0;
+        for (size_t i = 0; i < n; i++)
+                take(r, in[i], out, &made);
+        return made;
+}
+
+/* ---- what the server has kept ---- */
+
+int replay_show(const struct remote *r, struct farhand *f, const char *process_id, struct outlet *out,
+                uint64_t *ret_seq)
+{
+        _answer_ struct answer a = ANSWER_INIT;
+        struct replay filter = { 0 };
+        const struct detached process = { .session_id = farhand_session_id(f), .process_id = process_id };
+        const char *params = detached_params(&a.arena, &process, ",\"afterSeq\":0,\"waitMs\":0");
+        int result = answer_get(&a, r, f, "process/read", params);
+        if (result < 0)
+                return result;
+        *ret_seq = 0;
+        const struct json *chunks = json_get(&a.doc, a.root, S("chunks"));
+        for (const struct json *it = chunks && chunks->type == JSON_ARRAY ? chunks + 1 : NULL;
+             it && it < a.doc.tokens + chunks->end; it = a.doc.tokens + it->end) {
+                const char *text = answer_text(&a, it, "chunk");
+                size_t room = base64_decoded_max(strlen(text)) + 1;
+                char *bytes = arena_alloc(&a.arena, room),
+                     *shown = arena_alloc(&a.arena, room + REPLAY_HELD_MAX);
+                ssize_t n = base64_decode(bytes, text, strlen(text), NULL);
+                int64_t seq = answer_number(&a, it, "seq", -1);
+                if (n < 0 || seq < 0) {
+                        remote_say(r, "the server has sent output that cannot be read");
+                        return -EBADMSG;
+                }
+                outlet_put(out, shown, replay_filter(&filter, bytes, (size_t)n, shown));
+                *ret_seq = MAX(*ret_seq, (uint64_t)seq);
+        }
+        outlet_put(out, filter.held, filter.n); /* what comes now goes on with it */
+        return 0;
+}

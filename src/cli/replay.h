@@ -1,0 +1,28 @@
+/* replay: shows on our terminal what a far program had written before we came.
+ *
+ * Programs ask their terminal questions: where its cursor is, what kind it is, which colours it has. The terminal answers as if somebody
+ * typed. Shown again, an old question would be answered again, and the answer would be typed into whatever runs there now. So the
+ * questions are taken out; all other bytes stay. Questions in the form of 8-bit control characters are not known here.
+ */
+#pragma once
+
+#include "cli/outlet.h"
+#include "cli/remote.h"
+
+#define REPLAY_HELD_MAX 512 /* a longer sequence is no question */
+
+struct replay {
+        enum { REPLAY_TEXT, REPLAY_ESC, REPLAY_CSI, REPLAY_STRING, REPLAY_STRING_ESC } state;
+        char held[REPLAY_HELD_MAX]; /* a control sequence that has not ended, or the last part of it */
+        size_t n;
+        bool is_long; /* the beginning of the sequence was given out already */
+};
+
+/* Copies `in` without its questions to `out`, which has room for n + REPLAY_HELD_MAX bytes. Returns how many bytes that are. Pure; the
+ * input may be split anywhere. */
+size_t replay_filter(struct replay *r, const char *in, size_t n, char *out);
+
+/* Writes the output that the server still keeps of a process of this session to `out`, without questions. *ret_seq is the number of the
+ * last chunk. Returns 0, or -errno; then stderr was told why. */
+NODISCARD int replay_show(const struct remote *r, struct farhand *f, const char *process_id,
+                          struct outlet *out, uint64_t *ret_seq);
