@@ -37,6 +37,9 @@ TEST(escapes_are_found_at_the_beginning_of_a_line_only)
                 { "\r~~~", "\r~~" },
                 { "~\r~.", "~\r<LEAVE>" },
                 { "ab ~? c", "ab ~? c" },
+                { "\033[200~a\r~.\r~~\r\033[201~~.\r~.", "\033[200~a\r~.\r~~\r\033[201~~.\r<LEAVE>" },
+                { "\033[\033[200~\r~?\033[20\033[201~\r~?", "\033[\033[200~\r~?\033[20\033[201~\r<HELP>" },
+                { "[200~\r~.", "[200~\r<LEAVE>" },
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++)
                 for (size_t split = 0; split <= strlen(cases[i].in); split++) {

@@ -236,6 +236,18 @@ def paste_data():
     return random.Random(14).randbytes(PASTE_BYTES).replace(b"~", b"-")
 
 
+def test_a_paste_that_is_marked_has_no_escapes(desk, window):
+    data, path = b"one\n~.\n~~two\n~?\n", f"{desk.home}/pasted"
+    size = len(data) + 2 * len(b"\x1b[200~")
+    t = window("run", "-t", "--", "sh", "-c", f"stty raw -echo; printf '\\033[?2004hready\\r\\n'; head -c {size} > {path}; "
+               "printf '\\033[?2004l'; exit 7")
+    t.expect("ready")
+    t.paste(data, "-p")
+    assert t.over() == 7
+    with open(path, "rb") as f:
+        assert f.read() == b"\x1b[200~" + data + b"\x1b[201~"
+
+
 def peak_kib(pid):
     return int(re.search(r"VmHWM:\s*(\d+)", text_of(f"/proc/{pid}/status")).group(1))
 

@@ -57,10 +57,11 @@ class Tmux:
         self.type(text)
         self.keys("Enter")
 
-    def paste(self, data):
+    def paste(self, data, *options):
+        """-p: with marks around it, where the program has asked for them."""
         with open(f"{self.base}/paste", "wb") as f:
             f.write(data)
-        self.say("load-buffer", f"{self.base}/paste", ";", "paste-buffer", "-r", "-d")
+        self.say("load-buffer", f"{self.base}/paste", ";", "paste-buffer", "-r", "-d", *options)
 
     def resize(self, rows, columns):
         self.say("resize-window", "-x", str(columns), "-y", str(rows))
