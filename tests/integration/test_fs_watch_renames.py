@@ -54,6 +54,21 @@ for _ in range(steps):
 """
 
 
+def touch_until_told(w, tmp, name):
+    """Makes a file and waits for its event. An overflow may take the place of the event: then makes another file."""
+    made, overflows = [], 0
+
+    def is_told():
+        nonlocal overflows
+        if not made or w.overflows() > overflows:
+            overflows = w.overflows()
+            made.append(f"{name}-{len(made)}")
+            touch(tmp, made[-1])
+        return w.has("created", made[-1])
+
+    wait_until(is_told, 20, f"a file made in {tmp}")
+
+
 def believe_a_churn(server, client, tmp, seed):
     """Whether the events of random changes lead to the tree on disk; None when the server reported lost events."""
     base = no_watches(server.pid)
@@ -64,8 +79,8 @@ def believe_a_churn(server, client, tmp, seed):
         assert process.wait() == 0
     w.settle()
     for folder in [tmp] + [os.path.join(tmp, p) for p in actual(tmp) if os.path.isdir(os.path.join(tmp, p))]:
-        touch(folder, "proof")  # also where something was lost: what comes afterwards has to be right
-        w.until("created", os.path.relpath(os.path.join(folder, "proof"), tmp))
+        # Also where something was lost: what comes after the last overflow has to be right.
+        touch_until_told(w, tmp, os.path.relpath(os.path.join(folder, "proof"), tmp))
     w.settle("zz-again")
     directories = 1 + sum(os.path.isdir(os.path.join(tmp, p)) for p in actual(tmp))
     wait_until(lambda: inotify_watches(server.pid) == base + directories, 60, "one watch for each directory")
@@ -103,21 +118,6 @@ def test_a_rename_into_a_new_directory_and_one_above_it(client, quick_tmp):
         assert not w.overflowed()
         assert believe(w, known) == actual(tmp), w.events()
         assert client.call("fs/unwatch", {"watchId": f"w{i}"}) == {}
-
-
-def touch_until_told(w, tmp, name):
-    """Makes a file and waits for its event. An overflow may take the place of the event: then makes another file."""
-    made, overflows = [], 0
-
-    def is_told():
-        nonlocal overflows
-        if not made or w.overflows() > overflows:
-            overflows = w.overflows()
-            made.append(f"{name}-{len(made)}")
-            touch(tmp, made[-1])
-        return w.has("created", made[-1])
-
-    wait_until(is_told, 20, f"a file made in {tmp}")
 
 
 def test_names_that_are_exchanged(client, quick_tmp):
