@@ -118,13 +118,12 @@ static void dir_failed(struct watch_node *n, const struct watch_scan_dir *dir)
         }
         if (is_refused && !t->reach && watch_listener_wd(&n->listener) >= 0)
                 return; /* the directory is still watched as before */
-        if (!is_refused && !n->has_failed)
+        if (!is_refused && !n->is_missed)
                 watch_tree_overflow(t);
         if (n != t->root && (is_refused || r == -ENAMETOOLONG)) {
                 watch_node_free(n); /* another try would fail in the same way */
                 return;
         }
-        n->has_failed = true;
         watch_node_look_later(n, dir->reports);
 }
 
@@ -137,20 +136,23 @@ static int join_dir(struct watch_join *j, struct watch_node *n, const struct wat
                 dir_failed(n, dir);
                 return 0;
         }
-        if (watch_listener_wd(&n->listener) != dir->wd) {
-                watcher_leave(w, &n->listener);
-                if (watcher_join(w, &n->listener, dir->wd, j->pass) < 0) {
-                        if (n == j->tree->root)
-                                watch_tree_root_gone(j->tree);
-                        else
-                                watch_node_free(n);
-                        return -ENOSPC;
-                }
+        /* Also a directory that is watched already joins anew: so it gets the events of the pass once more, after what the scan
+         * has found in it. Otherwise a name that was removed during the scan would get a node that no event takes away. */
+        watcher_leave(w, &n->listener);
+        if (watcher_join(w, &n->listener, dir->wd, j->pass) < 0) {
+                if (n == j->tree->root)
+                        watch_tree_root_gone(j->tree);
+                else
+                        watch_node_free(n);
+                return -ENOSPC;
         }
-        if (n->has_failed)
+        if (n->is_missed) {
+                /* The client may have looked at it before it was watched. */
+                watch_tree_overflow(j->tree);
                 j->tree->later_ms = 0;
+        }
         n->tries = 0;
-        n->has_failed = false;
+        n->is_missed = false;
         return 0;
 }
 

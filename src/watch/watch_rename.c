@@ -5,7 +5,7 @@
  * between the two halves shows that they are not one rename, or when the watch has a reach, which must be asked about the new name.
  *
  * When two names are exchanged (RENAME_EXCHANGE), the events look like a rename and a rename back. They do not say which directory
- * has which name afterwards.
+ * has which name afterwards, so the client is told `overflow`.
  */
 #include "base/clock.h"
 #include "base/limits.h"
@@ -14,9 +14,9 @@
 
 #include <limits.h>
 
-/* The kernel counts cookies over all renames of the machine. The two renames of an exchange come together, but other renames may
- * get a cookie in between. The two cookies may differ by this much at most. */
-#define EXCHANGE_COOKIES 4
+/* The events of an exchange come together, but the process that makes it may have to wait for a processor in between. During an
+ * exchange the kernel lets no other name appear or disappear in the two directories. */
+#define EXCHANGE_MS 2000
 
 static uint64_t hash_name(const struct watch_node *parent, struct slice name)
 {
@@ -27,55 +27,55 @@ static uint64_t hash_name(const struct watch_node *parent, struct slice name)
         return map_hash(random_hash_key(), slice_from(key, sizeof(parent->id) + n));
 }
 
-static void note_from(struct watch_tree *t, uint64_t from, uint32_t cookie)
+static struct watch_recent *note(struct watch_tree *t, uint32_t cookie)
 {
-        t->recent[t->next_recent++ % WATCH_RECENT_RENAMES] =
-                (struct watch_recent){ .cookie = cookie, .from = from };
+        struct watch_recent *r = &t->recent[t->next_recent++ % WATCH_RECENT_RENAMES];
+        *r = (struct watch_recent){ .cookie = cookie, .at_ms = clock_mono_ms() };
+        return r;
 }
 
-/* Notes the second half of a rename. Returns an earlier rename that this one undoes, or NULL. */
-static const struct watch_recent *note_to(struct watch_tree *t, uint64_t to, uint32_t cookie, bool is_dir,
-                                          bool replaces)
+static struct watch_recent *find_recent(struct watch_tree *t, uint32_t cookie)
 {
-        struct watch_recent *this = NULL;
-        for (size_t i = 0; i < WATCH_RECENT_RENAMES; i++)
+        for (size_t i = 0; cookie && i < WATCH_RECENT_RENAMES; i++)
                 if (t->recent[i].cookie == cookie)
-                        this = &t->recent[i];
-        if (!this)
-                return NULL;
-        this->to = to;
-        this->is_dir = is_dir;
-        this->replaces = replaces;
-        for (size_t i = 0; i < WATCH_RECENT_RENAMES; i++) {
-                const struct watch_recent *r = &t->recent[i];
-                if (r->from == to && r->to == this->from && cookie - r->cookie - 1 < EXCHANGE_COOKIES)
-                        return r;
-        }
+                        return &t->recent[i];
         return NULL;
 }
 
-/* Handles a rename and a rename back, which may have been one exchange. It was none when the target name was free. When both names
- * are directories, the node that seems renamed gets IN_MOVE_SELF at once if it really was; until then it is `suspect`. */
-static void suspect_exchange(struct watch_node *parent, struct slice name, const struct watch_recent *there,
-                             bool is_dir)
+/* Returns the rename with `cookie` when it went from `from` to `to` a short time ago, else NULL. */
+static const struct watch_recent *find_there(struct watch_tree *t, uint32_t cookie, uint64_t from,
+                                             uint64_t to)
 {
-        struct watch_tree *t = parent->tree;
-        const struct watch_node *n = is_dir && there->is_dir ? watch_node_find(t, parent, name) : NULL;
-        if (is_dir == there->is_dir && !there->replaces)
-                return;
-        if (n && watch_listener_wd(&n->listener) >= 0 && !t->suspect)
-                t->suspect = n->id;
-        else
-                watch_tree_lost(t);
+        const struct watch_recent *r = find_recent(t, cookie);
+        bool is_it = r && r->from == from && r->to == to && clock_mono_ms() - r->at_ms < EXCHANGE_MS;
+        return is_it ? r : NULL;
 }
 
-void watch_rename_settle(struct watch_tree *t)
+/* Notes the second half of a rename. Returns an earlier rename that this one undoes, when no other name has changed in the two
+ * directories in between, or NULL. */
+static const struct watch_recent *note_to(struct watch_node *parent, uint64_t to, uint32_t cookie,
+                                          bool is_dir, bool replaces)
 {
-        watch_rename_end_all(t);
-        if (!t->suspect)
+        struct watch_tree *t = parent->tree;
+        struct watch_recent *this = find_recent(t, cookie);
+        if (!this)
+                this = note(t, cookie);
+        this->to = to;
+        this->is_dir = is_dir;
+        this->replaces = replaces;
+        bool is_next = parent->last_cookie == this->follows || parent->last_cookie == cookie;
+        return this->from && is_next ? find_there(t, this->follows, to, this->from) : NULL;
+}
+
+/* Handles a rename and a rename back, which may have been one exchange. It was none when the target name was free. */
+static void suspect_exchange(struct watch_tree *t, const struct watch_recent *there, bool is_dir)
+{
+        if (is_dir == there->is_dir && !there->replaces)
                 return;
-        t->suspect = 0;
-        watch_tree_lost(t);
+        if (is_dir || there->is_dir)
+                watch_tree_lost(t);
+        else
+                watch_tree_overflow(t); /* files have no nodes that could be wrong */
 }
 
 static struct watch_node *find_moving(const struct watch_tree *t, uint32_t cookie)
@@ -95,16 +95,27 @@ void watch_rename_from(struct watch_node *parent, const struct watch_event *ev, 
         if (is_dir)
                 watch_batch_stop_merging(&t->batch); /* paths below `path` may mean something else now */
         watch_batch_moved_from(&t->batch, path, ev->cookie, clock_mono_ms());
-        note_from(t, hash_name(parent, ev->name), ev->cookie);
+        uint64_t from = hash_name(parent, ev->name);
+        struct watch_recent *this = note(t, ev->cookie);
+        this->from = from;
+        this->follows = parent->last_cookie;
         t->renames++;
-        if (!n)
-                return;
-        watch_node_unmap(n);
-        n->cookie = ev->cookie;
-        n->renamed = t->renames;
-        list_remove(&n->moving_link);
-        list_append(&t->moving, &n->moving_link);
-        watcher_mark_dirty(t->watcher, &t->sink);
+        if (n) {
+                watch_node_unmap(n);
+                n->cookie = ev->cookie;
+                n->renamed = t->renames;
+                list_remove(&n->moving_link);
+                list_append(&t->moving, &n->moving_link);
+                watcher_mark_dirty(t->watcher, &t->sink);
+        }
+        /* Of an exchange with a name in a directory that is not watched only the two middle events are seen: a name comes, and
+         * goes. When a file goes to a name that is watched, it was no exchange. */
+        const struct watch_recent *there = find_there(t, parent->last_cookie, 0, from);
+        parent->last_cookie = ev->cookie;
+        if (there && !is_dir && !there->is_dir && !t->doubted)
+                t->doubted = ev->cookie;
+        else if (there)
+                suspect_exchange(t, there, is_dir);
 }
 
 /* Finds the node of the directory whose second half has come. NULL when the directory must be looked at like a new one. */
@@ -152,13 +163,16 @@ void watch_rename_to(struct watch_node *parent, const struct watch_event *ev, st
         /* Only directories have nodes, so that a file may always have replaced another one. */
         bool replaces = !is_dir || watch_node_find(t, parent, ev->name);
         t->renames++;
+        if (ev->cookie == t->doubted)
+                t->doubted = 0;
         if (is_dir)
                 dir_to(parent, ev, path);
         else if (!watch_batch_moved_to(&t->batch, path, ev->cookie))
                 watch_batch_add(&t->batch, WATCH_CREATED, path);
-        const struct watch_recent *there = note_to(t, to, ev->cookie, is_dir, replaces);
+        const struct watch_recent *there = note_to(parent, to, ev->cookie, is_dir, replaces);
+        parent->last_cookie = ev->cookie;
         if (there)
-                suspect_exchange(parent, ev->name, there, is_dir);
+                suspect_exchange(t, there, is_dir);
 }
 
 void watch_rename_end_all(struct watch_tree *t)
@@ -166,4 +180,12 @@ void watch_rename_end_all(struct watch_tree *t)
         struct watch_node *n;
         while ((n = list_first(&t->moving, struct watch_node, moving_link)))
                 watch_node_free(n);
+}
+
+void watch_rename_settle(struct watch_tree *t)
+{
+        watch_rename_end_all(t);
+        if (t->doubted)
+                watch_tree_overflow(t);
+        t->doubted = 0;
 }

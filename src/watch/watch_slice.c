@@ -84,12 +84,6 @@ static void finish(struct watch_slice *s)
         if (!is_whole)
                 watch_tree_lost(t);
         watch_slice_pump(t);
-        if (t->is_relooking && !t->slice) {
-                /* After the first `overflow` the client may have looked at directories before they were watched again. Later
-                 * changes there were lost, so the client must look once more. */
-                t->is_relooking = false;
-                watch_tree_overflow(t);
-        }
         watch_tree_changed(t);
 }
 
@@ -143,12 +137,24 @@ static struct watch_node *next_input(struct watch_tree *t, size_t *left)
         return NULL;
 }
 
+/* After the first `overflow` the client may have looked at directories before they were watched again. Later changes there were
+ * lost, so the client must look once more when all directories were scanned. */
+static void end_relook(struct watch_tree *t)
+{
+        if (!t->is_relooking || !t->is_live || t->slice || !list_is_empty(&t->pending))
+                return;
+        t->is_relooking = false;
+        watch_tree_overflow(t);
+}
+
 void watch_slice_pump(struct watch_tree *t)
 {
         size_t left = SLICE_DIRS;
         struct watch_node *n = t->slice || !t->is_live ? NULL : next_input(t, &left);
-        if (!n)
+        if (!n) {
+                end_relook(t);
                 return;
+        }
         struct watch_slice *s = mem_new(struct watch_slice);
         t->slice = s;
         s->tree = t;
@@ -189,6 +195,7 @@ void watch_node_look_later(struct watch_node *n, bool reports)
 {
         struct watch_tree *t = n->tree;
         n->reports |= reports;
+        n->is_missed = true;
         if (!t->later_timer)
                 t->later_timer = timer_new(t->conn->conns->loop, on_later, t);
         if (list_is_empty(&t->later))

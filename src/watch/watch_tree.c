@@ -74,8 +74,6 @@ static void on_self(struct watch_node *n, uint32_t mask)
         bool is_root = n == t->root;
         if (mask & (IN_DELETE_SELF | IN_UNMOUNT))
                 n->is_gone = true;
-        if ((mask & IN_MOVE_SELF) && n->id == t->suspect)
-                t->suspect = 0;
         if (is_root && (n->is_gone || (mask & IN_MOVE_SELF))) {
                 watch_tree_root_gone(t);
                 return;
@@ -90,6 +88,7 @@ static void on_self(struct watch_node *n, uint32_t mask)
                 return;
         }
         /* The watcher ended this wd as unused just before it was joined. The directory is watched again. */
+        n->is_missed = true;
         watch_node_look(n, false);
         watch_tree_overflow(t);
 }
@@ -126,6 +125,8 @@ static void on_name(struct watch_node *parent, const struct watch_event *ev)
         struct slice p = buf_slice(&path);
         bool is_dir = (ev->mask & IN_ISDIR) && t->is_recursive;
         struct watch_node *n = is_dir ? watch_node_find(t, parent, ev->name) : NULL;
+        if (ev->mask & (IN_CREATE | IN_DELETE))
+                parent->last_cookie = 0;
         if (ev->mask & IN_CREATE) {
                 watch_batch_add(b, WATCH_CREATED, p);
                 if (is_dir && !n)

@@ -7,7 +7,7 @@
  * looked at. When an event comes from such a directory before the second half, the directory counts as removed.
  *
  * When events are lost (the queue of the kernel or a limit is full) the client is told `overflow`, and the whole tree is looked
- * at again. docs/internals/watching.md explains the words.
+ * at again; a second `overflow` follows when that is done. docs/internals/watching.md explains the words.
  */
 #pragma once
 
@@ -32,13 +32,15 @@ struct watch_join {
         size_t next;        /* index of the next directory to join */
 };
 
-/* A recent rename, kept to notice when two names were exchanged. Names are stored as hashes. */
+/* A recent rename, kept to notice when two names were exchanged. Names are stored as hashes; 0: this half was not seen. */
 struct watch_recent {
         uint32_t cookie;
-        uint64_t from, to;
+        uint32_t follows; /* watch_node::last_cookie of the directory that it came from */
         bool is_dir, replaces;
+        uint64_t from, to;
+        uint64_t at_ms; /* when its first event came */
 };
-#define WATCH_RECENT_RENAMES 16
+#define WATCH_RECENT_RENAMES 64
 
 struct watch_tree {
         struct list link; /* watches::trees */
@@ -63,7 +65,8 @@ struct watch_tree {
         uint64_t renames; /* counts halves of renames */
         struct watch_recent recent[WATCH_RECENT_RENAMES];
         size_t next_recent;
-        uint64_t suspect;  /* watch_node::id of a node that may have been exchanged with another; 0: none */
+        uint32_t
+                doubted; /* cookie of a half whose file may be there still, if no second half comes; 0: none */
         bool is_relooking; /* all directories are scanned again, because events were lost */
         uint64_t
                 held_since_ms; /* since when sending waits for the second half of a rename; 0: it does not wait */

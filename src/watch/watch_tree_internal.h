@@ -18,12 +18,13 @@ struct watch_node {
         struct list moving_link;   /* watch_tree::moving */
         struct list later_link;    /* watch_tree::later */
         uint64_t id;
-        uint32_t cookie;  /* cookie of the rename whose second half is awaited */
-        uint32_t slot;    /* 1 + the node's slot in the join under way; 0: it has none */
-        bool reports;     /* the names that the next pass finds in it are reported as new */
-        bool is_gone;     /* the kernel has reported that it was removed */
-        bool is_doubtful; /* a directory in it was renamed while a pass looked at it */
-        bool has_failed;  /* it could not be looked at, and the client was told */
+        uint32_t cookie;      /* cookie of the rename whose second half is awaited */
+        uint32_t last_cookie; /* cookie of the last change of a name in it; 0: that was no rename */
+        uint32_t slot;        /* 1 + the node's slot in the join under way; 0: it has none */
+        bool reports;         /* the names that the next pass finds in it are reported as new */
+        bool is_gone;         /* the kernel has reported that it was removed */
+        bool is_doubtful;     /* a directory in it was renamed while a pass looked at it */
+        bool is_missed; /* it is not watched, and the client was told; when it is watched, the client is told again */
         uint64_t renamed; /* watch_tree::renames when it was last renamed */
         unsigned tries;
         size_t name_n;
@@ -48,7 +49,7 @@ void watch_node_path(const struct watch_node *n, const char *root_path, struct s
 /* Makes a node for a new directory; the names in it will be reported as new. */
 void watch_node_add(struct watch_node *parent, struct slice name);
 /* Has the directory looked at again after a time, because it could not be looked at for a reason that may pass. The time grows with
- * each try. */
+ * each try. The caller tells the client. */
 void watch_node_look_later(struct watch_node *n, bool reports);
 void watch_node_add_change(struct watch_node *n, enum watch_kind kind, struct slice name);
 void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev);
@@ -63,7 +64,7 @@ void watch_rename_from(struct watch_node *parent, const struct watch_event *ev, 
                        bool is_dir);
 void watch_rename_to(struct watch_node *parent, const struct watch_event *ev, struct slice path, bool is_dir);
 void watch_rename_end_all(struct watch_tree *t); /* ends renames whose second half has not come */
-void watch_rename_settle(struct watch_tree *t);  /* the same, and decides about a `suspect` */
+void watch_rename_settle(struct watch_tree *t);  /* the same, and tells when one may have been an exchange */
 
 void watch_slice_pump(
         struct watch_tree *t); /* begins a pass when there is something to look at and none runs */
