@@ -19,6 +19,7 @@
 #include "cli/terminal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -269,6 +270,17 @@ static int turn(struct pump *p)
         return farhand_step(p->client, NULL);
 }
 
+/* For a command that somebody else has started: it goes on, whatever was missed. */
+static void on_gap(UNUSED struct farhand_process *process, void *arg, UNUSED uint64_t first,
+                   UNUSED uint64_t last, uint64_t bytes)
+{
+        struct pump *p = arg;
+        if (bytes > 0)
+                remote_say(p->remote, "%" PRIu64 " bytes of earlier output are no longer kept", bytes);
+        else
+                remote_say(p->remote, "earlier output is no longer kept");
+}
+
 static const struct farhand_process_events events = { .on_started = on_started,
                                                       .on_output = on_output,
                                                       .on_writable = on_writable,
@@ -372,7 +384,9 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, con
                 p->is_over = true;
                 return pump_stay(p);
         }
-        p->process = farhand_adopt(f, process_id, seq, &events, p, &error);
+        struct farhand_process_events with_gaps = events;
+        with_gaps.on_gap = on_gap;
+        p->process = farhand_adopt(f, process_id, seq, &with_gaps, p, &error);
         if (!p->process) {
                 remote_say(r, "%s", error.text);
                 p->is_over = true;

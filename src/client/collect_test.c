@@ -154,6 +154,8 @@ TEST(a_snapshot_is_read_from_either_kind_of_server)
                 { true, "{" STREAMS("YQ", "", "") ",\"nextSeq\":9}", "-71" },
                 { true, "{" STREAMS("", "", "") "}", "-71" },
                 { true, "{\"nextSeq\":1}", "-71" },
+                { true, "{" STREAMS("YWFhYWE=", "", "") ",\"nextSeq\":9}",
+                  "-71" }, /* more than was asked for */
                 { true, "7", "-71" },
                 { false,
                   "{\"chunks\":[{\"seq\":1,\"stream\":\"stdout\",\"chunk\":\"YWI=\"},{\"seq\":2,\"stream\":"

@@ -170,8 +170,12 @@ static void take_block(struct slot *slot, const struct rpc_message *m)
         slot->at = 0;
         slot->is_done = true;
         file->is_flowing = true;
-        for (unsigned i = 0; i < file->count && file_slot_at(file, i)->is_done; i++)
-                file->done_bytes = file_slot_at(file, i)->offset + file_slot_at(file, i)->n;
+        for (unsigned i = 0; i < file->count && file_slot_at(file, i)->is_done; i++) {
+                const struct slot *done = file_slot_at(file, i);
+                file->done_bytes = done->offset + done->n;
+                if (done->is_last) /* those behind it lie behind the end of the file */
+                        break;
+        }
 }
 
 /* Forgets the confirmed blocks at the beginning of the ring. */

@@ -35,7 +35,7 @@ static int append_decoded(struct buf *b, struct slice text)
 
 /* ---- servers that make snapshots ---- */
 
-static int read_made(struct arena *a, const struct json_doc *d, const struct json *o,
+static int read_made(struct arena *a, const struct json_doc *d, const struct json *o, size_t max_bytes,
                      struct farhand_snapshot *ret)
 {
         struct slice out = member_string(a, d, o, S("stdout")), err = member_string(a, d, o, S("stderr")),
@@ -49,6 +49,8 @@ static int read_made(struct arena *a, const struct json_doc *d, const struct jso
         int r = append_decoded(&first, out);
         r = r < 0 ? r : append_decoded(&first, terminal);
         r = r < 0 ? r : append_decoded(&second, err);
+        if (r == 0 && (first.n > max_bytes || second.n > max_bytes))
+                r = -EPROTO;
         if (r < 0)
                 return r;
         (void)member_u64(d, omitted, S("stdout"), &missing[0]);
@@ -110,7 +112,8 @@ static int read_answer(const struct rpc_message *m, size_t max_bytes, struct far
                 return -EPROTO;
         client_exit_read(d, m->result, &ret->exit);
         ret->is_closed = member_is_true(d, m->result, S("closed"));
-        return is_read ? read_chunks(&a, d, chunks, max_bytes, ret) : read_made(&a, d, m->result, ret);
+        return is_read ? read_chunks(&a, d, chunks, max_bytes, ret)
+                       : read_made(&a, d, m->result, max_bytes, ret);
 }
 
 static void tell(struct farhand *f, const struct call *call, const struct rpc_message *m,

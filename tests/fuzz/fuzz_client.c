@@ -2,8 +2,8 @@
  * stdio of a program, as bytes behind a correct upgrade of a WebSocket, as the answer to the upgrade itself, or as the messages of
  * a server whose handshake is done, one in a line. The connection is one end of a socket pair whose other end the harness holds.
  *
- * The callbacks do what programs do at the worst moment: they free processes, make calls, start and write. Every call must be
- * answered exactly once, and no event may follow the end of a process. */
+ * The callbacks do what programs do at the worst moment: they free processes, requests and watches, make calls, start and write. Every call
+ * must be answered exactly once, and no event may follow the end of a process, of an HTTP request or of a watch. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -16,7 +16,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define STEPS_MAX 64
-#define PROCESSES 4
+#define PROCESSES 5
 
 enum manner { AS_LINES, AS_BYTES, AS_UPGRADE, AS_MESSAGES, MANNERS };
 
@@ -25,6 +25,9 @@ static struct {
         struct farhand_process *processes[PROCESSES];
         bool is_over[PROCESSES];
         unsigned asked, answered;
+        struct farhand_http *http; /* its id and that of the watch are known to the seeds */
+        struct farhand_watch *watch;
+        bool is_http_over, is_http_answered, is_watch_over;
         uint8_t salt;
         unsigned turns; /* how many callbacks there were: each does something else */
 } world;
@@ -44,6 +47,134 @@ static void ask(unsigned flags)
                          NULL) == 0)
                 world.asked++;
 }
+
+static void on_snapshot(struct farhand *f, void *arg, struct farhand_snapshot *s,
+                        const struct farhand_error *error)
+{
+        must(f == world.client && arg == &world && !s != !error);
+        must(!s || (s->out && s->err && s->out[s->out_bytes] == '\0' && s->err[s->err_bytes] == '\0'));
+        if (s && world.salt & 1)
+                farhand_snapshot_release(s);
+        world.answered++;
+}
+
+static void on_environment(struct farhand *f, void *arg, struct farhand_environment *e,
+                           const struct farhand_error *error)
+{
+        must(f == world.client && arg == &world && !e != !error);
+        farhand_environment_free(e);
+        world.answered++;
+}
+
+static void on_status(struct farhand *f, void *arg, const char *status, const struct farhand_error *error)
+{
+        must(f == world.client && arg == &world && !status != !error);
+        world.answered++;
+}
+
+/* Questions whose answers have types. */
+static void ask_typed(void)
+{
+        world.asked += farhand_snapshot_begin(world.client, "a", 100, on_snapshot, &world, NULL) == 0;
+        world.asked += farhand_environment_info_begin(world.client, on_environment, &world, NULL) == 0;
+        world.asked += farhand_environment_status_begin(world.client, on_status, &world, NULL) == 0;
+}
+
+/* ---- HTTP and watches ---- */
+
+static void on_response(struct farhand_http *h, UNUSED void *arg, int status,
+                        const struct farhand_http_header *headers, size_t count)
+{
+        must(h == world.http && !world.is_http_over && !world.is_http_answered && status >= 100);
+        world.is_http_answered = true;
+        for (size_t i = 0; i < count; i++)
+                must(headers[i].name && headers[i].value);
+}
+
+static void free_http(void)
+{
+        farhand_http_free(TAKE(world.http));
+}
+
+static void on_body(struct farhand_http *h, UNUSED void *arg, const void *bytes, size_t n)
+{
+        must(h == world.http && !world.is_http_over && world.is_http_answered && bytes && n > 0);
+        if (world.salt % 5 == 0)
+                free_http();
+}
+
+static void on_done(struct farhand_http *h, UNUSED void *arg)
+{
+        must(h == world.http && !world.is_http_over && world.is_http_answered);
+        world.is_http_over = true;
+        if (world.salt % 3 == 0)
+                free_http();
+}
+
+static void on_http_failed(struct farhand_http *h, UNUSED void *arg, const struct farhand_error *error)
+{
+        must(h == world.http && !world.is_http_over && error->code < 0);
+        world.is_http_over = true;
+        if (world.salt % 3 == 0)
+                free_http();
+}
+
+static void free_watch(void)
+{
+        farhand_watch_free(TAKE(world.watch));
+}
+
+static void on_watching(struct farhand_watch *w, UNUSED void *arg)
+{
+        must(w == world.watch && !world.is_watch_over);
+}
+
+static void on_change(struct farhand_watch *w, UNUSED void *arg, enum farhand_change kind, const char *path,
+                      const char *from)
+{
+        must(w == world.watch && !world.is_watch_over && kind <= FARHAND_RENAMED && path[0] == '/');
+        must(!from == (kind != FARHAND_RENAMED));
+        if (world.salt % 7 == 0)
+                free_watch();
+}
+
+static void on_overflow(struct farhand_watch *w, UNUSED void *arg)
+{
+        must(w == world.watch && !world.is_watch_over);
+        if (world.salt % 11 == 0)
+                free_watch();
+}
+
+static void on_watch_failed(struct farhand_watch *w, UNUSED void *arg, const struct farhand_error *error)
+{
+        must(w == world.watch && !world.is_watch_over && error->code < 0);
+        world.is_watch_over = true;
+        if (world.salt % 3 == 0)
+                free_watch();
+}
+
+/* What was freed, or is over, begins anew. */
+static void look_around(void)
+{
+        static const struct farhand_http_events http_events = { on_response, on_body, on_done,
+                                                                on_http_failed };
+        static const struct farhand_watch_events watch_events = { on_watching, on_change, on_overflow,
+                                                                  on_watch_failed };
+        struct farhand_http_request request = FARHAND_HTTP_REQUEST_INIT;
+        request.url = "http://h";
+        if (!world.http || world.is_http_over) {
+                free_http();
+                world.is_http_over = world.is_http_answered = false;
+                world.http = farhand_http_start(world.client, &request, &http_events, NULL, NULL);
+        }
+        if (!world.watch || world.is_watch_over) {
+                free_watch();
+                world.is_watch_over = false;
+                world.watch = farhand_watch_start(world.client, "/d", true, &watch_events, NULL, NULL);
+        }
+}
+
+/* ---- processes ---- */
 
 static size_t index_of(const struct farhand_process *p)
 {
@@ -88,6 +219,12 @@ static void act(size_t i)
         case 5:
                 drop((i + 1) % PROCESSES);
                 break;
+        case 6: {
+                struct farhand_taken taken;
+                if (farhand_process_take(p, &taken, NULL) == 0)
+                        free(taken.bytes);
+                break;
+        }
         default:
                 break;
         }
@@ -134,13 +271,24 @@ static void on_failed(struct farhand_process *p, UNUSED void *arg, const struct 
         act(i);
 }
 
-static const struct farhand_process_events events = { on_started, on_output, on_writable,
-                                                      on_exited,  on_closed, on_failed };
+static void on_gap(struct farhand_process *p, UNUSED void *arg, uint64_t first, uint64_t last,
+                   UNUSED uint64_t bytes)
+{
+        size_t i = index_of(p);
+        must(!world.is_over[i] && first <= last);
+        act(i);
+}
 
-/* Process 3 is one that runs already. The names are known to the seeds. */
+static const struct farhand_process_events events = { on_started, on_output, on_writable, on_exited,
+                                                      on_closed,  on_failed, on_gap };
+static const struct farhand_process_events events_without_gaps = { on_started, on_output, on_writable,
+                                                                   on_exited,  on_closed, on_failed,
+                                                                   NULL };
+
+/* Process 3 is one that runs already, and process 4 another listener to process 0. The names are known to the seeds. */
 static void start(size_t i)
 {
-        static const char *const names[PROCESSES] = { "a", "b", "c", "d" };
+        static const char *const names[PROCESSES] = { "a", "b", "c", "d", "a" };
         struct farhand_command command = FARHAND_COMMAND_INIT;
         const char *const argv[] = { "cat", NULL };
         command.process_id = names[i];
@@ -148,9 +296,12 @@ static void start(size_t i)
         command.stdin_open = i != 1;
         command.tty = i == 2;
         world.is_over[i] = false;
-        world.processes[i] =
-                i == 3 ? farhand_adopt(world.client, names[i], world.salt & 3, &events, NULL, NULL)
-                       : farhand_start(world.client, &command, &events, NULL, NULL);
+        world.processes[i] = i >= 3 ? farhand_adopt(world.client, names[i], i == 3 ? world.salt & 3 : 0,
+                                                    &events, NULL, NULL)
+                                    : farhand_start(world.client, &command,
+                                                    i == 1 ? &events_without_gaps : &events, NULL, NULL);
+        if (i == 2 && world.processes[i])
+                (void)farhand_process_collect(world.processes[i], 16, NULL);
 }
 
 static void on_state(struct farhand *f, UNUSED void *arg, int state, const char *text)
@@ -163,6 +314,9 @@ static void on_state(struct farhand *f, UNUSED void *arg, int state, const char 
                         start(i);
         ask(0);
         ask(FARHAND_REPEAT);
+        look_around();
+        if (world.salt & 2)
+                ask_typed();
 }
 
 static void on_notification(UNUSED struct farhand *f, UNUSED void *arg, const char *method,
@@ -256,6 +410,8 @@ static void speak(enum manner manner, struct slice rest, size_t piece)
                         say_frame(server, hello);
                         step(server);
                 }
+                if (manner == AS_MESSAGES && world.client->state != FARHAND_READY)
+                        continue; /* the messages are those behind the handshake */
                 if (rest.n == 0) {
                         (void)shutdown(server, SHUT_WR);
                 } else if (manner == AS_MESSAGES) {

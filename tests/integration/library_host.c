@@ -244,6 +244,70 @@ static int flooded(char **argv)
         return 0;
 }
 
+/* ---- HTTP, watches, snapshots ---- */
+
+static int fetch(char **argv)
+{
+        struct farhand *f = connect_to(argv);
+        struct farhand_http_request request = FARHAND_HTTP_REQUEST_INIT;
+        struct farhand_http_result result;
+        request.url = "http://x/";
+        int r = farhand_http_fetch(f, &request, 1 << 20, 20000, &result, &error);
+        say("fetch", r);
+        if (r == 0) {
+                printf("body %s\n", result.body);
+                farhand_http_result_release(&result);
+        }
+        farhand_free(f);
+        return 0;
+}
+
+static unsigned changes, overflows;
+static bool is_last;
+
+static void on_change(struct farhand_watch *w, void *arg, enum farhand_change kind, const char *path,
+                      const char *from)
+{
+        (void)w, (void)arg, (void)from, (void)kind;
+        changes++;
+        is_last = strcmp(path, "/last") == 0;
+}
+
+static void on_overflow(struct farhand_watch *w, void *arg)
+{
+        (void)w, (void)arg;
+        overflows++;
+}
+
+static int watch(char **argv)
+{
+        static const struct farhand_watch_events watch_events = { .on_change = on_change,
+                                                                  .on_overflow = on_overflow };
+        struct farhand *f = connect_to(argv);
+        struct farhand_watch *w = farhand_watch_start(f, "/x", true, &watch_events, NULL, &error);
+        for (long end = ms() + 20000; !is_last && ms() < end;)
+                (void)farhand_wait(f, 1000, NULL);
+        farhand_watch_free(w);
+        say("changes", (int)changes);
+        say("overflows", (int)overflows);
+        farhand_free(f);
+        return 0;
+}
+
+static int snapshot(char **argv)
+{
+        struct farhand *f = connect_to(argv);
+        struct farhand_snapshot s;
+        int r = farhand_snapshot(f, "p", 1000, 20000, &s, &error);
+        say("snapshot", r);
+        if (r == 0) {
+                printf("%zu %zu %d\n", s.out_bytes, s.err_bytes, s.is_truncated);
+                farhand_snapshot_release(&s);
+        }
+        farhand_free(f);
+        return 0;
+}
+
 int main(int argc, char **argv)
 {
         static const struct {
@@ -252,7 +316,8 @@ int main(int argc, char **argv)
         } table[] = { { "serve", serve },     { "check", check },       { "communicate", communicate },
                       { "exited", exited },   { "paused", paused },     { "pinged", pinged },
                       { "adopt", adopt },     { "recover", recover },   { "unanswered", unanswered },
-                      { "crowded", crowded }, { "argument", argument }, { "flooded", flooded } };
+                      { "crowded", crowded }, { "argument", argument }, { "flooded", flooded },
+                      { "fetch", fetch },     { "watch", watch },       { "snapshot", snapshot } };
         for (size_t i = 0; argc > 2 && i < sizeof(table) / sizeof(*table); i++)
                 if (strcmp(argv[1], table[i].name) == 0)
                         return table[i].run(argv + 2);

@@ -77,6 +77,64 @@ def answers_calls():
             send(id=ident, result={})
 
 
+def http_answer(ident):
+    send(id=ident, result={"status": 200, "headers": [], "bodyBase64": ""})
+
+
+def http_piece(params, seq, text="", **more):
+    send(method="http/request/bodyDelta", params={"requestId": params["requestId"], "seq": seq, "deltaBase64": text, **more})
+
+
+def http_flood():
+    """Pieces without end, and no answer."""
+    for _, method, params in requests():
+        for seq in range(1, 2000) if method == "http/request" else ():
+            http_piece(params, seq, "AAAA" * 1000, done=False)
+
+
+def http_swapped():
+    for ident, method, params in requests():
+        if method == "http/request":
+            http_answer(ident)
+            http_piece(params, 2, "AAAA", done=True)
+
+
+def http_others():
+    """Pieces of other requests, and two ends."""
+    for ident, method, params in requests():
+        if method == "http/request":
+            http_piece({"requestId": "farhand-http-77"}, 1, "AAAA", done=True)
+            http_answer(ident)
+            http_piece({"requestId": 7}, 1, "AAAA", done=True)
+            http_piece(params, 1, "eA==", done=True)
+            http_piece(params, 2, "eA==", done=True, error="again")
+
+
+def watch_nonsense():
+    for ident, method, params in requests():
+        if method == "fs/watch":
+            send(id=ident, result={})
+            path = {"path": "file:///x", "kind": "modified"}
+            for events in ("", [7], [{"path": "x" * 100000, "kind": "created"}], [{"path": "/", "kind": "e" * 100000}],
+                           [{"path": "file:///%00", "kind": "created"}], [path] * 20000):
+                send(method="fs/changed", params={"watchId": params["watchId"], "events": events})
+            send(method="fs/changed", params={"watchId": params["watchId"], "events": [{"path": "/last", "kind": "removed"}]})
+
+
+def snapshot_huge():
+    """Thirty times as much as was asked for, with counts that no stream has."""
+    for ident, method, _ in requests():
+        if method == "process/read":
+            chunks = [{"seq": seq, "stream": "stdout", "chunk": "AAAA" * 10000} for seq in range(1, 100)]
+            send(id=ident, result={"chunks": chunks, "nextSeq": 2 ** 64 - 1, "exited": True, "closed": True})
+
+
+def snapshot_broken():
+    for ident, method, _ in requests():
+        if method == "process/read":
+            send(id=ident, result={"nextSeq": 3, "stdout": "=", "stderr": "", "terminal": ""})
+
+
 def deaf():
     """Reads the handshake and nothing else."""
     sys.stdin.readline()

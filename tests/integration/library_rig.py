@@ -18,11 +18,15 @@ def is_sanitized():
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if HAS_LIBRARY and is_sanitized() else []
 
 
-def build_host(folder):
-    """Compiles library_host.c. Returns the program."""
-    program = os.path.join(folder, "library_host")
+def build_program(folder, name):
+    """Compiles one of the programs beside this file. Returns the program."""
+    program = os.path.join(folder, name)
     done = subprocess.run(["cc", "-g", "-Wall", "-Wextra", "-Werror", *SANITIZED, "-I", os.path.join(REPO, "include"), "-o", program,
-                           os.path.join(REPO, "tests/integration/library_host.c"), "-L", FOLDER, "-lfarhand", f"-Wl,-rpath,{FOLDER}"],
+                           os.path.join(REPO, f"tests/integration/{name}.c"), "-L", FOLDER, "-lfarhand", f"-Wl,-rpath,{FOLDER}"],
                           capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return program
+
+
+def build_host(folder):
+    return build_program(folder, "library_host")

@@ -144,6 +144,21 @@ def test_attach_shows_what_was_missed_and_the_exit_code(any_desk):
             assert (proc.communicate(timeout=SECONDS)[0], proc.returncode) == (b"after\n", 5)
 
 
+def test_attach_to_a_command_whose_output_is_no_longer_kept_does_not_end_it(any_desk):
+    with tempfile.TemporaryDirectory(prefix="fh-go-") as at:
+        ident = any_desk.detach("bash", "-c", f"head -c 3000000 /dev/zero; echo; touch {at}/full; until test -e {at}/go; do sleep 0.05; "
+                                              "done; echo after; exit 5")
+        wait_until(lambda: os.path.exists(f"{at}/full"))
+        with running(["attach", *any_desk.args, ident], any_desk) as proc:
+            assert os.read(proc.stdout.fileno(), 1) == b"\0"  # and nothing behind it
+            with open(f"{at}/go", "w", encoding="utf-8"):
+                pass
+            out, err = proc.communicate(timeout=SECONDS)
+        assert proc.returncode == 5 and out.endswith(b"\nafter\n"), err
+        [gone] = [int(n) for n in re.findall(rb"farhand: ([0-9]+) bytes of earlier output are no longer kept\n", err)]
+        assert gone + 1 + len(out) == 3_000_007
+
+
 def test_attach_takes_over(any_desk):
     ident = any_desk.detach("sleep", "600")
     argv = ["attach", *any_desk.args, ident]

@@ -68,6 +68,27 @@ def test_a_server_that_does_not_read_does_not_end_the_program(host):
     assert host("flooded", *SERVER, "deaf")[0].startswith("call -11 ")
 
 
+def test_a_body_without_an_answer_has_a_bound(host):
+    assert host("fetch", *SERVER, "http_flood")[0].startswith("fetch -105 ")
+
+
+def test_pieces_out_of_order_are_no_body(host):
+    assert host("fetch", *SERVER, "http_swapped") == ["fetch -71 the server sent the pieces of an HTTP body out of order"]
+
+
+def test_pieces_of_other_requests_are_none_of_this(host):
+    assert host("fetch", *SERVER, "http_others") == ["fetch 0 ", "body x"]
+
+
+def test_changes_that_make_no_sense_are_told_as_lost(host):
+    assert host("watch", *SERVER, "watch_nonsense") == ["changes 20001 ", "overflows 5 "]
+
+
+def test_a_snapshot_is_never_longer_than_was_asked_for(host):
+    assert host("snapshot", *SERVER, "snapshot_huge") == ["snapshot 0 ", "1000 0 1"]
+    assert host("snapshot", *SERVER, "snapshot_broken")[0].startswith("snapshot -71 ")
+
+
 def frame(opcode, payload):
     return bytes([0x80 | opcode, len(payload)]) + payload
 

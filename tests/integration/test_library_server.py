@@ -8,7 +8,9 @@ import subprocess
 import pytest
 
 from farhand_client import BIN, PATIENCE, Client, Server, pid_gone, wait_until
+from http_origin import Origin, response
 from library_rig import FOLDER, HAS_LIBRARY, build_host
+from test_http_request import HELPER
 
 SECONDS = 30 * PATIENCE
 
@@ -154,6 +156,30 @@ def test_example_watch(url, tmp):
     code, out, err = example("watch", url, first, second)
     assert (code, err) == (0, "") and f"{first}: exit code 3\n" in out and f"{second}: exit code 0\n" in out
     assert f"{first}, stdout: one\n" in out and f"{second}, stderr: two\n" in out and "go\n" in out
+
+
+def test_example_changes(url, tmp):
+    at = f"{tmp}/watched"
+    os.mkdir(at)
+    with subprocess.Popen([os.path.join(FOLDER, "example-changes"), url, at], stdout=subprocess.PIPE, text=True) as proc:
+        assert proc.stdout.readline() == f"watching {at}\n"
+        with open(f"{at}/new", "w", encoding="ascii"):
+            pass
+        assert proc.stdout.readline() == f"created {at}/new\n"
+        os.unlink(f"{at}/new")
+        os.rmdir(at)
+        assert proc.stdout.read().endswith(f"removed {at}\n") and proc.wait(SECONDS) == 0
+    assert "No such file" in example("changes", url, f"{tmp}/none")[2]
+
+
+@pytest.mark.skipif(HELPER is None, reason="farhand-net was not built: no libcurl")
+def test_example_fetch(url):
+    with Origin() as origin:
+        origin.on("/x", lambda request, sock: response(body=b"content\n"))
+        origin.on("/none", lambda request, sock: response(404))
+        assert example("fetch", url, f"{origin.url}/x") == (0, "content\n", "")
+        assert example("fetch", url, f"{origin.url}/none")[0] == 1
+    assert example("fetch", url, "ftp://x/")[2].startswith("ftp://x/: http/request only supports")
 
 
 def test_example_threads():
