@@ -1,5 +1,5 @@
 /* calls_test: calls of a client whose server the test plays, on lines. */
-#include "client/played_test.h"
+#include "client/client_rig.h"
 
 #include "unit.h"
 

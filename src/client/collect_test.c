@@ -1,5 +1,5 @@
 /* collect_test: yields of a process, snapshots, and the environment, of a server that the test plays. */
-#include "client/played_test.h"
+#include "client/client_rig.h"
 
 #include "base/mem.h"
 

@@ -1,5 +1,5 @@
 /* http_test: the events of an HTTP request, whatever the server sends. */
-#include "client/played_test.h"
+#include "client/client_rig.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* recover_test: what is told of a process that others have started, and of one whose events are no longer kept. */
-#include "client/played_test.h"
+#include "client/client_rig.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* watch_test: what a watch tells, whatever the server sends, and across a lost connection. */
-#include "client/played_test.h"
+#include "client/client_rig.h"
 
 #include <errno.h>
 

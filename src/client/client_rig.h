@@ -1,4 +1,4 @@
-/* played_test: for unit tests of the client: the test itself plays the server, on lines. */
+/* client_rig: for unit tests of the client: the test itself plays the server, on lines. */
 #pragma once
 
 #include "client/client_internal.h"
