@@ -443,6 +443,26 @@ struct farhand_entry {
 FARHAND_API int farhand_list(struct farhand *f, const char *path,
                              void (*on_entry)(void *arg, const struct farhand_entry *entry), void *arg,
                              struct farhand_error *ret_error);
+
+struct farhand_walk {
+        size_t size;
+        unsigned max_depth, max_directories,
+                max_entries; /* 0: as much as servers allow: 64, 10,000, 50,000 */
+        bool follow_links;   /* into directories */
+        bool skip_hidden;    /* directories whose names begin with a dot */
+        /* The paths are valid during the call. */
+        void (*on_entry)(void *arg, const char *path, bool is_directory);
+        void (*on_error)(void *arg, const char *path,
+                         const char *text); /* it cannot be read; the walk goes on */
+        void *arg;
+};
+#define FARHAND_WALK_INIT                           \
+        {                                           \
+                .size = sizeof(struct farhand_walk) \
+        }
+/* Tells the files and directories below a directory, breadth first. Returns 1 when there are more than were told. */
+FARHAND_API int farhand_walk(struct farhand *f, const char *path, const struct farhand_walk *walk,
+                             struct farhand_error *ret_error);
 /* *ret is to be freed by the caller. */
 FARHAND_API int farhand_read_link(struct farhand *f, const char *path, char **ret,
                                   struct farhand_error *ret_error);
@@ -455,6 +475,12 @@ FARHAND_API int farhand_remove(struct farhand *f, const char *path, bool is_recu
                                struct farhand_error *ret_error);
 FARHAND_API int farhand_rename(struct farhand *f, const char *from, const char *to,
                                struct farhand_error *ret_error);
+/* Copies a file, or with `is_recursive` a directory, into one that is there or is made. */
+FARHAND_API int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
+                             struct farhand_error *ret_error);
+/* Makes a link whose text is `target`. */
+FARHAND_API int farhand_symlink(struct farhand *f, const char *target, const char *path,
+                                struct farhand_error *ret_error);
 /* A negative value leaves it as it is. */
 FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
                                      struct farhand_error *ret_error);

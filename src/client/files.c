@@ -8,6 +8,11 @@
 
 #include <errno.h>
 
+/* What servers allow a walk at most. */
+#define WALK_DEPTH_MAX 64
+#define WALK_DIRECTORIES_MAX 10000
+#define WALK_ENTRIES_MAX 50000
+
 #define PARAMS_MAX ((size_t)512 * 1024) /* two paths, escaped */
 
 /* ---- errors ---- */
@@ -212,6 +217,58 @@ int farhand_list(struct farhand *f, const char *path,
         return 0;
 }
 
+/* Returns the path in a member as a string in the arena; NULL when there is none. */
+static const char *path_of(struct question *q, const struct json *object)
+{
+        struct slice text = text_of(q, object, S("path")), path;
+        return text.p && uri_to_path(&q->arena, text, &path, NULL) == URI_OK ? path.p : NULL;
+}
+
+static void tell_walk(struct question *q, const struct farhand_walk *walk, const struct json *entries,
+                      const struct json *errors)
+{
+        json_each (it, &q->doc, entries) {
+                const char *at = path_of(q, it);
+                if (at && walk->on_entry)
+                        walk->on_entry(walk->arg, at, slice_eq(text_of(q, it, S("kind")), S("directory")));
+        }
+        if (!errors || errors->type != JSON_ARRAY || !walk->on_error)
+                return;
+        json_each (it, &q->doc, errors) {
+                const char *at = path_of(q, it);
+                struct slice text = text_of(q, it, S("message"));
+                if (at && text.p)
+                        walk->on_error(walk->arg, at, arena_dup(&q->arena, text));
+        }
+}
+
+int farhand_walk(struct farhand *f, const char *path, const struct farhand_walk *given,
+                 struct farhand_error *ret_error)
+{
+        _question_ struct question q = QUESTION_INIT;
+        struct farhand_walk walk = { 0 };
+        memcpy(&walk, given, MIN(given->size, sizeof(walk)));
+        question_begin(&q, f, "fs/walk", FARHAND_REPEAT);
+        int r = question_path(&q, "path", path, ret_error);
+        jsonw_key(&q.w, "options");
+        jsonw_object(&q.w);
+        jsonw_member_u64(&q.w, "maxDepth", walk.max_depth ? walk.max_depth : WALK_DEPTH_MAX);
+        jsonw_member_u64(&q.w, "maxDirectories",
+                         walk.max_directories ? walk.max_directories : WALK_DIRECTORIES_MAX);
+        jsonw_member_u64(&q.w, "maxEntries", walk.max_entries ? walk.max_entries : WALK_ENTRIES_MAX);
+        jsonw_member_bool(&q.w, "followDirectorySymlinks", walk.follow_links);
+        jsonw_member_bool(&q.w, "pruneHiddenDirectories", walk.skip_hidden);
+        jsonw_object_end(&q.w);
+        r = r < 0 ? r : question_ask(&q, ret_error);
+        if (r < 0)
+                return r;
+        const struct json *root = json_root(&q.doc), *entries = json_get(&q.doc, root, S("entries"));
+        if (!entries || entries->type != JSON_ARRAY)
+                return error_set(ret_error, -EPROTO, "the server's answer has no entries");
+        tell_walk(&q, &walk, entries, json_get(&q.doc, root, S("errors")));
+        return is_true(&q.doc, root, S("truncated"));
+}
+
 int farhand_read_link(struct farhand *f, const char *path, char **ret, struct farhand_error *ret_error)
 {
         _question_ struct question q = QUESTION_INIT;
@@ -275,6 +332,27 @@ int farhand_rename(struct farhand *f, const char *from, const char *to, struct f
         int r = question_path(&q, "sourcePath", from, ret_error);
         if (r == 0)
                 r = question_path(&q, "destinationPath", to, ret_error);
+        return r < 0 ? r : question_ask(&q, ret_error);
+}
+
+int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
+                 struct farhand_error *ret_error)
+{
+        _question_ struct question q = QUESTION_INIT;
+        question_begin(&q, f, "fs/copy", 0);
+        int r = question_path(&q, "sourcePath", from, ret_error);
+        if (r == 0)
+                r = question_path(&q, "destinationPath", to, ret_error);
+        jsonw_member_bool(&q.w, "recursive", is_recursive);
+        return r < 0 ? r : question_ask(&q, ret_error);
+}
+
+int farhand_symlink(struct farhand *f, const char *target, const char *path, struct farhand_error *ret_error)
+{
+        _question_ struct question q = QUESTION_INIT;
+        question_begin(&q, f, "fs/symlink", 0);
+        int r = question_path(&q, "path", path, ret_error);
+        jsonw_member_str(&q.w, "target", target);
         return r < 0 ? r : question_ask(&q, ret_error);
 }
 

@@ -337,6 +337,43 @@ static void copy(char **argv, int argc)
         farhand_file_free(to);
 }
 
+static void on_entry(void *arg, const char *path, bool is_directory)
+{
+        (void)arg;
+        printf("%s %s\n", is_directory ? "directory" : "file", path);
+}
+
+static void on_error(void *arg, const char *path, const char *text)
+{
+        (void)arg;
+        printf("error %s %s\n", path, text);
+}
+
+/* DIRECTORY: makes a tree there, copies it, links to it, and walks. */
+static void tree(char **argv, int argc)
+{
+        struct farhand_walk all = FARHAND_WALK_INIT;
+        char from[4096], to[4096], link[4096], file[4096];
+        (void)argc;
+        (void)snprintf(from, sizeof(from), "%s/from", argv[0]);
+        (void)snprintf(to, sizeof(to), "%s/to", argv[0]);
+        (void)snprintf(link, sizeof(link), "%s/link", argv[0]);
+        (void)snprintf(file, sizeof(file), "%s/from/\xff", argv[0]); /* a name that is not UTF-8 */
+        say("directory", farhand_make_directory(f, from, false, &error));
+        say("file", farhand_write_file(f, file, "x", 1, -1, &error));
+        say("copy", farhand_copy(f, from, to, false, &error) < 0);
+        say("copy", farhand_copy(f, from, to, true, &error));
+        say("link", farhand_symlink(f, "from", link, &error));
+        all.on_entry = on_entry;
+        all.on_error = on_error;
+        say("walk", farhand_walk(f, argv[0], &all, &error));
+        all.follow_links = true;
+        say("walk", farhand_walk(f, argv[0], &all, &error));
+        all.max_entries = 1;
+        say("walk", farhand_walk(f, argv[0], &all, &error));
+        say("walk", farhand_walk(f, "from", &all, &error) < 0);
+}
+
 int main(int argc, char **argv)
 {
         static const struct {
@@ -344,7 +381,7 @@ int main(int argc, char **argv)
                 void (*run)(char **argv, int argc);
         } table[] = { { "http", http },   { "fetch", fetch }, { "watch", watch },
                       { "yield", yield }, { "late", late },   { "environment", environment },
-                      { "copy", copy } };
+                      { "copy", copy },   { "tree", tree } };
         struct farhand_options options = FARHAND_OPTIONS_INIT;
         if (argc < 3)
                 return 2;

@@ -44,7 +44,8 @@ def env():
 
 
 def run(program, what, url, *args):
-    done = subprocess.run([program, what, url, *args], env=env(), capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run([program, what, url, *args], env=env(), capture_output=True, text=True, errors="surrogateescape", timeout=SECONDS,
+                          check=False)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout.splitlines()
 
@@ -285,3 +286,14 @@ def test_progress_of_files(program, server, tmp):
     with open(f"{tmp}/from", "wb") as f:
         f.write(os.urandom(3_000_000))
     assert run(program, "copy", server.url, f"{tmp}/from", f"{tmp}/to") == ["read 3000000 1 1", "finish 0 ", "written 1310720 1"]
+
+
+def test_trees(program, server, tmp):
+    name = "\udcff"
+    assert run(program, "tree", server.url, tmp) == [
+        "directory 0 ", "file 0 ", "copy 1 ", "copy 0 ", "link 0 ",
+        f"directory {tmp}/from", f"directory {tmp}/to", f"file {tmp}/from/{name}", f"file {tmp}/to/{name}", "walk 0 ",
+        f"directory {tmp}/from", f"directory {tmp}/link", f"directory {tmp}/to", f"file {tmp}/from/{name}", f"file {tmp}/to/{name}",
+        "walk 0 ",
+        f"directory {tmp}/from", "walk 1 ", "walk 1 "]
+    assert os.readlink(f"{tmp}/link") == "from"
