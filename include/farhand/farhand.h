@@ -200,7 +200,7 @@ FARHAND_API struct farhand_process *farhand_start(struct farhand *f, const struc
                                                   struct farhand_error *ret_error);
 /* Takes on a process that runs already in this session: its retained output above `after_seq` and all that follows is told, and always
  * how it ended. 0: all that is retained; what is not is told by on_gap. A process may be adopted several times, and while this client
- * has it already: everybody is told everything. */
+ * has it already: each of these objects is told everything. */
 FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
                                                   uint64_t after_seq,
                                                   const struct farhand_process_events *events, void *arg,

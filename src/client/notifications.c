@@ -1,4 +1,4 @@
-/* notifications: gives what a server tells unasked to whom it is for: a process, a watch, an HTTP request, or the program. */
+/* notifications: passes each notification of the server on to its process, its watch or its HTTP request, or else to the program. */
 #include "client/client_internal.h"
 
 #include "base/mem.h"

@@ -110,7 +110,7 @@ TEST(an_adopted_process_tells_what_is_kept_and_always_how_it_ended)
         }
 }
 
-TEST(who_comes_late_is_told_what_is_kept_and_then_the_same_as_the_others)
+TEST(a_late_listener_is_told_what_is_kept_and_then_the_same_as_the_others)
 {
         int server;
         struct farhand *f = played_client(&server);

@@ -105,7 +105,7 @@ static void http(char **argv, int argc)
                 run(false);
 }
 
-/* Several at once: each body is whole. */
+/* The same by the function that waits. */
 static void fetch(char **argv, int argc)
 {
         struct farhand_http_result result;

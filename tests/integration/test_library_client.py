@@ -246,7 +246,7 @@ def test_a_yield_ends_before_its_time_when_the_command_does(program):
     assert lines[0] == "yield 0 3 3 0 hi"
 
 
-def test_a_yield_does_not_wait_for_who_holds_the_stdout(program, tmp):
+def test_a_yield_does_not_wait_for_a_child_that_holds_the_stdout(program, tmp):
     lines = run(program, "yield", "-", str(SECONDS * 1000 * 10), "sh", "-c", f"sleep 600 & echo $! >{tmp}/pid; echo hi")
     assert lines[0] == "yield 0 3 3 0 hi"
     with open(f"{tmp}/pid", encoding="ascii") as f:
@@ -255,7 +255,7 @@ def test_a_yield_does_not_wait_for_who_holds_the_stdout(program, tmp):
 
 
 @pytest.mark.parametrize("count,gap", [(1000, []), (3_000_000, ["second gap 1 1"])])
-def test_who_comes_late_is_told_all_that_is_kept_and_what_is_not(program, count, gap):
+def test_a_late_listener_is_told_all_that_is_kept_and_what_is_not(program, count, gap):
     lines = run(program, "late", "-", str(count), "sh", "-c", f"head -c {count} /dev/zero; read x; echo end; exit 4")
     total = count + 4
     assert lines[:len(gap)] == gap
