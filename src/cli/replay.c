@@ -81,8 +81,7 @@ static void give_out(struct replay *r, char *out, size_t *made)
 
 static void hold(struct replay *r, char c, char *out, size_t *made)
 {
-        if (r->n ==
-            sizeof(r->held) - 1) { /* one byte is left, so that the held text always ends with a NUL */
+        if (r->n == sizeof(r->held)) {
                 give_out(r, out, made);
                 r->is_long = true;
         }
@@ -161,9 +160,10 @@ int replay_show(const struct remote *r, struct farhand *f, const char *process_i
                 uint64_t *ret_seq)
 {
         _answer_ struct answer a = ANSWER_INIT;
+        _arena_ struct arena arena = ARENA_INIT; /* that of the answer is emptied by the request */
         struct replay filter = { 0 };
         const struct detached process = { .session_id = farhand_session_id(f), .process_id = process_id };
-        const char *params = detached_params(&a.arena, &process, ",\"afterSeq\":0,\"waitMs\":0");
+        const char *params = detached_params(&arena, &process, ",\"afterSeq\":0,\"waitMs\":0");
         int result = answer_get(&a, r, f, "process/read", params);
         if (result < 0)
                 return result;
