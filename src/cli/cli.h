@@ -9,3 +9,4 @@ int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_fs(int argc, char **argv);
 int cmd_env(int argc, char **argv);
+int cmd_connect(int argc, char **argv);
