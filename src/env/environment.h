@@ -17,7 +17,7 @@ enum environment_kind {
         ENVIRONMENT_LOCAL,
         ENVIRONMENT_URL,     /* ws:, wss: or unix: */
         ENVIRONMENT_COMMAND, /* a program whose standard streams speak the protocol */
-        ENVIRONMENT_SSH,     /* ssh:; see ssh_url_parse */
+        ENVIRONMENT_SSH,     /* ssh: */
 };
 
 struct environment_variable {

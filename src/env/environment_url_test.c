@@ -121,29 +121,3 @@ TEST(a_path_of_a_socket_has_a_longest_length)
                        url);
         refuses(slice_from_str(url), expect);
 }
-
-TEST(an_ssh_url_is_taken_apart)
-{
-        static const struct {
-                const char *url, *user, *host;
-                unsigned port;
-        } rows[] = {
-                { "ssh://host", NULL, "host", 0 },
-                { "ssh://me@host.example:2222/", "me", "host.example", 2222 },
-                { "ssh://a.b-c_d+e@[::1]:22", "a.b-c_d+e", "::1", 22 },
-        };
-        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-                _arena_ struct arena a = ARENA_INIT;
-                struct err err = ERR_INIT;
-                struct ssh_url u;
-                eq_int(ssh_url_parse(&a, slice_from_str(rows[i].url), &u, &err), 0);
-                eq_str(u.user ? u.user : "-", rows[i].user ? rows[i].user : "-");
-                eq_str(u.host, rows[i].host);
-                eq_int(u.port, rows[i].port);
-        }
-        _arena_ struct arena a = ARENA_INIT;
-        struct err err = ERR_INIT;
-        struct ssh_url u;
-        eq_int(ssh_url_parse(&a, S("ws://host"), &u, &err), -EINVAL);
-        eq_str(err.text, "environment url `ws://host` is invalid: expected ssh://[USER@]HOST[:PORT]");
-}

@@ -1,0 +1,21 @@
+/* authority: the part [USER@]HOST[:PORT] of a URL, and URLs of ssh, which have nothing else. Pure functions.
+ *
+ * HOST is a name, an IPv4 address, or an IPv6 address in brackets. Only the form is checked; no name is looked up. Host and user of
+ * ssh reach the command line of ssh: neither can begin with a dash, and both are of a few harmless characters only.
+ */
+#pragma once
+
+#include "base/slice.h"
+
+struct authority {
+        bool has_user;
+        struct slice user, host; /* the host without brackets */
+        uint16_t port;           /* 0: none is written */
+};
+
+/* Returns the part of `text` in front of a path, a query or a fragment. */
+NODISCARD struct slice authority_of(struct slice text);
+/* Takes it apart; the user is not checked. Returns what is wrong with it, a literal; NULL when nothing is. */
+NODISCARD const char *authority_parse(struct slice text, struct authority *ret);
+/* Takes ssh://[USER@]HOST[:PORT][/] apart. Returns as authority_parse. */
+NODISCARD const char *authority_parse_ssh(struct slice url, struct authority *ret);
