@@ -52,6 +52,12 @@ FARHAND_API int farhand_error_errno(const struct farhand_error *error);
  *   ws://HOST:PORT[/PATH]    WebSocket on TCP
  *   wss://HOST[:PORT][/PATH] the same with TLS; needs the helper farhand-net
  *   unix:/PATH               WebSocket on a unix socket
+ *   ssh://[USER@]HOST[:PORT] the user's own server on a machine that ssh reaches
+ *
+ * For ssh:// the program ssh is started, with the user's keys and configuration. Nothing need be installed on the machine: when there
+ * is no farhand of this version, a static one is put into ~/.cache/farhand/ there. ssh runs in the process group of this program, so
+ * that it can ask on the terminal, with SIGINT and SIGQUIT blocked, and writes what it has to say to stderr. While a lost connection
+ * is resumed, it neither asks nor says anything.
  *
  * Without a URL, `argv` is a program that speaks the protocol on its stdin and stdout (`ssh HOST farhand serve --listen stdio`).
  * Without both, a private server is started here, which ends with this client. */
@@ -68,7 +74,7 @@ struct farhand_options {
         const char *token_file;         /* its first line is the token */
         const char *token_env;          /* the variable that holds the token; it is not passed on to argv */
         const char *client_name;        /* "farhand" */
-        unsigned connect_timeout_ms;    /* 0: 10,000 */
+        unsigned connect_timeout_ms;    /* 0: 10,000; for ssh:// 120,000 */
         unsigned initialize_timeout_ms; /* 0: 10,000 */
         const char *resume_session_id;  /* attach to this session */
         bool takeover;                  /* also when another connection has it */
@@ -78,6 +84,10 @@ struct farhand_options {
         /* A notification that belongs to no process, watch or HTTP request of the library's. `params` is JSON. */
         void (*on_notification)(struct farhand *f, void *arg, const char *method, const char *params);
         void *arg;
+        const char *ssh; /* for ssh://: the program; NULL: ssh of PATH */
+        const char *
+                static_dir; /* for ssh://: where farhand-x86_64 and farhand-aarch64 lie, the static programs that can be sent;
+                                 * NULL: where they were installed, and `farhand` itself when it is static */
 };
 #define FARHAND_OPTIONS_INIT                           \
         {                                              \

@@ -23,7 +23,8 @@ const char *detached_id(const char *session_id)
 
 bool detached_is_possible(const struct remote *r, const struct farhand *f)
 {
-        return r->environment->kind == ENVIRONMENT_URL && farhand_session_id(f)[0] != '\0';
+        return (r->environment->kind == ENVIRONMENT_URL || r->environment->kind == ENVIRONMENT_SSH) &&
+               farhand_session_id(f)[0] != '\0';
 }
 
 /* A name that is made of what ids are made of; anything else in the directory, or from a server, is left alone. */

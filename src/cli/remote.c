@@ -3,11 +3,13 @@
 
 #include "base/printable.h"
 #include "cli/background.h"
+#include "cli/connecting.h"
 #include "env/environments_file.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void remote_say(const struct remote *r, const char *fmt, ...)
 {
@@ -82,25 +84,20 @@ static const char *const *env_texts(struct remote *r)
 struct farhand *remote_connect(struct remote *r, struct farhand_options *options)
 {
         const struct environment *e = r->environment;
+        const char *static_dir = getenv("FARHAND_STATIC_DIR");
         struct farhand_error error;
-        if (e->kind == ENVIRONMENT_SSH) {
-                remote_say(r,
-                           "%s: environments over ssh:// cannot be reached yet; use program = \"ssh\" in "
-                           "environments.toml",
-                           e->id);
-                return NULL;
-        }
         options->url = e->url;
         options->argv = e->argv;
         options->env = e->argv ? env_texts(r) : NULL;
         options->cwd = e->cwd;
         options->token_file = e->token_file;
         options->token_env = e->token_env;
+        options->static_dir = static_dir && static_dir[0] ? static_dir : NULL;
         options->connect_timeout_ms = (unsigned)MIN(e->connect_timeout_ms, (uint64_t)UINT32_MAX);
         options->initialize_timeout_ms = (unsigned)MIN(e->initialize_timeout_ms, (uint64_t)UINT32_MAX);
         options->on_state = on_state;
         options->arg = r;
-        struct farhand *f = farhand_connect(options, &error);
+        struct farhand *f = connecting(options, &error);
         if (!f)
                 remote_say(r, "%s", error.text);
         return f;

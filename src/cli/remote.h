@@ -18,22 +18,23 @@ struct remote {
 };
 
 /* The rows of an option table that name the server. */
-#define REMOTE_ARGS(r)                                                                                 \
-        { "env",                                                                                       \
-          ARG_STRING,                                                                                  \
-          "NAME",                                                                                      \
-          "the environment to use, of environments.toml",                                              \
-          .target = &(r)->env_name,                                                                    \
-          .offers = OFFER_ENVIRONMENT },                                                               \
-        {                                                                                              \
-                "url", ARG_STRING, "URL", "the server to use: ws://HOST:PORT, wss://HOST, unix:/PATH", \
-                        .target = &(r)->url                                                            \
+#define REMOTE_ARGS(r)                                                                           \
+        { "env",                                                                                 \
+          ARG_STRING,                                                                            \
+          "NAME",                                                                                \
+          "the environment to use, of environments.toml, or a URL",                              \
+          .target = &(r)->env_name,                                                              \
+          .offers = OFFER_ENVIRONMENT },                                                         \
+        {                                                                                        \
+                "url", ARG_STRING, "URL",                                                        \
+                        "the server to use: ws://HOST:PORT, wss://HOST, unix:/PATH, ssh://HOST", \
+                        .target = &(r)->url                                                      \
         }
 
 /* Finds the environment. Returns 0, or -errno; then stderr was told why. */
 NODISCARD int remote_choose(struct remote *r);
-/* The same for what outlives us: in place of a private server here it is the user's background server, which is started when there is
- * none and `may_start`. */
+/* The same for what outlives us. ssh:// reaches the background server of the far machine in any case. Here it is the
+ * user's background server in place of a private one; it is started when there is none and `may_start`. */
 NODISCARD int remote_choose_lasting(struct remote *r, bool may_start);
 /* Connects to it. `options` has the caller's wishes; url, program, tokens, timeouts and messages are filled in. NULL: stderr was told
  * why. */

@@ -54,14 +54,19 @@ static char **make_env(struct arena *a, const struct child_spec *spec)
         return env;
 }
 
-static int set_attributes(posix_spawnattr_t *attributes, bool is_apart)
+static int set_attributes(posix_spawnattr_t *attributes, const struct child_spec *spec)
 {
-        sigset_t none, all;
-        sigemptyset(&none);
+        sigset_t blocked, all;
+        sigemptyset(&blocked);
+        if (spec->is_deaf) {
+                sigaddset(&blocked, SIGINT);
+                sigaddset(&blocked, SIGQUIT);
+        }
         sigfillset(&all);
-        int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | (is_apart ? POSIX_SPAWN_SETPGROUP : 0);
+        int flags =
+                POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | (spec->is_apart ? POSIX_SPAWN_SETPGROUP : 0);
         int r = posix_spawnattr_setflags(attributes, (short)flags);
-        r = r ? r : posix_spawnattr_setsigmask(attributes, &none);
+        r = r ? r : posix_spawnattr_setsigmask(attributes, &blocked);
         r = r ? r : posix_spawnattr_setsigdefault(attributes, &all);
         return r ? r : posix_spawnattr_setpgroup(attributes, 0);
 }
@@ -95,7 +100,7 @@ int child_start(const struct child_spec *spec, int *ret_fd, pid_t *ret_pid, stru
                 return err_set(err, 0, -errno, "cannot start `%s`: %s", spec->argv[0], errno_text(errno));
         }
         pid_t pid = 0;
-        int r = set_attributes(&attributes, spec->is_apart);
+        int r = set_attributes(&attributes, spec);
         r = r ? r : set_actions(&actions, theirs, spec->cwd);
         if (r == 0)
                 r = posix_spawnp(&pid, spec->argv[0], &actions, &attributes, (char *const *)spec->argv,
@@ -111,6 +116,14 @@ int child_start(const struct child_spec *spec, int *ret_fd, pid_t *ret_pid, stru
         *ret_fd = TAKE_FD(ours);
         *ret_pid = pid;
         return 0;
+}
+
+void child_terminate(pid_t pid)
+{
+        siginfo_t info = { 0 };
+        /* See child_end: only a child of ours that still runs may be signalled. It is not reaped here. */
+        if (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
+                (void)kill(pid, SIGTERM);
 }
 
 int child_end(pid_t pid, int patience_ms)

@@ -1,6 +1,7 @@
 /* client: the life of a client: connecting, the handshake, the loss of the connection and its recovery.
  *
- * When the connection is lost, the client tries to connect every 100 ms, for at most 25 s, and resumes the session. Then it reads
+ * When the connection is lost, the client tries to connect every 100 ms (by ssh every second, because machines lock out those that
+ * knock too often), for at most 25 s, and resumes the session. Then it reads
  * what each process has written meanwhile, and sends the calls that waited. A call that must not be done twice fails when the
  * connection is lost. A start does not fail: after the connection is back, the client finds out whether the process was started.
  */
@@ -9,10 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "base/uri.h"
-#include "client/child.h"
 #include "client/error.h"
-#include "client/programs.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -42,50 +40,16 @@ void client_fail(struct farhand *f, const struct farhand_error *error)
 
 /* ---- connecting ---- */
 
-/* Starts the program whose stdio is the connection: the one that was asked for, or a private server. */
-static int open_program(struct farhand *f, struct err *err)
-{
-        const struct farhand_options *o = &f->options;
-        _free_ char *server = o->argv ? NULL : programs_farhand(o->farhand);
-        const char *const private[] = { server, "serve", "--listen", "stdio", "--log-level", "error", NULL };
-        struct child_spec spec = {
-                .argv = o->argv ? o->argv : private,
-                .env = o->env,
-                .cwd = o->cwd,
-                .without = o->token_env,
-                .is_apart = !o->argv,
-        };
-        int fd;
-        pid_t pid;
-        int r = child_start(&spec, &fd, &pid, err);
-        if (r == 0)
-                transport_open_child(&f->transport, fd, pid);
-        return r;
-}
-
-static int open_tls(struct farhand *f, struct err *err)
-{
-        char port[8];
-        (void)snprintf(port, sizeof(port), "%u", f->endpoint.port);
-        _free_ char *net = programs_farhand_net(f->options.farhand_net, f->options.farhand);
-        if (access(net, X_OK) < 0)
-                return err_set(err, 0, -errno,
-                               "wss:// needs the helper farhand-net, which is not installed (%s: %s)", net,
-                               errno_text(errno));
-        const char *const argv[] = { net, "--tls", f->endpoint.host, port, NULL };
-        int fd;
-        pid_t pid;
-        int r = child_start(&(struct child_spec){ .argv = argv, .is_apart = true }, &fd, &pid, err);
-        if (r == 0)
-                transport_open_tls(&f->transport, &f->endpoint, f->token, fd, pid);
-        return r;
-}
-
 /* An attempt to resume ends with the recovery. */
 static uint64_t attempt_end(const struct farhand *f, unsigned timeout_ms)
 {
         uint64_t end = clock_mono_ms() + timeout_ms;
         return f->state == FARHAND_RECOVERING ? MIN(end, f->recover_end_ms) : end;
+}
+
+static bool is_ssh(const struct farhand *f)
+{
+        return f->has_endpoint && f->endpoint.kind == ENDPOINT_SSH;
 }
 
 static void begin_attempt(struct farhand *f)
@@ -94,13 +58,10 @@ static void begin_attempt(struct farhand *f)
         const struct farhand_options *o = &f->options;
         f->retry_at_ms = 0;
         f->is_initializing = false;
-        f->attempt_end_ms =
-                attempt_end(f, o->connect_timeout_ms ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS);
-        int r = !f->has_endpoint ? open_program(f, &err)
-                : f->endpoint.kind == ENDPOINT_TLS
-                        ? open_tls(f, &err)
-                        : transport_open(&f->transport, &f->endpoint, f->token, &err);
-        if (r < 0)
+        f->attempt_end_ms = attempt_end(f, o->connect_timeout_ms ? o->connect_timeout_ms
+                                           : is_ssh(f)           ? SSH_CONNECT_TIMEOUT_MS
+                                                                 : CONNECT_TIMEOUT_MS);
+        if (client_open(f, &err) < 0)
                 client_lost(f, &err);
 }
 
@@ -212,7 +173,8 @@ static bool can_recover(const struct farhand *f)
  * token. */
 static bool is_worth_retry(int code)
 {
-        return code != -ESTALE && code != -EACCES && code != -EPROTO && code != -ENOMEM && code != -EMSGSIZE;
+        return code != -ESTALE && code != -EACCES && code != -EPROTO && code != -ENOMEM &&
+               code != -EMSGSIZE && code != -ENOEXEC;
 }
 
 void client_lost(struct farhand *f, const struct err *err)
@@ -242,7 +204,7 @@ void client_lost(struct farhand *f, const struct err *err)
                 if (f->state == FARHAND_RECOVERING)
                         client_set_state(f, FARHAND_RECOVERING, f->lost_text);
         } else {
-                f->retry_at_ms = now + RECOVER_RETRY_MS;
+                f->retry_at_ms = now + (is_ssh(f) ? SSH_RETRY_MS : RECOVER_RETRY_MS);
         }
         if (f->state == FARHAND_RECOVERING && (!is_worth_retry(err->code) || now >= f->recover_end_ms)) {
                 error_set(&error, is_worth_retry(err->code) ? -ETIMEDOUT : err->code,
@@ -319,6 +281,13 @@ static void receive(struct farhand *f)
         if (transport_on_ready(&f->transport, &err) < 0) {
                 client_lost(f, &err);
                 return;
+        }
+        if (f->transport.needs_program) {
+                f->attempt_end_ms = attempt_end(f, SSH_PUT_TIMEOUT_MS);
+                if (client_send_program(f, &err) < 0) {
+                        client_lost(f, &err);
+                        return;
+                }
         }
         if (f->transport.state == TRANSPORT_OPEN && f->state != FARHAND_READY && !f->is_initializing)
                 send_initialize(f);

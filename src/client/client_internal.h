@@ -18,6 +18,9 @@
 #define INITIALIZE_TIMEOUT_MS 10000
 #define RECOVER_MS 25000 /* less than the 30 s for which a server keeps a session */
 #define RECOVER_RETRY_MS 100
+#define SSH_CONNECT_TIMEOUT_MS 120000 /* a person may have to type a password; sshd waits as long */
+#define SSH_PUT_TIMEOUT_MS 600000     /* until the program has arrived: 2 MB over a slow link */
+#define SSH_RETRY_MS 1000
 #define PING_MS 30000
 #define SILENCE_MS \
         75000 /* a server that has sent nothing for so long, not even an answer to a ping, is gone */
@@ -139,6 +142,13 @@ void client_set_state(struct farhand *f, enum farhand_state state, const char *t
 /* ---- notifications.c ---- */
 
 void client_on_notification(struct farhand *f, const struct rpc_message *m);
+
+/* ---- open.c ---- */
+
+/* Begins one attempt to connect. */
+NODISCARD int client_open(struct farhand *f, struct err *err);
+/* Answers a far machine that has no farhand of our version. */
+NODISCARD int client_send_program(struct farhand *f, struct err *err);
 
 /* ---- calls.c ---- */
 

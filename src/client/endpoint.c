@@ -1,6 +1,7 @@
 /* endpoint: takes the URL of a server apart. */
 #include "client/endpoint.h"
 
+#include "base/authority.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -55,6 +56,24 @@ static bool parse_authority(struct slice text, unsigned default_port, struct end
         return true;
 }
 
+static int parse_ssh(const char *text, struct endpoint *ret, struct err *err)
+{
+        struct authority authority;
+        const char *why = authority_parse_ssh(slice_from_str(text), &authority);
+        if (!why && authority.host.n > HOST_BYTES_MAX)
+                why = "its host is too long";
+        if (why)
+                return err_set(err, 0, -EINVAL, "`%s`: %s", text, why);
+        *ret = (struct endpoint){
+                .kind = ENDPOINT_SSH,
+                .user = authority.has_user ? slice_dup(authority.user) : NULL,
+                .host = slice_dup(authority.host),
+                .port = authority.port,
+                .path = mem_strdup("/"),
+        };
+        return 0;
+}
+
 int endpoint_parse(const char *text, struct endpoint *ret, struct err *err)
 {
         struct slice url = slice_from_str(text);
@@ -70,10 +89,12 @@ int endpoint_parse(const char *text, struct endpoint *ret, struct err *err)
                 *ret = (struct endpoint){ .kind = ENDPOINT_UNIX, .path = mem_strdup(path) };
                 return 0;
         }
+        if (slice_starts(url, S("ssh://")))
+                return parse_ssh(text, ret, err);
         bool is_tls = slice_starts(url, S("wss://"));
         if (!is_tls && !slice_starts(url, S("ws://")))
-                return err_set(err, 0, -EINVAL, "`%s`: expected ws://HOST:PORT, wss://HOST or unix:/PATH",
-                               text);
+                return err_set(err, 0, -EINVAL,
+                               "`%s`: expected ws://HOST:PORT, wss://HOST, unix:/PATH or ssh://HOST", text);
         size_t scheme = is_tls ? strlen("wss://") : strlen("ws://");
         struct slice rest = slice_from(url.p + scheme, url.n - scheme);
         size_t end = strcspn(rest.p, "/?#");
@@ -92,6 +113,7 @@ int endpoint_parse(const char *text, struct endpoint *ret, struct err *err)
 
 void endpoint_release(struct endpoint *e)
 {
+        free(e->user);
         free(e->host);
         free(e->path);
         *e = (struct endpoint){ 0 };

@@ -4,16 +4,17 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-enum endpoint_kind { ENDPOINT_TCP, ENDPOINT_TLS, ENDPOINT_UNIX };
+enum endpoint_kind { ENDPOINT_TCP, ENDPOINT_TLS, ENDPOINT_UNIX, ENDPOINT_SSH };
 
 struct endpoint {
         enum endpoint_kind kind;
-        char *host; /* TCP and TLS: a name or an address, IPv6 without brackets */
-        uint16_t port;
-        char *path; /* ENDPOINT_UNIX: of the socket; else: what is requested, begins with '/' */
+        char *user;    /* SSH: NULL: ssh decides */
+        char *host;    /* a name or an address, IPv6 without brackets; NULL for UNIX */
+        uint16_t port; /* SSH: 0: ssh decides */
+        char *path;    /* ENDPOINT_UNIX: of the socket; else: what is requested, begins with '/' */
 };
 
-/* Parses ws://HOST:PORT[/PATH], wss://HOST[:PORT][/PATH] (port 443) or unix:/PATH. A user or a password in the URL is refused:
- * URLs are shown in logs and in lists of processes. */
+/* Parses ws://HOST:PORT[/PATH], wss://HOST[:PORT][/PATH] (port 443), unix:/PATH or ssh://[USER@]HOST[:PORT]. A password in the URL is
+ * refused, and a user where there is no ssh: URLs are shown in logs and in lists of processes. */
 NODISCARD int endpoint_parse(const char *text, struct endpoint *ret, struct err *err);
 void endpoint_release(struct endpoint *e);

@@ -45,6 +45,8 @@ static void keep_options(struct farhand *f, const struct farhand_options *given)
         o->farhand = keep(f, o->farhand);
         o->farhand_net = keep(f, o->farhand_net);
         o->token_env = keep(f, o->token_env);
+        o->ssh = keep(f, o->ssh);
+        o->static_dir = keep(f, o->static_dir);
         o->client_name = keep(f, o->client_name);
         o->resume_session_id = keep(f, o->resume_session_id);
         o->token = o->token_file = NULL;
@@ -102,6 +104,8 @@ static int set_up(struct farhand *f, const struct farhand_options *options, stru
         if (r == 0 && f->options.url) {
                 r = endpoint_parse(f->options.url, &f->endpoint, err);
                 f->has_endpoint = r == 0;
+                if (r == 0 && f->endpoint.kind == ENDPOINT_SSH && f->token)
+                        r = err_set(err, 0, -EINVAL, "ssh:// needs no token: ssh says who you are");
         }
         return r;
 }

@@ -27,6 +27,8 @@
 #define OUT_MAX (2 * (TRANSPORT_OUT_MAX + 1024 * 1024))
 /* A server that pings and does not read gets no more answers than this. */
 #define PONGS_MAX 1000
+/* How long an ssh that may be asking for a password gets to put the terminal right. */
+#define GREETING_PATIENCE_MS 1000
 
 void transport_init(struct transport *t)
 {
@@ -54,7 +56,10 @@ static void take_leave(int fd, int patience_ms)
 
 void transport_close(struct transport *t, int patience_ms)
 {
-        if (t->child > 0 && t->fd >= 0 && patience_ms > 0)
+        if (t->state == TRANSPORT_GREETING) {
+                child_terminate(t->child);
+                patience_ms = MAX(patience_ms, GREETING_PATIENCE_MS);
+        } else if (t->child > 0 && t->fd >= 0 && patience_ms > 0)
                 take_leave(t->fd, patience_ms);
         t->resolver = resolver_free(t->resolver);
         fd_close(t->fd);
@@ -88,7 +93,11 @@ static void begin_upgrade(struct transport *t)
 static void keep_endpoint(struct transport *t, const struct endpoint *e, const char *token)
 {
         t->endpoint = (struct endpoint){
-                .kind = e->kind, .host = mem_strdup(e->host), .port = e->port, .path = mem_strdup(e->path)
+                .kind = e->kind,
+                .user = mem_strdup(e->user),
+                .host = mem_strdup(e->host),
+                .port = e->port,
+                .path = mem_strdup(e->path),
         };
         t->token = mem_strdup(token);
 }
@@ -133,6 +142,21 @@ void transport_open_tls(struct transport *t, const struct endpoint *e, const cha
         t->fd = fd;
         t->child = pid;
         begin_upgrade(t);
+}
+
+void transport_open_ssh(struct transport *t, const struct endpoint *e, int fd, pid_t pid)
+{
+        keep_endpoint(t, e, NULL);
+        t->fd = fd;
+        t->child = pid;
+        t->state = TRANSPORT_GREETING;
+}
+
+void transport_send_program(struct transport *t, struct buf *program)
+{
+        must(t->state == TRANSPORT_GREETING && t->out.n == 0);
+        t->needs_program = false;
+        must(buf_append(&t->out, buf_slice(program)) == 0);
 }
 
 int transport_poll_fd(const struct transport *t)
@@ -207,7 +231,7 @@ static int lost(struct err *err, int os_errno)
 
 int transport_flush(struct transport *t, struct err *err)
 {
-        while (t->state >= TRANSPORT_UPGRADING && transport_queued(t) > 0) {
+        while (t->state >= TRANSPORT_GREETING && transport_queued(t) > 0) {
                 ssize_t n = send(t->fd, t->out.p + t->out_at, transport_queued(t), MSG_NOSIGNAL);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -248,6 +272,38 @@ static int receive(struct transport *t, struct err *err)
         return 0;
 }
 
+/* Reads the lines of the script on the far machine. */
+static int go_on_greeting(struct transport *t, struct err *err)
+{
+        struct ssh_said said;
+        size_t n;
+        while ((n = ssh_next(slice_from(t->in.p + t->in_at, t->in.n - t->in_at), &said)) > 0) {
+                t->in_at += n;
+                if (said.word == SSH_READY) {
+                        begin_upgrade(t);
+                        return 0;
+                }
+                if (said.word == SSH_FAIL)
+                        return ssh_refused(&t->endpoint, &said, err);
+                t->noise += n;
+                if (said.word == SSH_NEED && !t->machine[0]) {
+                        (void)snprintf(t->machine, sizeof(t->machine), "%.*s", SLICE(said.machine));
+                        (void)snprintf(t->system, sizeof(t->system), "%.*s", SLICE(said.system));
+                        t->needs_program = true;
+                }
+        }
+        if (t->at_end) {
+                int status = child_end(t->child, GREETING_PATIENCE_MS);
+                t->child = 0;
+                return ssh_ended(&t->endpoint, status, err);
+        }
+        if (t->noise + (t->in.n - t->in_at) > SSH_NOISE_MAX)
+                return err_set(err, 0, -EPROTO,
+                               "%s: login scripts there print more than %d bytes before the command begins",
+                               t->endpoint.host, SSH_NOISE_MAX);
+        return 0;
+}
+
 int transport_on_ready(struct transport *t, struct err *err)
 {
         if (t->state == TRANSPORT_CONNECTING) {
@@ -256,8 +312,10 @@ int transport_on_ready(struct transport *t, struct err *err)
                         return r;
         }
         int r = transport_flush(t, err);
-        /* What the server has said before it closed is read first: it may say why. */
+        /* What the server has said before it closed is read first: it may say why. So may the end of ssh. */
         int r_in = receive(t, err);
+        if (r_in == 0 && t->state == TRANSPORT_GREETING)
+                return go_on_greeting(t, err);
         if (r < 0 && r_in == 0 && t->in.n == t->in_at)
                 return r;
         if (r_in < 0 || t->state != TRANSPORT_UPGRADING)

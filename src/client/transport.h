@@ -1,6 +1,6 @@
 /* transport: messages to and from one server, over one connection, without knowing what they mean.
  *
- * A connection is a WebSocket (on TCP, on a unix socket, or through the TLS helper), or lines on the stdio of a program. Nothing
+ * A connection is a WebSocket (on TCP, on a unix socket, through the TLS helper or ssh), or lines on the stdio of a program. Nothing
  * here blocks: the caller watches transport_poll_fd() for transport_events(), and calls transport_on_ready(). A transport that was closed
  * can be opened again.
  *
@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "client/endpoint.h"
+#include "client/ssh.h"
 #include "wire/lines.h"
 #include "wire/ws.h"
 
@@ -23,6 +24,7 @@
 enum transport_state {
         TRANSPORT_CLOSED,
         TRANSPORT_CONNECTING, /* the kernel connects */
+        TRANSPORT_GREETING,   /* ssh connects and the far machine gets ready (client/ssh.h) */
         TRANSPORT_UPGRADING,  /* the HTTP answer is awaited */
         TRANSPORT_OPEN,
 };
@@ -35,6 +37,10 @@ struct transport {
         int fd;          /* -1 while it is closed, or a name is looked up */
         pid_t child;
         bool is_lines;
+        bool needs_program;             /* GREETING: the far machine waits for transport_send_program */
+        size_t noise;                   /* GREETING: bytes that mean nothing to us */
+        char machine[SSH_WORD_MAX + 1]; /* GREETING: of the far machine, when it needs the program */
+        char system[SSH_WORD_MAX + 1];
         struct resolver *resolver;      /* while it connects */
         const struct addrinfo *address; /* of the resolver: what is tried next */
         struct endpoint endpoint;       /* a copy, for the HTTP request */
@@ -62,6 +68,10 @@ void transport_open_child(struct transport *t, int fd, pid_t pid);
 /* Talks WebSocket through a program that was started: the TLS end of a connection to `endpoint`. */
 void transport_open_tls(struct transport *t, const struct endpoint *endpoint, const char *token, int fd,
                         pid_t pid);
+/* Talks WebSocket through ssh, once the far machine is ready. */
+void transport_open_ssh(struct transport *t, const struct endpoint *endpoint, int fd, pid_t pid);
+/* Queues what static_program_append has made, and takes it. */
+void transport_send_program(struct transport *t, struct buf *program);
 /* Sends nothing more, and frees everything. A child gets `patience_ms` to end by itself. */
 void transport_close(struct transport *t, int patience_ms);
 

@@ -20,7 +20,7 @@ void upgrade_key(char ret[UPGRADE_KEY_BYTES])
 
 int upgrade_request(struct buf *out, const struct endpoint *e, const char *key, const char *token)
 {
-        bool is_unix = e->kind == ENDPOINT_UNIX;
+        bool is_unix = e->kind == ENDPOINT_UNIX || e->kind == ENDPOINT_SSH; /* ssh ends at a unix socket */
         bool is_v6 = !is_unix && strchr(e->host, ':');
         int r = buf_printf(out, "GET %s HTTP/1.1\r\nHost: ", is_unix ? "/" : e->path);
         if (r == 0)

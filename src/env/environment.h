@@ -12,6 +12,8 @@
 #define ENVIRONMENT_REMOTE_ID "remote" /* the one that --url or a variable names */
 #define ENVIRONMENT_ID_MAX 64
 #define ENVIRONMENT_TIMEOUT_MS 10000 /* of both timeouts, by default */
+#define ENVIRONMENT_SSH_TIMEOUT_MS \
+        120000 /* to connect by ssh, by default: a person may have to type a password */
 
 enum environment_kind {
         ENVIRONMENT_LOCAL,

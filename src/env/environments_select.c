@@ -60,6 +60,8 @@ static int select_url(struct arena *a, const char *url, const char *source, bool
         };
         if (environment_url_check(a, slice_from_str(url), &one->url, &one->kind, err) < 0)
                 return err_wrap(err, "%s", source);
+        if (one->kind == ENVIRONMENT_SSH)
+                one->connect_timeout_ms = ENVIRONMENT_SSH_TIMEOUT_MS;
         if (has_token && one->kind == ENVIRONMENT_URL)
                 one->token_env = ENVIRONMENTS_TOKEN_VARIABLE;
         *ret = (struct environments){ .list = one, .count = 1, .source = source };
@@ -82,6 +84,12 @@ static bool file_is_there(const struct environments_file *file)
         return file->path && file->error != -ENOENT;
 }
 
+/* Returns whether this is a URL: no id of an environment has a colon. */
+static bool is_url(const char *name)
+{
+        return name && strchr(name, ':');
+}
+
 static int select_source(struct arena *a, const struct environment_inputs *in, struct environments *ret,
                          struct err *err)
 {
@@ -90,6 +98,8 @@ static int select_source(struct arena *a, const struct environment_inputs *in, s
 
         if (in->url)
                 return select_url(a, in->url, "--url", has_token, ret, err);
+        if (is_url(in->name))
+                return select_url(a, in->name, "--env", has_token, ret, err);
         if (!environments_need_files(in))
                 return select_url(a, v->farhand_url, "FARHAND_URL", has_token, ret, err);
         if (file_is_there(&in->farhand))
@@ -127,7 +137,7 @@ static int unknown_name(struct arena *a, const struct environments *e, const cha
 
 bool environments_need_files(const struct environment_inputs *in)
 {
-        return !in->url && (in->name || is_blank(in->variables.farhand_url));
+        return !in->url && !is_url(in->name) && (in->name || is_blank(in->variables.farhand_url));
 }
 
 int environments_select(struct arena *a, const struct environment_inputs *in, struct environments *ret,
@@ -138,7 +148,7 @@ int environments_select(struct arena *a, const struct environment_inputs *in, st
         int r = select_source(a, in, &made, err);
         if (r < 0)
                 return r;
-        if (in->name && !in->url) {
+        if (in->name && !in->url && !is_url(in->name)) {
                 const struct environment *named = environments_find(&made, slice_from_str(in->name));
                 if (!named)
                         return unknown_name(a, &made, in->name, err);

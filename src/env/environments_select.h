@@ -39,7 +39,7 @@ struct environments_file {
 
 struct environment_inputs {
         const char *url;  /* --url; NULL: not given */
-        const char *name; /* --env; NULL: not given */
+        const char *name; /* --env: an id or a URL; NULL: not given */
         struct environment_variables variables;
         struct environments_file farhand, codex;
 };
@@ -48,7 +48,7 @@ struct environment_inputs {
 NODISCARD const char *environments_path_farhand(struct arena *a, const struct environment_variables *v);
 NODISCARD const char *environments_path_codex(struct arena *a, const struct environment_variables *v);
 
-/* Returns whether environments_select needs the files. It does not when --url, or FARHAND_URL without --env, names the server. */
+/* Returns whether environments_select needs the files. It does not when --url, or a URL in --env, or FARHAND_URL without --env, names the server. */
 NODISCARD bool environments_need_files(const struct environment_inputs *in);
 
 /* Decides. With --env, default_index is that of the name. An environment by --url or FARHAND_URL takes its token from FARHAND_TOKEN

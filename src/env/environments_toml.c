@@ -303,7 +303,8 @@ static int environment_make(struct reader *r, const struct entry *e, struct envi
         if (!path_resolve(r, e->token_file, &made.token_file))
                 return refuse_entry(r, e, "token_file must be absolute");
         if (e->url)
-                made.connect_timeout_ms = ENVIRONMENT_TIMEOUT_MS;
+                made.connect_timeout_ms =
+                        made.kind == ENVIRONMENT_SSH ? ENVIRONMENT_SSH_TIMEOUT_MS : ENVIRONMENT_TIMEOUT_MS;
         if (e->connect_timeout_sec)
                 (void)seconds_to_ms(e->connect_timeout_sec, &made.connect_timeout_ms);
         if (e->initialize_timeout_sec)
