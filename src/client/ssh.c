@@ -11,12 +11,12 @@
 /* The script, for any sh. The login shell of the user gets it inside of single quotes, and may be csh or fish: it is one line, without
  * single quotes, backslashes and exclamation marks. `set -f` keeps the words of a message from being patterns. */
 static const char script[] =
-        "umask 077; set -f; v=" FARHAND_VERSION "; "
+        "umask 077; set -f; v=" FARHAND_VERSION "; t=; "
         "say() { echo; echo \"" MARK "$*\"; }; "
-        "bad() { say fail \"$@\"; exit 1; }; "
+        "drop() { rm -f \"$t\"; }; "
+        "bad() { drop; say fail \"$@\"; exit 1; }; "
         "ours() { [ -x \"$1\" ] && [ \"$(\"$1\" --version 2>/dev/null </dev/null)\" = \"farhand $v\" ]; }; "
         "go() { say ready; exec \"$1\" connect --listen stdio; }; "
-        "drop() { rm -f \"$t\"; }; "
         "c=${XDG_CACHE_HOME:-}; case $c in /*) ;; *) c=${HOME:-}/.cache ;; esac; "
         "d=$c/farhand; f=$d/$v/farhand; "
         "ours \"$f\" && go \"$f\"; "

@@ -76,10 +76,10 @@ def is_listening(port):
 
 
 class Far:
-    """One sshd, the far machine behind it, and `farhand` on the near side. `shell`: what stands in for the login shell. `small`: the
-    home directory is a file system of so many bytes. `noexec`: and one from which nothing can be started."""
+    """One sshd, the far machine behind it, and `farhand` on the near side. `shell`: what stands in for the login shell. `home`: options
+    of the file system that the home directory then is."""
 
-    def __init__(self, base, shim, shell=None, small=None, noexec=False):
+    def __init__(self, base, shim, shell=None, home=None):
         self.base, self.shim = base, shim
         self.home, self.bin, self.runtime = (f"{base}/far/{name}" for name in ("home", "bin", "run"))
         self.near = f"{base}/near"
@@ -92,8 +92,7 @@ class Far:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", word, "-f", f"{base}/{key}"], check=True)
         self.static = f"{self.near}/static/farhand-{os.uname().machine}"
         shutil.copy(shim, self.static)
-        self.options = {"small": small, "noexec": noexec}
-        self.start(shell)
+        self.start(shell, home)
         self.configure()
         write(f"{self.near}/bin/ssh", f'#!/bin/sh\nexec /usr/bin/ssh -F {self.near}/config "$@"\n', 0o755)
         self.env = merged_env({"FARHAND_HOME": self.near, "CODEX_HOME": self.near, "FARHAND_URL": None, "FARHAND_TOKEN": None,
@@ -101,7 +100,7 @@ class Far:
                                "FARHAND_STATIC_DIR": f"{self.near}/static", "PATH": f"{self.near}/bin:/usr/bin:/bin",
                                "SSH_AUTH_SOCK": None, "SSH_ASKPASS": None, "DISPLAY": None, "TERM": "dumb"})
 
-    def start(self, shell):
+    def start(self, shell, home):
         sanitizer = "".join(f' "{k}={v}"' for k, v in os.environ.items() if k.endswith("SAN_OPTIONS"))
         for _ in range(5):  # somebody may take the port before sshd does
             self.port = free_port()
@@ -121,9 +120,8 @@ PrintMotd no
 SetEnv HOME={self.home} XDG_RUNTIME_DIR={self.runtime} PATH={self.bin}:/usr/bin:/bin{sanitizer}
 {force}""")
             mounts = "mount -t tmpfs tmpfs /run && mkdir /run/sshd && "
-            if self.options["small"] or self.options["noexec"]:
-                flags = ",".join([f"size={self.options['small'] or 16 << 20}"] + ["noexec"] * self.options["noexec"])
-                mounts += f"mount -t tmpfs -o {flags} tmpfs {self.home} && "
+            if home:
+                mounts += f"mount -t tmpfs -o {home} tmpfs {self.home} && "
             argv = [SSHD, "-D", "-e", "-f", f"{self.base}/sshd_config"]
             if IS_ROOT:
                 argv = [*NAMESPACE, "sh", "-c", mounts + 'exec "$@"', "sh", *argv]
