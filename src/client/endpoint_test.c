@@ -35,20 +35,43 @@ TEST(urls_of_servers_are_taken_apart)
         is_good("ws://[fe80::1%eth0]:5", ENDPOINT_TCP, "fe80::1%eth0", 5, "/");
         is_good("wss://example.org", ENDPOINT_TLS, "example.org", 443, "/");
         is_good("wss://example.org:8443?x", ENDPOINT_TLS, "example.org", 8443, "/?x");
+        is_good("ssh://far", ENDPOINT_SSH, "far", 0, "/");
+        is_good("ssh://me@[::1]:2222/", ENDPOINT_SSH, "::1", 2222, "/");
         is_good("unix:/run/user/0/farhand", ENDPOINT_UNIX, NULL, 0, "/run/user/0/farhand");
 }
 
 TEST(other_urls_are_refused_with_a_reason)
 {
         static const char *const bad[] = {
-                "",           "http://x:1",       "ws:/x:1",
-                "ws://",      "ws://:1",          "ws://host",
-                "ws://h:0",   "ws://h:65536",     "ws://h:1x",
-                "ws://h:",    "ws://u@h:1",       "wss://u:p@h",
-                "ws://[::1]", "ws://[::1:1",      "ws://[::1]x:1",
-                "ws://h h:1", "ws://h\r\nX: y:1", "ws://h:1/a b",
-                "ws://h:1/#", "ws://h:1/\r\nX",   "ws://h:1/\xc3\xa9",
-                "unix:",      "unix:relative",    "ws://a%b:1",
+                "",
+                "http://x:1",
+                "ws:/x:1",
+                "ws://",
+                "ws://:1",
+                "ws://host",
+                "ws://h:0",
+                "ws://h:65536",
+                "ws://h:1x",
+                "ws://h:",
+                "ws://u@h:1",
+                "wss://u:p@h",
+                "ws://[::1]",
+                "ws://[::1:1",
+                "ws://[::1]x:1",
+                "ws://h h:1",
+                "ws://h\r\nX: y:1",
+                "ws://h:1/a b",
+                "ws://h:1/#",
+                "ws://h:1/\r\nX",
+                "ws://h:1/\xc3\xa9",
+                "unix:",
+                "unix:relative",
+                "ws://a%b:1",
+                "ssh://",
+                "ssh://-oProxyCommand=x",
+                "ssh://me:word@far",
+                "ssh://far/path",
+                "ssh://far:0",
         };
         for (size_t i = 0; i < ARRAY_LEN(bad); i++)
                 is_bad(bad[i]);

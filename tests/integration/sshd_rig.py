@@ -4,7 +4,9 @@ The far machine is this one with another HOME, PATH and runtime directory. What 
 farhand under test: so a sanitizer build is tested on both sides, and no static build is needed.
 """
 
+import atexit
 import contextlib
+import functools
 import getpass
 import os
 import shutil
@@ -21,6 +23,7 @@ SECONDS = 60 * PATIENCE
 SSHD = "/usr/sbin/sshd"
 IS_ROOT = os.geteuid() == 0
 VERSION = subprocess.run([BIN, "--version"], capture_output=True, check=True, text=True).stdout.split()[1]
+PASSPHRASE = "open sesame"
 NAMESPACE = ["unshare", "--mount", "--propagation", "private", "--"]
 
 SHIM = r"""
@@ -63,6 +66,16 @@ def write(path, text, mode=0o644):
     return path
 
 
+@functools.lru_cache
+def keys():
+    """A directory with the key of the machine, one of the user's, and one that a passphrase locks."""
+    directory = tempfile.TemporaryDirectory(prefix="fh-keys-")
+    atexit.register(directory.cleanup)
+    for key, word in (("host", ""), ("user", ""), ("locked", PASSPHRASE)):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", word, "-f", f"{directory.name}/{key}"], check=True)
+    return directory.name
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -87,9 +100,8 @@ class Far:
             os.makedirs(path)
         os.chmod(self.runtime, 0o700)
         os.chmod(f"{self.near}/run", 0o700)
-        self.passphrase = "open sesame"
-        for key, word in (("host", ""), ("user", ""), ("locked", self.passphrase)):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", word, "-f", f"{base}/{key}"], check=True)
+        self.passphrase = PASSPHRASE
+        shutil.copytree(keys(), base, dirs_exist_ok=True)
         self.static = f"{self.near}/static/farhand-{os.uname().machine}"
         shutil.copy(shim, self.static)
         self.start(shell, home)
