@@ -6,11 +6,13 @@
 #   make test             installs what is missing, builds, and runs every test
 #   make install          programs, library, manual pages, completions, documents, a systemd unit; PREFIX=/usr/local DESTDIR=
 #   make static           build/static/farhand, one static program
+#   make static-arm64     build/static-arm64/farhand, the same for 64-bit ARM machines, built here
 #   make bench            this server beside the machine's limit; REFERENCE=/path/to/codex measures that beside it
 #   make check, format    the quick checks of the sources; brings them into form
 #   make asan, valgrind   tests under sanitizers, under valgrind
 #   make fuzz             every fuzz harness for FUZZ_SECONDS=60
 #   make soak             load, cuts, kills, failing system calls and the live fuzzer, for forty minutes
+#   make test-arm64       unit tests, a start, a file and a sandbox of an ARM build, under qemu
 #   make test-abi         tests of sandboxes as with older Landlocks
 #   make clean            removes build/
 #
@@ -23,7 +25,7 @@ ARGS         ?=
 
 STATIC_MAX_BYTES = 3000000
 
-.PHONY: all help run test test-abi soak asan fuzz install static format bench check check-compilers valgrind clean build
+.PHONY: all help run test test-abi test-arm64 soak asan fuzz install static static-arm64 format bench check check-compilers valgrind clean build
 
 all: build
 
@@ -84,6 +86,11 @@ install:
 	@scripts/build build
 	@meson configure build -Dprefix='$(PREFIX)'
 	@DESTDIR='$(DESTDIR)' meson install -C build --strip
+	@# The static programs that ssh:// can send, as far as they were built.
+	@if [ -f build/static/farhand ]; then install -D build/static/farhand \
+		'$(DESTDIR)$(PREFIX)/libexec/farhand/static/farhand-'"$$(uname -m)"; fi
+	@if [ -f build/static-arm64/farhand ]; then install -D build/static-arm64/farhand \
+		'$(DESTDIR)$(PREFIX)/libexec/farhand/static/farhand-aarch64'; fi
 
 static:
 	@scripts/setup build
@@ -92,6 +99,18 @@ static:
 	@scripts/check-size build/static/farhand $(STATIC_MAX_BYTES)
 	@echo "build/static/farhand runs alone. Left out: farhand-net, since libcurl needs shared libraries (http/request and"
 	@echo "wss:// are refused without it), the manual pages and the completions. Sandboxes by bubblewrap need build/static/farhand-init beside it."
+
+static-arm64:
+	@scripts/setup arm64
+	@scripts/build build/static-arm64 --cross-file scripts/cross-arm64.ini -Dstatic=true -Dtests=false
+	@aarch64-linux-gnu-strip build/static-arm64/farhand build/static-arm64/farhand-init
+	@scripts/check-size build/static-arm64/farhand $(STATIC_MAX_BYTES)
+
+# Another build, with shared libraries, because there is no static cmocka.
+test-arm64: static-arm64
+	@scripts/build build/arm64 --cross-file scripts/cross-arm64.ini
+	@FARHAND_BIN=build/farhand FARHAND_ARM64=required /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
+		tests/integration/test_arm64.py
 
 format:
 	@scripts/check-format --fix

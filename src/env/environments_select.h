@@ -4,6 +4,7 @@
  * The first of these decides, alone:
  *
  *     --url URL                        one environment, `remote`
+ *     --env URL                        the same: no id has a colon
  *     FARHAND_URL                      the same; not asked when there is --env
  *     environments.toml of Farhand     in $FARHAND_HOME, or $XDG_CONFIG_HOME/farhand, or ~/.config/farhand
  *     environments.toml of Codex       in $CODEX_HOME, or ~/.codex

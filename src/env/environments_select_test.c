@@ -85,6 +85,10 @@ TEST(a_name_takes_the_place_of_the_default)
                 const char *expect;
         } rows[] = {
                 { { .name = "local" }, "-: *local" },
+                { { .name = "ssh://far", .farhand = FARHAND_FILE }, "--env: *remote=ssh://far" },
+                { { .name = "ssh://-far" },
+                  "--env: environment url `ssh://-far` is invalid: its host is neither a name nor an "
+                  "address" },
                 { { .name = "local", .farhand = FARHAND_FILE }, "/x/environments.toml: *local f=ws://f" },
                 { { .name = "c", .farhand = NO_FILE, .codex = CODEX_FILE },
                   "/x/environments.toml: local *c=ws://c" },

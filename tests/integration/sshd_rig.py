@@ -25,21 +25,7 @@ IS_ROOT = os.geteuid() == 0
 VERSION = subprocess.run([BIN, "--version"], capture_output=True, check=True, text=True).stdout.split()[1]
 PASSPHRASE = "open sesame"
 NAMESPACE = ["unshare", "--mount", "--propagation", "private", "--"]
-
-SHIM = r"""
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-int main(int argc, char **argv)
-{
-        if (argc > 1 && strcmp(argv[1], "--version") == 0)
-                return printf("farhand " VERSION "\n") < 0;
-        argv[0] = PROGRAM;
-        execv(PROGRAM, argv);
-        perror(PROGRAM);
-        return 126;
-}
-"""
+SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "static_shim.c")
 
 
 def why_not():
@@ -52,8 +38,8 @@ def why_not():
 
 
 def compile_shim(path, version=VERSION):
-    done = subprocess.run(["cc", "-static", "-o", path, f'-DPROGRAM="{BIN}"', f'-DVERSION="{version}"', "-x", "c", "-"],
-                          input=SHIM.encode(), capture_output=True, check=False)
+    done = subprocess.run(["cc", "-static", "-o", path, f'-DPROGRAM="{BIN}"', f'-DVERSION="{version}"', SHIM],
+                          capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"no static program can be made: {done.stderr.decode()}")
 
