@@ -180,7 +180,7 @@ TEST(base64_trailing_bits_must_be_zero)
 
 TEST(base64_url_alphabet_round_trips_without_padding)
 {
-        uint8_t data[100], back[100];
+        uint8_t data[100] = { 0 }, back[100];
         char text[140];
 
         for (size_t n = 0; n <= sizeof(data); n++) {
