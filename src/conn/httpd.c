@@ -1,7 +1,6 @@
 /* httpd: serves HTTP requests on one connection until it closes or becomes a WebSocket. */
 #include "conn/httpd.h"
 
-#include "base/base64.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -12,6 +11,7 @@
 #include "conn/conn.h"
 #include "conn/outq.h"
 #include "wire/ws.h"
+#include "wire/ws_request.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -203,12 +203,6 @@ static void upgrade(struct exchange *x, struct slice key, const struct identity 
         httpd_drop(h);
 }
 
-static bool is_good_key(struct slice key)
-{
-        char bytes[18];
-        return key.n == 24 && base64_decode(bytes, key.p, key.n, NULL) == 16;
-}
-
 /* Upgrades the connection. The order of the checks is that of the reference server (docs/PROTOCOL.md): first the form of the
  * request, then the token. */
 static void route_websocket(struct exchange *x)
@@ -219,21 +213,7 @@ static void route_websocket(struct exchange *x)
                 reply(x, 405, "Request method must be `GET`", NULL);
                 return;
         }
-        const char *bad = NULL;
-        if (!http_header_has_token(r, S("connection"), S("upgrade")))
-                bad = "Connection header did not include 'upgrade'";
-        else if (!http_header_has_token(r, S("upgrade"), S("websocket")))
-                bad = "`Upgrade` header did not include 'websocket'";
-        else if (!slice_eq(http_header_find(r, S("sec-websocket-version")), S("13")))
-                bad = "`Sec-WebSocket-Version` header did not include '13'";
-        else if (!key.p)
-                bad = "`Sec-WebSocket-Key` header missing";
-        else if (!is_good_key(key) || http_header_count(r, S("sec-websocket-key")) > 1)
-                bad = "`Sec-WebSocket-Key` header is not 16 bytes in base64";
-        else if (r->minor_version < 1)
-                bad = "HTTP/1.1 is needed to upgrade";
-        else if (r->content_length > 0 || r->is_chunked)
-                bad = "an upgrade has no body";
+        const char *bad = ws_request_check(r);
         if (bad) {
                 reply(x, 400, bad, NULL);
                 return;
