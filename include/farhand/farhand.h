@@ -128,6 +128,26 @@ FARHAND_API const char *farhand_session_id(const struct farhand *f);  /* "" when
 FARHAND_API const char *farhand_server_info(const struct farhand *f); /* the answer to initialize, as JSON */
 FARHAND_API bool farhand_has_capability(const struct farhand *f, const char *name);
 
+/* ---- a connection for somebody else ---- */
+
+/* A connection to a server without a client on it: for programs that pass the conversation of another client on. Nothing is sent but
+ * the upgrade to a WebSocket, with the token of the options. A program that is started for it, ssh too, does not ask on the terminal. */
+struct farhand_link;
+
+/* Connects, and waits for that for at most connect_timeout_ms. Of the options, those are used that say where the server is, and the
+ * timeout. NULL with *ret_error: -EACCES when the server refuses the token. */
+FARHAND_API struct farhand_link *farhand_link_open(const struct farhand_options *options,
+                                                   struct farhand_error *ret_error);
+/* A socket, non-blocking, that stays the link's: the caller reads and writes it until farhand_link_free(). */
+FARHAND_API int farhand_link_fd(const struct farhand_link *link);
+/* On the stdio of a program and of a private server a message is a line; otherwise messages are WebSocket frames. */
+FARHAND_API bool farhand_link_is_lines(const struct farhand_link *link);
+/* What the server has sent together with its answer to the upgrade: it comes before what is read from the socket. Returns how many
+ * bytes; *ret is valid until farhand_link_free(). */
+FARHAND_API size_t farhand_link_early(const struct farhand_link *link, const char **ret);
+/* Closes it. A program that was started for it ends, at the latest after two seconds by SIGKILL. NULL is fine. */
+FARHAND_API void farhand_link_free(struct farhand_link *link);
+
 /* ---- any method ---- */
 
 enum farhand_call_flags {

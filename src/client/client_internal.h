@@ -59,6 +59,7 @@ struct farhand {
         struct endpoint endpoint;
         bool has_endpoint;
         char *token;
+        bool is_link; /* only the transport is used (link.c) */
         enum farhand_state state;
         bool is_initializing;     /* the answer to initialize is awaited */
         bool can_repeat_writes;   /* the server is known to drop a write whose writeId it has seen */

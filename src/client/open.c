@@ -21,7 +21,7 @@ static int open_program(struct farhand *f, struct err *err)
                 .env = o->env,
                 .cwd = o->cwd,
                 .without = o->token_env,
-                .is_apart = !o->argv,
+                .is_apart = !o->argv || f->is_link, /* the terminal belongs to whoever uses the link */
         };
         int fd;
         pid_t pid;
@@ -50,13 +50,14 @@ static int open_tls(struct farhand *f, struct err *err)
         return r;
 }
 
-/* Starts ssh in our process group: in another one it could not ask for a password on our terminal. While a session is resumed it asks
- * nothing, because a command may be using the terminal. */
+/* Starts ssh in our process group: in another one it could not ask for a password on our terminal. While a session is resumed, and for
+ * a link, it asks nothing, because a command may be using the terminal. */
 static int open_ssh(struct farhand *f, struct err *err)
 {
         _arena_ struct arena a = ARENA_INIT;
         struct child_spec spec = {
-                .argv = ssh_argv(&a, f->options.ssh, &f->endpoint, f->state == FARHAND_RECOVERING),
+                .argv = ssh_argv(&a, f->options.ssh, &f->endpoint,
+                                 f->is_link || f->state == FARHAND_RECOVERING),
                 .is_deaf = true,
         };
         int fd;
