@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What waits, as much again that is written and not yet cut off, and what `turn` makes of one piece. */
-#define BUF_MAX (2 * DUCT_BYTES + DUCT_TURNED_BYTES)
+/* What waits, as much again that is written and not yet cut off, what `turn` makes of one read, and something for duct_put. */
+#define BUF_MAX (2 * DUCT_BYTES + DUCT_TURNED_BYTES + 128 * 1024)
 
 void duct_init(struct duct *d, int from, int to)
 {
@@ -23,9 +23,19 @@ void duct_release(struct duct *d)
         buf_release(&d->bytes);
 }
 
-static size_t waiting(const struct duct *d)
+/* What never runs empty must not grow by what was written. */
+static void tidy(struct duct *d)
 {
-        return d->bytes.n - d->at;
+        if (d->at < duct_waiting(d))
+                return;
+        buf_consume(&d->bytes, d->at);
+        d->at = 0;
+}
+
+int duct_put(struct duct *d, struct slice bytes)
+{
+        tidy(d);
+        return buf_append(&d->bytes, bytes);
 }
 
 static void give_up(struct duct *d)
@@ -38,7 +48,7 @@ static void give_up(struct duct *d)
 /* Passes the end on. A pipe or a terminal cannot be shut: its reader sees the end when the program closes it. */
 static void finish(struct duct *d)
 {
-        if (d->is_over || !d->has_ended || waiting(d) > 0)
+        if (d->is_over || !d->has_ended || duct_waiting(d) > 0)
                 return;
         (void)shutdown(d->to, SHUT_WR);
         d->is_over = true;
@@ -54,10 +64,7 @@ static void take(struct duct *d)
                 d->has_ended = true; /* a connection that breaks has ended */
                 return;
         }
-        if (d->at >= waiting(d)) { /* what never runs empty must not grow by what was written */
-                buf_consume(&d->bytes, d->at);
-                d->at = 0;
-        }
+        tidy(d);
         if (d->turn ? d->turn(d->arg, piece, (size_t)n, &d->bytes) < 0
                     : buf_append(&d->bytes, slice_from(piece, (size_t)n)) < 0)
                 d->has_ended = true;
@@ -72,7 +79,7 @@ static ssize_t put(int fd, const char *p, size_t n)
 
 static void give(struct duct *d)
 {
-        ssize_t n = put(d->to, d->bytes.p + d->at, waiting(d));
+        ssize_t n = put(d->to, d->bytes.p + d->at, duct_waiting(d));
         if (n < 0 && errno != EINTR && !fd_is_passing(errno))
                 give_up(d);
         else if (n > 0)
@@ -82,10 +89,11 @@ static void give(struct duct *d)
 /* What poll shall look at. A descriptor that we are not ready for is left out: poll would report its end again and again. */
 static void ask(const struct duct *d, struct pollfd ret[2])
 {
-        bool reads = !d->has_ended && waiting(d) < DUCT_BYTES;
+        bool reads = !d->has_ended && duct_waiting(d) < DUCT_BYTES;
         ret[0] = (struct pollfd){ .fd = reads ? d->from : -1, .events = POLLIN };
         /* Without events poll still reports that nobody reads any more. */
-        ret[1] = (struct pollfd){ .fd = d->is_over ? -1 : d->to, .events = waiting(d) > 0 ? POLLOUT : 0 };
+        ret[1] =
+                (struct pollfd){ .fd = d->is_over ? -1 : d->to, .events = duct_waiting(d) > 0 ? POLLOUT : 0 };
 }
 
 static void on_ready(struct duct *d, const struct pollfd asked[2])

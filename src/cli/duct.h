@@ -32,6 +32,13 @@ struct duct {
 void duct_init(struct duct *d, int from, int to);
 void duct_release(struct duct *d);
 
+static inline size_t duct_waiting(const struct duct *d)
+{
+        return d->bytes.n - d->at;
+}
+/* Appends bytes behind those that wait. Returns 0 or -ENOBUFS. */
+NODISCARD int duct_put(struct duct *d, struct slice bytes);
+
 /* Moves bytes through both until `back` is over. `there` may be over before: then `back` still brings what there is. Returns 0, or
  * -ETIMEDOUT after DUCT_QUIET_MS. */
 NODISCARD int duct_pair_run(struct duct *there, struct duct *back);

@@ -81,11 +81,10 @@ static const char *const *env_texts(struct remote *r)
         return texts;
 }
 
-struct farhand *remote_connect(struct remote *r, struct farhand_options *options)
+void remote_apply(struct remote *r, struct farhand_options *options)
 {
         const struct environment *e = r->environment;
         const char *static_dir = getenv("FARHAND_STATIC_DIR");
-        struct farhand_error error;
         options->url = e->url;
         options->argv = e->argv;
         options->env = e->argv ? env_texts(r) : NULL;
@@ -95,6 +94,12 @@ struct farhand *remote_connect(struct remote *r, struct farhand_options *options
         options->static_dir = static_dir && static_dir[0] ? static_dir : NULL;
         options->connect_timeout_ms = (unsigned)MIN(e->connect_timeout_ms, (uint64_t)UINT32_MAX);
         options->initialize_timeout_ms = (unsigned)MIN(e->initialize_timeout_ms, (uint64_t)UINT32_MAX);
+}
+
+struct farhand *remote_connect(struct remote *r, struct farhand_options *options)
+{
+        struct farhand_error error;
+        remote_apply(r, options);
         options->on_state = on_state;
         options->arg = r;
         struct farhand *f = connecting(options, &error);

@@ -36,6 +36,8 @@ NODISCARD int remote_choose(struct remote *r);
 /* The same for what outlives us. ssh:// reaches the background server of the far machine in any case. Here it is the
  * user's background server in place of a private one; it is started when there is none and `may_start`. */
 NODISCARD int remote_choose_lasting(struct remote *r, bool may_start);
+/* Fills in how it is reached: url, program, tokens, timeouts. The texts are in the arena. */
+void remote_apply(struct remote *r, struct farhand_options *options);
 /* Connects to it. `options` has the caller's wishes; url, program, tokens, timeouts and messages are filled in. NULL: stderr was told
  * why. */
 NODISCARD struct farhand *remote_connect(struct remote *r, struct farhand_options *options);
