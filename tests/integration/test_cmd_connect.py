@@ -333,8 +333,9 @@ def test_silent_connections_neither_stay_nor_keep_others_out(ws_door):
         silent[-1].send(b"GET / HT")
         with Client(ws_door.url) as client:
             assert client.run(["echo", "in"])[0] == b"in\n"
-        for one in silent:
-            assert one.eof(timeout=30) == b""  # made room, or met its deadline
+        # The oldest have made room; the others meet their deadline, which takes ten seconds.
+        for one in silent if os.environ.get("FARHAND_SLOW") == "1" else silent[:30]:
+            assert one.eof(timeout=30) == b""
 
 
 def test_more_connections_than_there_are_places_are_refused(ws_door):
@@ -454,19 +455,20 @@ def test_a_half_close_is_passed_on(home):
         sock.sendall(b"last words")
         sock.close()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        def accept():
-            with contextlib.suppress(OSError):
-                while True:
-                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-        threading.Thread(target=accept, daemon=True).start()
-        with Door(home, f"ws://127.0.0.1:{listener.getsockname()[1]}") as door, door.raw() as raw:
-            raw.upgrade(f"/{door.token}")
-            assert raw.recv_exact(5) == b"early"
-            raw.send(b"to the far side")
-            raw.sock.shutdown(socket.SHUT_WR)
-            assert raw.eof() == b"last words" and b"to the far side" in heard
-        listener.shutdown(socket.SHUT_RDWR)
+    with Server(listen=f"unix:{home}/socket") as first:
+        door = Door(home, first.url)
+    with socket.socket(socket.AF_UNIX) as listener, door, door.raw() as client:
+        listener.bind(f"{home}/socket")
+        listener.listen()
+        client.send(RawSocket.upgrade_request(f"/{door.token}"))
+        thread = threading.Thread(target=lambda: serve(listener.accept()[0]), daemon=True)
+        thread.start()
+        assert client.http_response()[0] == 101
+        assert client.recv_exact(5) == b"early"
+        client.send(b"to the far side")
+        client.sock.shutdown(socket.SHUT_WR)
+        assert client.eof() == b"last words" and heard == [b"to the far side"]
+        thread.join()
 
 
 # The command line
