@@ -20,6 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define STACK_BYTES ((size_t)1024 * 1024)
+
 struct guest {
         struct guests *all;
         int fd;
@@ -35,10 +37,11 @@ static void tell(const struct guest *g, const char *text)
 
 /* ---- reaching the environment ---- */
 
-/* Another attempt cannot succeed when the token is refused, the server is none, or the options are wrong. */
-static bool is_worth_retry(int code)
+/* Another attempt cannot succeed when the token is refused, the server is none, the options are wrong, or a program cannot be started. */
+static bool is_worth_retry(const struct guest *g, int code)
 {
-        return code != -EACCES && code != -EPROTO && code != -EINVAL;
+        return !g->all->options.argv && code != -EACCES && code != -EPROTO && code != -EINVAL &&
+               code != -ENOEXEC;
 }
 
 /* Waits. Returns false when the client has gone meanwhile. */
@@ -51,30 +54,33 @@ static bool rest(const struct guest *g, unsigned ms)
 static void wake_background(const struct guest *g)
 {
         _arena_ struct arena a = ARENA_INIT;
-        struct err ignored = ERR_INIT; /* connecting says what is wrong */
-        if (g->all->remote->is_background)
-                (void)!background_url(&a, true, &ignored);
+        struct err err = ERR_INIT;
+        if (g->all->remote->is_background && !background_url(&a, true, &err))
+                tell(g, err.text);
 }
 
 /* Tries until the environment is reached. Returns NULL when that fails for good, or the client has gone. */
 static struct farhand_link *reach(const struct guest *g, struct farhand_error *ret_error)
 {
         uint64_t end = clock_mono_ms() + GUEST_HOLD_MS;
-        unsigned wait_ms = GUEST_RETRY_MS;
+        bool is_ssh = g->all->remote->environment->kind == ENVIRONMENT_SSH;
+        unsigned wait_ms = is_ssh ? GUEST_RETRY_SSH_MS : GUEST_RETRY_MS;
         for (bool is_told = false;; is_told = true) {
                 wake_background(g);
                 struct farhand_link *link = farhand_link_open(&g->all->options, ret_error);
                 if (link && is_told)
                         tell(g, "connected again");
-                if (link || !is_worth_retry(ret_error->code) || clock_mono_ms() >= end)
+                if (link || !is_worth_retry(g, ret_error->code) || clock_mono_ms() >= end)
                         return link;
                 if (!is_told) {
                         tell(g, ret_error->text);
                         tell(g, "trying again");
                 }
-                if (!rest(g, wait_ms))
+                if (!rest(g, wait_ms)) {
+                        ret_error->code = 0; /* nobody is left to be told */
                         return NULL;
-                wait_ms = MIN(2 * wait_ms, (unsigned)GUEST_RETRY_LAST_MS);
+                }
+                wait_ms = MAX(wait_ms, MIN(2 * wait_ms, (unsigned)GUEST_RETRY_LAST_MS));
         }
 }
 
@@ -187,7 +193,13 @@ int guest_start(struct guests *all, int fd, struct slice key, struct slice early
         *g = (struct guest){ .all = all, .fd = fd, .early = slice_from(slice_dup(early), early.n) };
         ws_accept(key, g->accept);
         atomic_fetch_add(&all->count, 1);
-        int r = pthread_create(&thread, NULL, run, g);
+        pthread_attr_t attributes;
+        int r = pthread_attr_init(&attributes);
+        if (r == 0) {
+                r = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+                r = r ? r : pthread_create(&thread, &attributes, run, g);
+                (void)pthread_attr_destroy(&attributes);
+        }
         if (r == 0) {
                 (void)pthread_detach(thread);
                 return 0;

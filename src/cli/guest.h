@@ -10,7 +10,8 @@
 #define GUEST_HOLD_MS 25000 /* how long an upgrade waits for the environment. Then: 502 */
 #define GUEST_RETRY_MS 100  /* between two attempts, the first time; then twice as long each time, up to: */
 #define GUEST_RETRY_LAST_MS 500
-#define GUEST_LEAVE_MS 5000 /* how long a client may take to close its side after ours. Then: reset */
+#define GUEST_RETRY_SSH_MS 1000 /* by ssh: machines lock out those that knock too often */
+#define GUEST_LEAVE_MS 5000     /* how long a client may take to close its side after ours. Then: reset */
 
 /* What all connections share. Threads use it until the program ends. */
 struct guests {
