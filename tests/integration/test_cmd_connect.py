@@ -16,9 +16,10 @@ import threading
 import pytest
 
 from cmd_rig import Terminal, cmd_of
-from cutting_proxy import CuttingProxy
+from cutting_proxy import KINDS, CuttingProxy
 from farhand_client import BIN, PATIENCE, Client, HttpRefused, RawSocket, Server, pid_gone, wait_until
 from sandbox_rig import UNPRIVILEGED, become
+from test_client_recovery import CONFIG, ECHO
 from test_cmd_detached import Desk, desk  # noqa: F401 (a fixture)
 from test_cmd_run import SECONDS
 from test_wss import NO_PROXY, Authority, tls_end
@@ -377,6 +378,21 @@ def test_a_cut_far_link_is_resumed_through_the_door(home, server):
             done = door.run("sh", "-c", script)
             assert proxy.counts.total() == 2 and b"farhand: resumed\n" in done.stderr, (proxy.counts, done.stderr)
             assert (done.returncode, done.stdout.split()) == (3, [b"%d" % i for i in range(1, 3001)] + [b"end"])
+
+
+def test_many_cuts_lose_nothing_repeat_nothing_and_start_nothing_twice(home):
+    kinds = {kind: weight for kind, weight in KINDS.items() if kind != "vanish"}  # which costs two seconds each
+    runs = 0
+    with Server(config=CONFIG) as server, CuttingProxy(server.port, seed=11, kinds=kinds, most_bytes=2_000_000, spares_first=True) as proxy:
+        with Door(home, f"ws://127.0.0.1:{proxy.port}") as door:
+            while proxy.counts.total() < 15:
+                runs += 1
+                proxy.spares_first = True
+                data = os.urandom(400_000)
+                done = door.run(sys.executable, "-c", ECHO, f"{home}/started", stdin=data)
+                assert done.returncode == 7 and done.stdout == data, done.stderr
+                with open(f"{home}/started", encoding="ascii") as f:
+                    assert f.read() == "started\n" * runs
 
 
 def test_an_upgrade_waits_until_the_environment_is_back(home):
