@@ -9,9 +9,11 @@ import types
 import pytest
 
 from cmd_rig import Terminal
-from farhand_client import BIN, wait_until
+from farhand_client import BIN, IS_VALGRIND, wait_until
 from sshd_rig import IS_ROOT, SECONDS, VERSION, compile_shim, far_machine, free_port, why_not, write
 
+with open(BIN, "rb") as program:
+    IS_STATIC = b"/ld-linux" not in program.read(1 << 16)
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
@@ -93,6 +95,21 @@ def test_the_cache_directory_of_the_user(shim, tmp_path):
         assert os.path.exists(far.cached())
 
 
+@pytest.mark.skipif(IS_VALGRIND, reason="the program is a script")
+def test_what_is_sent_is_found_where_it_is_installed(far):
+    prefix = f"{far.base}/usr"
+    os.makedirs(f"{prefix}/bin")
+    os.makedirs(f"{prefix}/libexec/farhand/static")
+    shutil.copy(BIN, f"{prefix}/bin/farhand")
+    env = {k: v for k, v in far.env.items() if k != "FARHAND_STATIC_DIR"}
+    ask = [f"{prefix}/bin/farhand", "run", "--url", "ssh://far", "--", "echo", "here"]
+    if not IS_STATIC:
+        done = subprocess.run(ask, env=env, capture_output=True, timeout=SECONDS, check=False)
+        says(done, "no static one", f"{prefix}/bin/../libexec/farhand/static/farhand-")
+    shutil.move(far.static, f"{prefix}/libexec/farhand/static/")
+    assert subprocess.run(ask, env=env, capture_output=True, timeout=SECONDS, check=False).stdout == b"here\n"
+
+
 def test_two_at_once(far):
     both = [subprocess.Popen(far.argv("run", "--", "echo", "here"), env=far.env, stdout=subprocess.PIPE) for _ in range(2)]
     for one in both:
@@ -122,8 +139,8 @@ def test_a_program_for_another_architecture_is_not_sent(far):
         f.seek(18)  # e_machine
         f.write(b"\x28\x00")
     says(far("run", "--", "true"), "no static one for")
-    shutil.copy(BIN, far.static)  # needs shared libraries, unless the build under test is static
-    if b"/ld-linux" in open(BIN, "rb").read(1 << 16):
+    if not IS_STATIC:
+        shutil.copy(BIN, far.static)
         says(far("run", "--", "true"), "no static one for")
 
 
