@@ -83,5 +83,7 @@ def test_a_sandbox_that_cannot_be_is_refused(arm, tmp_path):
 @pytest.mark.parametrize("room", PURE)
 def test_unit_tests(room):
     need(f"{UNITS}/unit-{room}")
-    done = subprocess.run([QEMU, f"{UNITS}/unit-{room}"], capture_output=True, timeout=300 * PATIENCE, check=False)
+    # A process that ends itself by abort() with a closed stderr hangs in this emulator.
+    done = subprocess.run([QEMU, f"{UNITS}/unit-{room}"], capture_output=True, timeout=300 * PATIENCE, check=False,
+                          env={**os.environ, "UNIT_SKIP": "*_abort*"})
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
