@@ -58,6 +58,14 @@ export interface Methods {
   "fs/readLink": { params: FsReadLinkParams; result: FsReadLinkResult; errorData: ErrorData };
   /** Farhand alone. */
   "fs/setMetadata": { params: FsSetMetadataParams; result: Empty; errorData: ErrorData };
+  /** Farhand alone. */
+  "fs/scanDirectory": { params: FsScanDirectoryParams; result: FsScanDirectoryResult; errorData: ErrorData };
+  /** Farhand alone. */
+  "fs/readFiles": { params: FsReadFilesParams; result: FsReadFilesResult; errorData: ErrorData };
+  /** Farhand alone. */
+  "fs/writeFiles": { params: FsWriteFilesParams; result: FsWriteFilesResult; errorData: ErrorData };
+  /** Farhand alone. */
+  "fs/digest": { params: FsDigestParams; result: FsDigestResult; errorData: ErrorData };
   "fs/open": { params: FsOpenParams; result: FsOpenResult; errorData: ErrorData };
   "fs/readBlock": { params: FsReadBlockParams; result: FsReadBlockResult; errorData: ErrorData };
   "fs/writeBlock": { params: FsWriteBlockParams; result: Empty; errorData: ErrorData };
@@ -930,6 +938,109 @@ export interface FsSetMetadataParams {
   sandbox?: Sandbox;
 }
 
+export interface FsScanDirectoryParams {
+  unordered?: Unordered;
+  path: Path;
+  /** Only names behind this one. */
+  after?: string | null;
+  /** The same for a name that is not UTF-8. */
+  afterBase64?: Base64;
+  limit?: number | null;
+  sandbox?: Sandbox;
+}
+
+export interface FsScannedEntry {
+  name?: string;
+  /** In place of a name that is not UTF-8. */
+  nameBase64?: Base64;
+  /** Links are not followed. */
+  kind: "file" | "directory" | "link" | "other";
+  size: number;
+  mode: FileMode;
+  modifiedAtMs: TimeMs;
+  /** Of a link. */
+  target?: string;
+  /** In place of a target that is not UTF-8. */
+  targetBase64?: Base64;
+}
+
+export interface FsScanDirectoryResult {
+  /** Sorted by bytes. */
+  entries: FsScannedEntry[];
+  /** There are more. */
+  truncated: boolean;
+}
+
+export interface FsFileError {
+  message: string;
+  errno?: number;
+}
+
+/** One name in a directory; at most 255 bytes. */
+export type FsName = string;
+
+export interface FsReadFilesParams {
+  unordered?: Unordered;
+  /** The directory. */
+  path: Path;
+  names: FsName[];
+  sandbox?: Sandbox;
+}
+
+export interface FsReadFile {
+  dataBase64?: Base64;
+  size?: number;
+  mode?: FileMode;
+  modifiedAtMs?: TimeMs;
+  /** In place of all others. */
+  error?: FsFileError;
+}
+
+export interface FsReadFilesResult {
+  /** In the order of the names; fewer when the answer became too long. */
+  files: FsReadFile[];
+}
+
+export interface FsNewFile {
+  name: FsName;
+  dataBase64: Base64;
+  mode?: FileMode | null;
+  modifiedAtMs?: TimeMs | null;
+}
+
+export interface FsWriteFilesParams {
+  unordered?: Unordered;
+  /** The directory. */
+  path: Path;
+  files: FsNewFile[];
+  sandbox?: Sandbox;
+}
+
+export interface FsWrittenFile {
+  error?: FsFileError;
+}
+
+export interface FsWriteFilesResult {
+  files: FsWrittenFile[];
+}
+
+export interface FsDigestParams {
+  unordered?: Unordered;
+  path: Path;
+  offset?: number | null;
+  length?: Uint64 | null;
+  followSymlinks?: FollowSymlinks;
+  sandbox?: Sandbox;
+}
+
+export interface FsDigestResult {
+  digest: FileDigest;
+  /** How many were there to be digested. */
+  bytes: number;
+  /** Of the whole file. */
+  size: number;
+}
+
 /** The client's name for an open file, unique in the connection; at most 32 bytes. */
 export type HandleId = string;
 
@@ -1071,6 +1182,8 @@ export interface Capabilities {
   processControlV1?: boolean;
   /** The additions to files. */
   fsControlV1?: boolean;
+  /** Many files at once: fs/scanDirectory, fs/readFiles, fs/writeFiles, fs/digest. */
+  fsBatchV1?: boolean;
   /** denials. */
   sandboxReportV1?: boolean;
   /** fs/open to write. */

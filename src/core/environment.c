@@ -180,6 +180,7 @@ void environment_info_write(struct jsonw *w, const struct backends *known)
         jsonw_object(w);
         jsonw_member_bool(w, "processControlV1", true);
         jsonw_member_bool(w, "fsControlV1", true);
+        jsonw_member_bool(w, "fsBatchV1", true);
         jsonw_member_bool(w, "sandboxReportV1", true);
         jsonw_member_bool(w, "fileWriteStreaming", true);
         jsonw_member_bool(w, "httpHeaderEnvVars", true);

@@ -3,5 +3,9 @@
 
 #include "files/request.h"
 
-int run_write_file(struct file_request *r, struct jsonw *w, struct err *err);    /* write.c */
-int run_discover_root(struct file_request *r, struct jsonw *w, struct err *err); /* discover.c */
+int run_write_file(struct file_request *r, struct jsonw *w, struct err *err);     /* write.c */
+int run_scan_directory(struct file_request *r, struct jsonw *w, struct err *err); /* batch.c */
+int run_read_files(struct file_request *r, struct jsonw *w, struct err *err);     /* batch.c */
+int run_write_files(struct file_request *r, struct jsonw *w, struct err *err);    /* batch.c */
+int run_digest(struct file_request *r, struct jsonw *w, struct err *err);         /* batch.c */
+int run_discover_root(struct file_request *r, struct jsonw *w, struct err *err);  /* discover.c */

@@ -27,7 +27,7 @@ void fs_write_uri(struct jsonw *w, struct slice path)
                 w->has_overflowed = true;
 }
 
-static void write_digest(struct jsonw *w, const uint8_t digest[FS_DIGEST_BYTES])
+void fs_write_digest(struct jsonw *w, const uint8_t digest[FS_DIGEST_BYTES])
 {
         char text[7 + 2 * FS_DIGEST_BYTES + 1] = "sha256:";
         for (size_t i = 0; i < FS_DIGEST_BYTES; i++)
@@ -69,7 +69,7 @@ static void write_metadata(struct jsonw *w, const struct fs_meta *meta, const ui
         jsonw_object(w);
         fs_write_meta(w, meta);
         if (meta->has_digest)
-                write_digest(w, digest);
+                fs_write_digest(w, digest);
         jsonw_object_end(w);
 }
 
@@ -272,6 +272,10 @@ static int run_set_metadata(struct file_request *r, struct jsonw *w, struct err 
         .name = wire_name, .family = "filesystem", .needs = NEEDS_READY, METHOD_PARAMS(type), \
         METHOD_SANDBOX(type), texts
 
+#define FILE_BATCH                                                              \
+        .family = "filesystem", .needs = NEEDS_READY, METHOD_SANDBOX(fs_batch), \
+        METHOD_TEXTS_2(fs_batch, path, list)
+
 /* clang-format off */
 const struct method file_methods[] = {
         { FILE_METHOD("fs/getMetadata", fs_get_metadata, METHOD_TEXT(fs_get_metadata, path)),
@@ -294,6 +298,13 @@ const struct method file_methods[] = {
           .run = run_symlink, .is_change = true },
         { FILE_METHOD("fs/setMetadata", fs_set_metadata, METHOD_TEXT(fs_set_metadata, path)),
           .run = run_set_metadata, .is_change = true },
+        { FILE_METHOD("fs/scanDirectory", fs_scan_directory, METHOD_TEXTS_2(fs_scan_directory, path, after)),
+          .run = run_scan_directory },
+        { FILE_METHOD("fs/digest", fs_digest, METHOD_TEXT(fs_digest, path)), .run = run_digest },
+        { .name = "fs/readFiles", .params_size = sizeof(struct fs_batch), .decode = fs_read_files_decode,
+          FILE_BATCH, .run = run_read_files },
+        { .name = "fs/writeFiles", .params_size = sizeof(struct fs_batch), .decode = fs_write_files_decode,
+          FILE_BATCH, .run = run_write_files, .is_change = true },
 };
 /* clang-format on */
 const size_t file_method_count = ARRAY_LEN(file_methods);

@@ -20,6 +20,8 @@
 
 struct reader {
         int dirfd;
+        struct slice after; /* only names behind this one; p == NULL: all */
+        bool with_links;    /* links are listed as links, and not followed */
         size_t keep;
         struct arena names;
         struct fs_entry *entries;
@@ -80,9 +82,11 @@ static void make_room(struct reader *r)
         }
 }
 
-/* Finds the kind of a file, links followed. Returns false for a broken link, and for a file that was removed meanwhile. */
-static bool find_kind(int dirfd, const struct dirent64 *d, struct fs_entry *ret)
+/* Finds the kind of a file, links followed unless the reader wants links. Returns false for a broken link, and for a file that was removed
+ * meanwhile. */
+static bool find_kind(const struct reader *r, const struct dirent64 *d, struct fs_entry *ret)
 {
+        int dirfd = r->dirfd;
         unsigned char type = d->d_type;
         struct stat st;
 
@@ -92,7 +96,7 @@ static bool find_kind(int dirfd, const struct dirent64 *d, struct fs_entry *ret)
                 type = (unsigned char)IFTODT(st.st_mode);
         }
         ret->is_symlink = type == DT_LNK;
-        if (ret->is_symlink) {
+        if (ret->is_symlink && !r->with_links) {
                 if (at_stat(dirfd, d->d_name, &st, 0) < 0)
                         return false;
                 type = (unsigned char)IFTODT(st.st_mode);
@@ -108,7 +112,9 @@ static void take(struct reader *r, const struct dirent64 *d)
 
         if (slice_eq(entry.name, S(".")) || slice_eq(entry.name, S("..")))
                 return;
-        if (!find_kind(r->dirfd, d, &entry))
+        if (r->after.p && by_name(&entry, &(struct fs_entry){ .name = r->after }) <= 0)
+                return;
+        if (!find_kind(r, d, &entry))
                 return;
 
         r->total++;
@@ -117,14 +123,14 @@ static void take(struct reader *r, const struct dirent64 *d)
         r->entries[r->count++] = entry;
 }
 
-int list_read(struct arena *a, int dirfd, size_t keep, struct listing *ret)
+/* Reads the whole directory. */
+static int list_with(struct arena *a, struct reader *r, struct listing *ret)
 {
-        must(keep > 0);
+        must(r->keep > 0);
         _free_ char *dirents = mem_alloc(DIRENT_BYTES);
-        CLEANUP(reader_release) struct reader r = { .dirfd = dirfd, .keep = keep };
 
         for (;;) {
-                ssize_t n = getdents64(dirfd, dirents, DIRENT_BYTES);
+                ssize_t n = getdents64(r->dirfd, dirents, DIRENT_BYTES);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
@@ -133,21 +139,34 @@ int list_read(struct arena *a, int dirfd, size_t keep, struct listing *ret)
                         break;
                 for (ssize_t at = 0; at < n;) {
                         const struct dirent64 *d = (const void *)(dirents + at);
-                        take(&r, d);
+                        take(r, d);
                         at += d->d_reclen;
                 }
         }
 
-        sort_and_cut(&r);
-        move_names(a, r.entries, r.count);
+        sort_and_cut(r);
+        move_names(a, r->entries, r->count);
         *ret = (struct listing){
-                .entries = arena_alloc(a, r.count * sizeof(r.entries[0])),
-                .count = r.count,
-                .total = r.total,
+                .entries = arena_alloc(a, r->count * sizeof(r->entries[0])),
+                .count = r->count,
+                .total = r->total,
         };
-        if (r.count > 0)
-                memcpy(ret->entries, r.entries, r.count * sizeof(r.entries[0]));
+        if (r->count > 0)
+                memcpy(ret->entries, r->entries, r->count * sizeof(r->entries[0]));
         return 0;
+}
+
+int list_read(struct arena *a, int dirfd, size_t keep, struct listing *ret)
+{
+        CLEANUP(reader_release) struct reader r = { .dirfd = dirfd, .keep = keep };
+        return list_with(a, &r, ret);
+}
+
+int list_read_links(struct arena *a, int dirfd, struct slice after, size_t keep, struct listing *ret)
+{
+        CLEANUP(reader_release)
+        struct reader r = { .dirfd = dirfd, .keep = keep, .after = after, .with_links = true };
+        return list_with(a, &r, ret);
 }
 
 int fsop_list(struct arena *a, const char *path, struct fs_entry **ret, size_t *ret_count, struct err *err)

@@ -49,7 +49,7 @@ static void decode_unused_sandbox(struct decoder *d)
 }
 
 /* Decodes a bool; absent and null mean the default `otherwise`. */
-static void decode_bool_or(struct decoder *d, const char *key, bool otherwise, bool *ret)
+void decode_bool_or(struct decoder *d, const char *key, bool otherwise, bool *ret)
 {
         *ret = otherwise;
         if (decode_peek(d, key))
@@ -68,7 +68,7 @@ static void decode_u64(struct decoder *d, const char *key, uint64_t *ret)
                 decode_u64_value(d, v, ret);
 }
 
-static void decode_mode(struct decoder *d, bool *ret_has, uint64_t *ret)
+void decode_mode(struct decoder *d, bool *ret_has, uint64_t *ret)
 {
         decode_optional_u64_or_null(d, "mode", ret_has, ret);
         if (*ret_has && *ret > MODE_MAX)

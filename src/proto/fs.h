@@ -9,6 +9,9 @@ void decode_file_path(struct decoder *d, const char *key, struct slice *ret);
 /* Decodes the member `sandbox`. *ret is NULL when it is absent, null or a profile that permits everything (proto/sandbox.h). */
 struct sandbox_context;
 void decode_file_sandbox(struct decoder *d, const struct sandbox_context **ret);
+/* Members of several methods: a bool with a default, and permission bits. */
+void decode_bool_or(struct decoder *d, const char *key, bool otherwise, bool *ret);
+void decode_mode(struct decoder *d, bool *ret_has, uint64_t *ret);
 
 /* The params of readFile, canonicalize, readDirectory and readLink. */
 struct fs_path {
@@ -121,6 +124,49 @@ struct fs_set_metadata {
         int64_t modified_ms;
 };
 NODISCARD params_decode fs_set_metadata_decode;
+
+/* --- many files at once; fs_batch.c --- */
+
+#define FS_SCAN_MAX 4096  /* entries in one answer */
+#define FS_BATCH_MAX 1024 /* files in one request */
+
+struct fs_scan_directory {
+        const struct sandbox_context *sandbox; /* NULL: none */
+        struct slice path;
+        struct slice after; /* only names behind this one; p == NULL: all */
+        uint64_t limit;
+};
+NODISCARD params_decode fs_scan_directory_decode;
+
+/* The params of readFiles and writeFiles. The list stays JSON, so that one text is all that an fs helper must be sent. */
+struct fs_batch {
+        const struct sandbox_context *sandbox; /* NULL: none */
+        struct slice path;                     /* the directory */
+        struct slice list;
+};
+NODISCARD params_decode fs_read_files_decode;
+NODISCARD params_decode fs_write_files_decode;
+
+struct fs_batch_file {
+        struct slice name; /* one name, with a NUL behind it */
+        struct slice data; /* writeFiles: base64 */
+        bool has_mode, has_modified;
+        uint64_t mode;
+        int64_t modified_ms;
+};
+/* Read the list again, where the work is done. 0, or -EINVAL with err filled, which only a list that was not checked gives. */
+NODISCARD int fs_batch_names(struct arena *a, const struct json_doc *doc, struct fs_batch_file **ret,
+                             size_t *ret_count, struct err *err);
+NODISCARD int fs_batch_files(struct arena *a, const struct json_doc *doc, struct fs_batch_file **ret,
+                             size_t *ret_count, struct err *err);
+
+struct fs_digest {
+        const struct sandbox_context *sandbox; /* NULL: none */
+        struct slice path;
+        uint64_t offset, length;
+        bool follow;
+};
+NODISCARD params_decode fs_digest_decode;
 
 /* The params of capabilityRoots/discoverV1. */
 #define DISCOVER_ROOTS_MAX 128

@@ -154,6 +154,11 @@ def files(_server, c, tmp):
     c.call("fs/copy", {"sourcePath": f"{tmp}/a", "destinationPath": f"{tmp}/c", "recursive": True})
     c.call("fs/rename", {"sourcePath": f"{tmp}/c", "destinationPath": f"{tmp}/d"})
     c.call("fs/setMetadata", {"path": path, "mode": 0o600, "modifiedAtMs": -1})
+    c.call("fs/writeFiles", {"path": tmp, "files": [{"name": "e", "dataBase64": "aGk=", "mode": 0o600, "modifiedAtMs": 1},
+                                                    {"name": "c", "dataBase64": ""}]})
+    c.call("fs/readFiles", {"path": tmp, "names": ["e", "none"]})
+    c.call("fs/scanDirectory", {"path": tmp, "after": "a", "limit": 1})
+    c.call("fs/digest", {"path": f"{tmp}/e", "offset": 1, "length": None})
     c.call("fs/remove", {"path": f"{tmp}/d", "force": None})
     assert c.error("fs/readFile", {"path": f"{tmp}/none"}).data["errnoName"] == "ENOENT"
 
@@ -281,6 +286,10 @@ SAMPLES = {
     "fs/symlink": {"path": NONE, "target": "x"},
     "fs/readLink": {"path": NONE},
     "fs/setMetadata": {"path": NONE, "mode": 0},
+    "fs/scanDirectory": {"path": NONE, "limit": 1},
+    "fs/readFiles": {"path": NONE, "names": ["x"]},
+    "fs/writeFiles": {"path": NONE, "files": [{"name": "x", "dataBase64": "aGk="}]},
+    "fs/digest": {"path": NONE, "offset": 0},
     "fs/open": {"handleId": "none", "path": NONE},
     "fs/readBlock": {"handleId": "none", "offset": 0, "len": 1},
     "fs/writeBlock": {"handleId": "none", "offset": 0, "chunk": "aGk="},

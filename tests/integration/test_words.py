@@ -143,6 +143,11 @@ def told(c, _stage):
     c.call("process/closeStdin", {"processId": "proc-1"})
 
 
+def scanned(c, stage):
+    """Makes the file that the examples of many files at once find."""
+    c.call("fs/writeFile", {"path": f"{stage.tmp}/src/a", "dataBase64": "aGVsbG8K", "mode": 0o644})
+
+
 # What a request needs before it, by its method or by the message that a block without a request begins with.
 PRELUDES = {
     "process/read": lambda c, s: greeted(c), "process/write": lambda c, s: ready(c), "process/signal": lambda c, s: ready(c),
@@ -150,6 +155,7 @@ PRELUDES = {
     "process/resize": lambda c, s: start(c, "p", ["cat"], tty=True),
     "process/wait": lambda c, s: start(c, "p", ["true"]), "process/snapshot": lambda c, s: printed(c),
     "fs/readBlock": opened, "fs/close": opened,
+    "fs/scanDirectory": scanned, "fs/readFiles": scanned, "fs/digest": scanned,
 }
 AFTER = {"fs/watch": created}
 
