@@ -20,6 +20,7 @@ static const struct command commands[] = {
         { "logs", "print what a command has written", cmd_logs },
         { "kill", "send a signal to commands", cmd_kill },
         { "fs", "list, read, write and watch files of an environment, or here", cmd_fs },
+        { "cp", "copy files and directories from or to an environment", cmd_cp },
         { "connect", "a door to an environment for programs that know only a URL", cmd_connect },
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
