@@ -77,10 +77,12 @@ valgrind:
 	@scripts/build build
 	@scripts/run-tests --valgrind build
 
-# REFERENCE=/path/to/codex measures the reference server beside ours; ARGS="--quick" and others: build/bench --help.
+# REFERENCE=/path/to/codex measures the reference server beside ours; ARGS="--quick" and others: build/bench --help. Without ARGS the
+# command line is measured beside ssh, scp and rsync as well, where these are installed.
 bench: static
 	@scripts/build build
-	@exec build/bench $(ARGS)
+	@build/bench $(ARGS)
+	@[ -n "$(ARGS)" ] || exec tests/bench/cli.py
 
 install:
 	@scripts/build build
