@@ -143,7 +143,7 @@ def test_a_session_that_was_taken_over_is_not_taken_back(home):
 
     done = play(serve, home)
     assert (done.returncode, done.connections) == (255, 1)
-    assert done.text == "farhand: another connection has taken the session over\n"
+    assert done.text == "farhand: another connection has taken the session over; this was running: x\n"
 
 
 @pytest.mark.slow

@@ -335,10 +335,18 @@ def try_farhand(words, tmp):
     env = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
     # Nothing of the machine's own configuration decides where a command runs.
     env |= {"FARHAND_HOME": os.path.join(tmp, "environments"), "CODEX_HOME": tmp, "FARHAND_URL": None, "CODEX_EXEC_SERVER_URL": None}
+    is_by_ssh = words[1] != "env" and any(w.startswith("ssh://") for w in words)
+    if is_by_ssh:  # there is no machine `far`: an ssh that reaches none stands in for it
+        with open(os.path.join(tmp, "ssh"), "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\nexit 255\n")
+        os.chmod(f.name, 0o700)
+        env["PATH"] = f"{tmp}:{os.environ['PATH']}"
     done = subprocess.run([BIN, *words[1:]], cwd=project(tmp), env=merged_env(env), capture_output=True,
                           timeout=60 * PATIENCE, check=False)
     if words[1] == "doctor":
         assert done.returncode in (0, 1) and b"Sandboxes can" in done.stdout
+    elif is_by_ssh:
+        assert done.returncode == 255 and b"ssh did not reach" in done.stderr, done
     elif "touch" in words:
         assert done.returncode != 0 and b"refused: write x" in done.stderr, done
     else:
