@@ -6,6 +6,8 @@
 #include "base/slice.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "door/connect.h"
+#include "farfs/farfs.h"
 #include "proto/wrapper.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * lines. The first byte chooses the direction, the second the splits. */
 #include "base/buf.h"
 #include "base/mem.h"
-#include "cli/frames.h"
+#include "door/frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
