@@ -1,6 +1,6 @@
 /* errno_text: the names of the system's errors, and the sentences that clients see for them.
  *
- * The sentences are those of musl, because clients know these from the reference; where musl has none they are the usual
+ * The sentences are those of musl, because clients know these from the reference server; where musl has none they are the usual
  * ones. strerror(3) is not used: another libc or another locale would change what is sent to clients.
  */
 #include "base/errno_text.h"

@@ -19,11 +19,11 @@ struct confined {
  * memory before that. */
 NODISCARD int confined_make(struct confined *c, struct arena *a, const struct profile *profile,
                             const struct place *place, enum backend wish, struct err *err);
-/* Returns the descriptor to poll, or -1 when nothing is guarded. */
+/* Returns the descriptor that becomes readable with events of the guard, or -1 when nothing is guarded. */
 int confined_fd(const struct confined *c);
-/* Handles the events of the guard. To be called when that descriptor is readable; is_broken is valid afterwards. */
+/* To be called when the descriptor of confined_fd is readable. Handles the events of the guard, which may set is_broken. */
 void confined_look(struct confined *c);
-/* To be called when the command has started. */
+/* To be called when the command has started. Handles the events of the guard from before the start: they may set is_broken. */
 void confined_started(struct confined *c);
-/* To be called only when no process is left in the sandbox. */
+/* Ends the sandbox. To be called only when no process is left in it. */
 void confined_release(struct confined *c);

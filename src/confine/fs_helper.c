@@ -246,17 +246,17 @@ static void serve(struct journal *journal)
 {
         struct fs_helper_request request;
         receive_all(&request, sizeof(request));
-        must(request.bytes <= FS_HELPER_REQUEST_MAX);
-        _free_ char *bytes = mem_alloc(request.bytes + BUF_PADDING);
-        receive_all(bytes, request.bytes);
+        must(request.params_bytes <= FS_HELPER_REQUEST_MAX);
+        _free_ char *bytes = mem_alloc(request.params_bytes + BUF_PADDING);
+        receive_all(bytes, request.params_bytes);
         if (request.method[0] == '\0') {
-                do_open(params_open(bytes, request.bytes, &fs_helper_open_method));
+                do_open(params_open(bytes, request.params_bytes, &fs_helper_open_method));
                 return;
         }
         request.method[sizeof(request.method) - 1] = '\0';
         const struct method *m = file_method_find(slice_from_str(request.method));
         must(m);
-        do_method(journal, m, params_open(bytes, request.bytes, m), request.max_message);
+        do_method(journal, m, params_open(bytes, request.params_bytes, m), request.max_message);
 }
 
 /* ---- the start of the process */

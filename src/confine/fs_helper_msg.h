@@ -29,8 +29,8 @@
 
 struct fs_helper_request {
         char method[FS_HELPER_METHOD_BYTES]; /* the method's name; "": the params are a struct file_open */
-        uint32_t bytes;
-        uint64_t max_message; /* the most bytes of the answer */
+        uint32_t params_bytes;               /* the size of the params, which follow this struct */
+        uint64_t max_message;                /* the most bytes of the answer */
 };
 
 enum fs_helper_kind {
@@ -50,7 +50,8 @@ struct fs_helper_answer {
         uint32_t kind;
         int32_t code, os_errno;
         uint32_t op;
-        uint32_t bytes, data_bytes;
+        uint32_t bytes,
+                data_bytes; /* sizes of what follows this struct; data_bytes only with FS_HELPER_ERROR */
 };
 
 /* What to lock: a name in the directory (dev, ino), or without a name the file itself (fsop/lock.h). */

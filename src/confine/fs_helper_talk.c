@@ -436,7 +436,8 @@ int fs_helper_line_ask(struct fs_helper_line *l, const struct fs_helper_question
         _free_ char *message = pack(m, q->open ? (const void *)q->open : q->request->params, &n);
         if (n > FS_HELPER_REQUEST_MAX)
                 return err_set(err, 0, -EMSGSIZE, "the request is too large for a sandbox");
-        struct fs_helper_request request = { .bytes = (uint32_t)n, .max_message = q->request->max_message };
+        struct fs_helper_request request = { .params_bytes = (uint32_t)n,
+                                             .max_message = q->request->max_message };
         (void)snprintf(request.method, sizeof(request.method), "%s", m->name);
         memcpy(message, &request, sizeof(request));
         int r = send_all(l, slice_from(message, sizeof(request) + n), err);

@@ -84,8 +84,8 @@ void fs_meta_from_fd(int fd, const struct stat *st, struct fs_meta *ret)
                 ret->created_ms = milliseconds(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec);
 }
 
-/* Gets the metadata with links followed. Makes two calls for a link, and one for any other file. */
-static int look(const char *path, struct fs_meta *ret, struct err *err)
+/* Gets the metadata of the file that the path leads to. Makes two calls for a link, and one for any other file. */
+static int look_through_links(const char *path, struct fs_meta *ret, struct err *err)
 {
         struct statx stx;
 
@@ -101,6 +101,7 @@ static int look(const char *path, struct fs_meta *ret, struct err *err)
         return 0;
 }
 
+/* Gets the metadata of a file, and refuses a path with a link in it. */
 static int look_without_links(const char *path, struct fs_meta *ret, struct err *err)
 {
         struct statx stx;
@@ -149,7 +150,7 @@ int fsop_metadata(const char *path, bool follow, struct fs_meta *ret, uint8_t *r
 {
         struct fs_meta meta;
 
-        int r = follow ? look(path, &meta, err) : look_without_links(path, &meta, err);
+        int r = follow ? look_through_links(path, &meta, err) : look_without_links(path, &meta, err);
         if (r >= 0 && ret_digest && meta.is_file && meta.size <= FS_DIGEST_FILE_MAX)
                 r = add_digest(path, follow, &meta, ret_digest, err);
         if (r >= 0)

@@ -1,6 +1,6 @@
 /* legacy: converts the sandbox policies of older clients to profiles and back.
  *
- * The order of entries has no meaning here, but clients compare it, so it follows the reference implementation.
+ * The order of entries has no meaning here, but clients compare it, so it follows the reference server.
  */
 #include "policy/legacy.h"
 

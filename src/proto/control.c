@@ -1,4 +1,4 @@
-/* control: decodes the params of the process methods that the reference does not have. */
+/* control: decodes the params of the process methods that the reference server does not have. */
 #include "proto/control.h"
 
 #include "base/limits.h"

@@ -1,4 +1,4 @@
-/* control: params of the methods that the reference does not have (docs/PROTOCOL.md). */
+/* control: params of the methods that the reference server does not have (docs/PROTOCOL.md). */
 #pragma once
 
 #include "proto/decode.h"

@@ -1,6 +1,6 @@
 /* decode: reads the params of a request, member by member, into C structs.
  *
- * The error texts are those of the reference where that is cheap: a missing member is named exactly, other texts say which
+ * The error texts are those of the reference server where that is cheap: a missing member is named exactly, other texts say which
  * type came and which was expected. Only strings with escapes are copied out of the message, and what an error text repeats
  * of the message is cut to a bounded length.
  */

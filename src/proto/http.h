@@ -1,6 +1,6 @@
 /* http: params of http/request (docs/PROTOCOL.md). Plain data; slices live as long as the request.
  *
- * Params are checked in two steps, as in the reference: the types of the members before the handshake is checked, and their
+ * Params are checked in two steps, as in the reference server: the types of the members before the handshake is checked, and their
  * meaning after that. Errors in both steps are -32602.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* process: decodes the params of the process methods. The server makes the checks that need the session or the system.
  *
- * Strings of argv and env may hold NULs here: the reference answers NULs with another code, after its other checks.
+ * Strings of argv and env may hold NULs here: the reference server answers NULs with another code, after its other checks.
  */
 #include "proto/process.h"
 

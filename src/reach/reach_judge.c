@@ -6,9 +6,9 @@
 
 struct verdict {
         enum reach_kind kind;
-        bool is_at;    /* the verdict comes from a rule for the path itself, not for a directory above it */
-        bool is_point; /* the path itself is a point of the reach */
-        bool is_directory;
+        bool is_at;    /* a point or pattern for the path itself decided, not one for a directory above it */
+        bool is_point; /* the reach has a point at the path itself, whether or not a pattern decided */
+        bool is_directory; /* the point that was found is a directory */
         bool is_absent; /* no point is at or above the path, and root is REACH_HIDE: the path looks missing */
 };
 

@@ -20,7 +20,8 @@
 #define PIECE_BYTES (765 * KIB)
 /* Enough for the JSON around content and id, or for an error in place of the rest. */
 #define ENVELOPE_BYTES 1024
-#define BROKEN_END "!\"}" /* the exclamation mark is not base64 */
+#define BROKEN_END \
+        "!\"}" /* ends an answer that cannot be completed: clients see the exclamation mark, which is not base64 */
 
 struct reading {
         int fd;
@@ -34,14 +35,14 @@ static void release_reading(struct job *job)
                 open_file_close(job->server, reading->fd); /* -1 when the file was read to its end */
 }
 
-/* Returns the size of the whole answer for a file of `content` bytes. */
+/* Returns an upper bound of the size of the whole answer for a file of `content` bytes. */
 static uint64_t answer_bytes(const struct job *job, uint64_t content)
 {
         size_t id = job->id.is_string ? jsonw_string_max(job->id.string) : 0;
         return base64_encoded_size((size_t)content) + ENVELOPE_BYTES + id;
 }
 
-/* Opens the file. Refuses a file that is too large now, because an answer that has begun cannot be taken back. */
+/* Opens the file, and refuses a file that is too large: once the answer has begun, it cannot be taken back. */
 static int begin_reading(struct job *job, const struct fs_path *in, struct stat *ret_st, struct err *err)
 {
         struct reading *reading = arena_new(&job->arena, struct reading);

@@ -2,7 +2,7 @@
  *
  * The parser keeps a stack of the containers that are open and appends a token per value and key. Every index is
  * checked against n: the vector scan loads the padding behind the text, but never uses its content. The words of the
- * errors, and the columns, are those that clients of the reference see: "peek" errors point at the offending byte, others
+ * errors, and the columns, are those that clients of the reference server see: "peek" errors point at the offending byte, others
  * behind what was consumed.
  *
  * Duplicate keys: as long as an object has few, short, plain keys each new one is compared with those before it. Any

@@ -1,6 +1,6 @@
 /* rpc: classifies JSON-RPC messages, and writes the envelopes of answers and notifications.
  *
- * Members are looked up by name, extra ones are ignored. The texts of refusal are those that clients of the reference
+ * Members are looked up by name, extra ones are ignored. The texts of refusal are those that clients of the reference server
  * see (docs/PROTOCOL.md); where two things are wrong the id is named first.
  */
 #include "wire/rpc.h"
@@ -74,7 +74,7 @@ static int read_id(struct arena *a, const struct json_doc *d, const struct json 
                 return 0;
         }
 
-        /* The reference has one text for integers that fit u64 but not i64, and another for larger ones. */
+        /* The reference server has one text for integers that fit u64 but not i64, and another for larger ones. */
         uint64_t wide;
         struct slice raw = json_raw(d, v);
         bool is_negative = v->type == JSON_NUMBER && raw.p[0] == '-';
