@@ -102,8 +102,8 @@ static void find_plugin(struct search *s)
 {
         struct discovery *d = s->ret;
 
-        d->has_plugin = find_manifest(s, s->root, &d->manifest);
-        if (!d->has_plugin)
+        d->has_manifest = find_manifest(s, s->root, &d->manifest);
+        if (!d->has_manifest)
                 return;
         d->has_mcp_config = find_config(s, S("mcpServers"), S("/.mcp.json"), &d->mcp_config);
         d->has_apps_config = find_config(s, S("apps"), S("/.app.json"), &d->apps_config);
@@ -131,7 +131,7 @@ static void find_own_namespace(struct search *s)
 {
         struct found_file file;
 
-        if (s->ret->has_plugin) {
+        if (s->ret->has_manifest) {
                 s->own = s->root;
                 add_namespace(s, &s->ret->manifest);
                 return;

@@ -29,7 +29,8 @@ struct found_skill {
 };
 
 struct discovery {
-        bool has_plugin, has_mcp_config, has_apps_config;
+        /* Without a manifest the root is no plugin, and has no configurations either. */
+        bool has_manifest, has_mcp_config, has_apps_config;
         struct found_file manifest, mcp_config, apps_config;
         struct found_skill *skills; /* sorted by URI */
         size_t skill_count;

@@ -69,7 +69,7 @@ static const char *discover(const struct rig *rig, const char *root)
 
         r = (struct report){ 0 };
         fsop_discover(&a, rig_path(rig, root), read_lines, &d);
-        if (d.has_plugin)
+        if (d.has_manifest)
                 say(&r, "P ", below(rig, d.manifest.path.p));
         if (d.has_mcp_config)
                 say(&r, "M ", below(rig, d.mcp_config.path.p));

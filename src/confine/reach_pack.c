@@ -202,8 +202,8 @@ static void add_private(struct reader *r, bool is_alone)
 
 #define PRIVATE_MAX 16
 
-/* Drops the point of a mount point when another point has the same path: that point is what is mounted there. The points are
- * sorted. */
+/* Of two points with the same path, one is of a mount point (REACH_PASS) and the other of what is mounted there: keeps the latter.
+ * The points are sorted. */
 static void drop_covered_points(struct reader *r)
 {
         size_t kept = 0;

@@ -27,7 +27,7 @@ static void write_optional_file(struct jsonw *w, const char *key, bool has, cons
 static void write_plugin(struct jsonw *w, const struct discovery *found)
 {
         jsonw_key(w, "plugin");
-        if (!found->has_plugin) {
+        if (!found->has_manifest) {
                 jsonw_null(w);
                 return;
         }

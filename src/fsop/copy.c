@@ -239,7 +239,8 @@ static bool is_empty(int fd)
 }
 
 /* Returns whether the directory that was opened can be the one that was made a moment ago. In a directory of another user, that
- * user may have renamed the new one away and put another directory of ours in its place, whose mode protects its files. */
+ * user may have renamed the new one away and put another directory of ours in its place, whose mode protects its files and must not
+ * be changed. */
 static bool is_fresh_directory(int fd, const struct stat *st)
 {
         return st->st_uid == geteuid() && is_empty(fd);

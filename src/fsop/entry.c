@@ -37,14 +37,15 @@ int entry_check_change(int dirfd, const struct stat *st)
 int fsop_open_to_change(const char *path, int flags, mode_t mode, bool follow)
 {
         size_t length = strlen(path);
-        if (entry_is_unnamed(path) || path[length - 1] == '/') /* directories have no hard links */
+        /* Such a path leads to a directory. Directories have no hard links, so entry_check_change is not needed. */
+        if (entry_is_unnamed(path) || path[length - 1] == '/')
                 return fsop_open(path, flags, mode, follow);
 
         _entry_ struct entry e = ENTRY_INIT;
         int r = entry_open(path, follow, &e);
         if (r < 0)
                 return r;
-        /* The first try does not follow links, so it opens only a file that the name itself means: that is what is checked. */
+        /* Only a file that the name itself means is checked, so the first try does not follow a link. */
         _close_ int fd = fsop_open_at(e.dirfd, e.name, flags | O_NOFOLLOW, mode, follow);
         struct stat st;
         if (fd >= 0 && fstat(fd, &st) < 0)

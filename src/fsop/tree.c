@@ -35,7 +35,7 @@ struct walk {
         char list[LIST_BYTES];
 };
 
-static bool is_dot(const char *name)
+static bool is_dots(const char *name)
 {
         return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
@@ -56,7 +56,7 @@ static int level_list(struct walk *w, struct level *l)
                 for (ssize_t at = 0; at < n;) {
                         const struct dirent64 *d = (const void *)(w->list + at);
                         at += d->d_reclen;
-                        if (is_dot(d->d_name))
+                        if (is_dots(d->d_name))
                                 continue;
 
                         int r = w->ops->entry(w->arg, l->fds, d->d_name, d->d_type);

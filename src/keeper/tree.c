@@ -159,9 +159,10 @@ static void walk_add(void *arg, pid_t pid)
                 w->queue[w->used++] = (struct tree_entry){ .pid = pid, .parent = w->parent };
 }
 
-/* Signals a process that is no child of ours, so that another process may reap it at any time. Once the pidfd is open, the process
- * that it names cannot change; and if that process is alive when the signal is sent, it is the one whose parent was checked. */
-static int signal_descendant(const struct tree_entry *e, pid_t self, int signo)
+/* Signals a process that is no child of ours, so that another process may reap it, and its pid be reused, at any time. Therefore
+ * its parent is checked: it is the same as when the process was listed, or `top`, which adopts orphans. Once the pidfd is open,
+ * the process that it names cannot change; and if that process is alive when the signal is sent, its parent is the checked one. */
+static int signal_descendant(const struct tree_entry *e, pid_t top, int signo)
 {
         int pidfd = sys_pidfd_open(e->pid);
         if (pidfd < 0 && pidfd != -ENOSYS)
@@ -169,7 +170,7 @@ static int signal_descendant(const struct tree_entry *e, pid_t self, int signo)
 
         pid_t parent = sys_parent_of(e->pid);
         int r = -ESRCH;
-        if (parent > 0 && (parent == e->parent || parent == self))
+        if (parent > 0 && (parent == e->parent || parent == top))
                 r = pidfd >= 0 ? sys_pidfd_signal(pidfd, signo) : sys_kill(e->pid, signo);
         if (pidfd >= 0)
                 sys_close(pidfd);
@@ -184,8 +185,8 @@ static int signal_child(pid_t pid, int signo)
         return sys_kill(pid, signo);
 }
 
-/* Signals each process in the queue, after adding its children. `self`: the process whose children need no check; `top`: the
- * process that adopts the orphans. */
+/* Signals each process in the queue, after adding its children. `self` is the calling process, which alone reaps its children: their
+ * pids are not reused meanwhile, so they are signalled without a check of the parent. `top` is the process that adopts orphans. */
 static void walk_run(struct walk *w, pid_t self, pid_t top, int signo)
 {
         for (; w->done < w->used; w->done++) {

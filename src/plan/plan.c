@@ -34,8 +34,8 @@ static bool can_do_without(const struct planner *m, const struct plan_node *n, i
         bool is_carve_out = path.n > 1 && rule_tree_access(&m->tree, path_parent(path)) == ACCESS_WRITE;
         if (r != -EACCES && r != -ELOOP && r != -ENAMETOOLONG)
                 return false;
-        /* The root may be inside of another root, in a directory that an earlier command has closed: the next command could open
-         * that directory again and would find nothing protected there. */
+        /* This writable root may be inside of another one, in a directory whose mode an earlier command has changed to keep the
+         * server out. The next command could change the mode back, and would find nothing protected in the root. */
         if (n->access == ACCESS_WRITE && r == -EACCES && n->seen.is_own)
                 return false;
         return n->access == ACCESS_WRITE ||

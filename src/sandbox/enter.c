@@ -216,8 +216,8 @@ int enter_ruleset_begin(const struct image *i, struct landlock *ret)
                 return abi >= LANDLOCK_ALONE_ABI ? landlock_begin(ret, LANDLOCK_NOTHING, abi) : 0;
         if (abi == 0)
                 return 0;
-        /* Under a profile that does not read everything, the directories of the empty root can be listed but nothing in
-         * them can be read. */
+        /* A view with an empty root is of a profile that does not read everything. There reading is restricted, too: only what the
+         * plan gives can be read, and directories that lead to it can only be listed. */
         return landlock_begin(ret, i->root == PLAN_ROOT_EMPTY ? LANDLOCK_READING : LANDLOCK_WRITING, abi);
 }
 
