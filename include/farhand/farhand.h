@@ -39,7 +39,7 @@ struct farhand_error {
         int rpc_code; /* the code of the server's error; 0 when the error is not the server's */
         char text[1024];
         char data
-                [1024]; /* the `data` of the server's error as JSON; empty when there is none or it is longer */
+                [1024]; /* the `data` of the server's error as JSON; empty when there is no data, or more of it than fits */
 };
 
 /* Returns the errno (a positive number) that the server's system gave, as far as the server tells it; else 0. */
@@ -76,8 +76,8 @@ struct farhand_options {
         const char *client_name;        /* "farhand" */
         unsigned connect_timeout_ms;    /* 0: 10,000; for ssh:// 120,000 */
         unsigned initialize_timeout_ms; /* 0: 10,000 */
-        const char *resume_session_id;  /* attach to this session */
-        bool takeover;                  /* also when another connection has it */
+        const char *resume_session_id;  /* attach to this session of the server */
+        bool takeover;                  /* attach also when another connection has the session */
         uint64_t detach_ms; /* how long the session shall live without a connection; 0: as the server likes */
         /* The state has changed; `text` says why, in words for people. */
         void (*on_state)(struct farhand *f, void *arg, int state, const char *text);
@@ -97,7 +97,7 @@ struct farhand_options {
 enum farhand_state {
         FARHAND_CONNECTING, /* for the first time */
         FARHAND_READY,
-        FARHAND_RECOVERING, /* the connection was lost; calls wait until it is back, for 25 s at most */
+        FARHAND_RECOVERING, /* the connection was lost; calls wait until there is one again, for 25 s at most */
         FARHAND_FAILED,     /* for good: everything that waited has failed */
 };
 
@@ -105,7 +105,7 @@ enum farhand_state {
  * the program cannot be started. */
 FARHAND_API struct farhand *farhand_new(const struct farhand_options *options,
                                         struct farhand_error *ret_error);
-/* The same, and waits until the client is ready. */
+/* As farhand_new, but waits until the client is ready. */
 FARHAND_API struct farhand *farhand_connect(const struct farhand_options *options,
                                             struct farhand_error *ret_error);
 /* Closes the connection and frees the client with its processes; no callback is called. NULL is fine. A program that was started
@@ -114,10 +114,11 @@ FARHAND_API void farhand_free(struct farhand *f);
 
 FARHAND_API int farhand_fd(const struct farhand *f); /* for poll: readable when farhand_step has work */
 FARHAND_API int farhand_timeout_ms(
-        const struct farhand *f); /* for poll: when it has work without that; -1: never */
+        const struct farhand *
+                f); /* for poll: after this time farhand_step has work even if the fd is not readable; -1: never */
 FARHAND_API int farhand_step(struct farhand *f,
                              struct farhand_error *ret_error); /* negative: failed for good */
-/* Waits for work for at most `timeout_ms` (-1: as long as it takes) and does it. */
+/* Waits for at most `timeout_ms` (-1: without a limit) until there is work, and calls farhand_step. */
 FARHAND_API int farhand_wait(struct farhand *f, int timeout_ms, struct farhand_error *ret_error);
 
 /* While a client is paused nothing is read from the server: neither answers nor output, which the server then holds back. */
@@ -145,14 +146,14 @@ FARHAND_API bool farhand_link_is_lines(const struct farhand_link *link);
 /* What the server has sent together with its answer to the upgrade: it comes before what is read from the socket. Returns how many
  * bytes; *ret is valid until farhand_link_free(). */
 FARHAND_API size_t farhand_link_early(const struct farhand_link *link, const char **ret);
-/* Closes it. A program that was started for it ends, at the latest after two seconds by SIGKILL. NULL is fine. */
+/* Closes the link. A program that was started for the link ends, at the latest after two seconds by SIGKILL. NULL is fine. */
 FARHAND_API void farhand_link_free(struct farhand_link *link);
 
 /* ---- any method ---- */
 
 enum farhand_call_flags {
         /* The call is sent again when the connection is lost before its answer: for calls that change nothing, or may be done
-         * twice. Without it such a call fails with -ECONNRESET, because nobody knows whether it was done. */
+         * twice. Otherwise the call fails with -ECONNRESET, because the client cannot know whether the server has done it. */
         FARHAND_REPEAT = 1,
 };
 
@@ -164,7 +165,7 @@ typedef void (*farhand_on_answer)(struct farhand *f, void *arg, const char *resu
  * client is freed before. */
 FARHAND_API int farhand_call(struct farhand *f, const char *method, const char *params, unsigned flags,
                              farhand_on_answer on_answer, void *arg, struct farhand_error *ret_error);
-/* The same, and waits. *ret_result is JSON, to be freed by the caller. timeout_ms -1: as long as it takes. */
+/* Makes a call and waits for the answer. *ret_result is JSON, to be freed by the caller. timeout_ms -1: waits without a limit. */
 FARHAND_API int farhand_call_wait(struct farhand *f, const char *method, const char *params, unsigned flags,
                                   int timeout_ms, char **ret_result, struct farhand_error *ret_error);
 
@@ -179,7 +180,7 @@ FARHAND_API char *farhand_path_json(const struct farhand *f, const char *path);
 enum farhand_stream { FARHAND_STDOUT, FARHAND_STDERR, FARHAND_PTY };
 
 struct farhand_exit {
-        int code;        /* 128 + the signal when it was killed; -1 when nobody knows */
+        int code;        /* 128 + the signal that killed the command; -1 when the server does not know */
         char signal[16]; /* "SIGKILL"; empty: none, or the server does not tell */
         char reason[24]; /* "exited", "signalled", "wallLimit", …; empty: the server does not tell */
         bool core_dumped;
@@ -196,8 +197,8 @@ struct farhand_process_events {
         void (*on_closed)(struct farhand_process *p, void *arg); /* no output will come any more */
         /* The start failed, or the process was lost. No other event follows. */
         void (*on_failed)(struct farhand_process *p, void *arg, const struct farhand_error *error);
-        /* The server no longer keeps the events from `first_seq` to `last_seq`, which nobody was connected to hear: so many bytes of output
-         * are missing here (0: it does not tell). Without this callback, and without farhand_process_collect, a process that was
+        /* The server no longer keeps the events from `first_seq` to `last_seq`, which came while no client was connected. `bytes` of output are
+         * missing (0: the server does not tell how many). Without this callback, and without farhand_process_collect, a process that was
          * started here is ended, and fails; one that was adopted fails. */
         void (*on_gap)(struct farhand_process *p, void *arg, uint64_t first_seq, uint64_t last_seq,
                        uint64_t bytes);
@@ -207,13 +208,14 @@ struct farhand_command {
         size_t size;
         const char *process_id;  /* NULL: one is made */
         const char *const *argv; /* ends with NULL */
-        const char *cwd; /* absolute, on the server's machine; NULL: the server's own, where it tells it */
+        const char
+                *cwd; /* absolute, on the server's machine; NULL: the server's own, if the server tells it */
         const char *const *env; /* "NAME=VALUE"; ends with NULL; NULL: none */
         const char
                 *env_policy; /* JSON; NULL: the environment of the server, without what looks like a secret */
         const char *arg0;
         bool tty;
-        bool stdin_open;        /* without a tty: stdin is a pipe; otherwise it is empty */
+        bool stdin_open;        /* without a tty: stdin is a pipe; false: stdin is empty */
         unsigned rows, columns; /* of the tty; 0: 24, 80 */
         const char *sandbox;    /* JSON of the member `sandbox` */
         const char *limits;     /* JSON of the member `limits` */
@@ -235,7 +237,7 @@ FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char 
                                                   uint64_t after_seq,
                                                   const struct farhand_process_events *events, void *arg,
                                                   struct farhand_error *ret_error);
-/* Forgets the process; it runs on. NULL is fine. */
+/* Forgets the process, which runs on. NULL is fine. */
 FARHAND_API void farhand_process_free(struct farhand_process *p);
 FARHAND_API const char *farhand_process_id(const struct farhand_process *p);
 /* The number of the newest event that was told, for farhand_adopt(). */
@@ -259,44 +261,46 @@ FARHAND_API bool farhand_process_is_closed(const struct farhand_process *p); /* 
 FARHAND_API int farhand_process_wait(struct farhand_process *p, int timeout_ms, struct farhand_exit *ret_exit,
                                      struct farhand_error *ret_error);
 
-/* For programs that look at the output now and then: from now on it is kept, the first half of `cap_bytes` from the beginning and the
- * other half from the end; 0: 1 MiB. Called right after farhand_start or farhand_adopt it misses nothing. The callbacks go on. */
+/* For programs that look at the output now and then: from now on the library collects the output. Of more than `cap_bytes` (0: 1 MiB)
+ * it keeps half that many from the beginning and half from the end. No output is missed when this is called right after
+ * farhand_start or farhand_adopt. The callbacks are called as before. */
 FARHAND_API int farhand_process_collect(struct farhand_process *p, size_t cap_bytes,
                                         struct farhand_error *ret_error);
 
 struct farhand_taken {
         char *bytes; /* of all streams as they came; to be freed by the caller; a NUL that is not counted follows */
         size_t n;
-        size_t head_bytes;      /* behind these … */
-        uint64_t omitted_bytes; /* … so many are missing */
+        size_t head_bytes;      /* where in `bytes` output is missing: behind the first `head_bytes` bytes */
+        uint64_t omitted_bytes; /* how many bytes are missing there */
 };
-/* Takes what was collected since the last time, without waiting. Each byte is told once. */
+/* Takes what was collected since the last call, without waiting. Each byte is given to the program once. */
 FARHAND_API int farhand_process_take(struct farhand_process *p, struct farhand_taken *ret,
                                      struct farhand_error *ret_error);
-/* The same after `yield_ms` (-1: as long as it takes), or when the process has exited and its output has ended, or 50 ms after its exit.
- * Returns 1 while it runs, 0 when it has exited. What a process that failed has written is told first, then why. */
+/* As farhand_process_take, but waits first: for `yield_ms` (-1: without a limit), until the process has exited and its output has
+ * ended, or until 50 ms after its exit. Returns 1 while the process runs, 0 when it has exited. Of a process that failed the output
+ * is taken first; the next call returns the error. */
 FARHAND_API int farhand_process_yield(struct farhand_process *p, int yield_ms, struct farhand_taken *ret,
                                       struct farhand_error *ret_error);
 
-/* What a process of the session has written so far, and how far it is. Reading it takes nothing away. */
+/* What a process of the session has written so far, and its state. Reading a snapshot takes nothing away from other readers. */
 struct farhand_snapshot {
         char *out, *err; /* a NUL that is not counted follows the bytes; what a tty shows is in `out` */
         size_t out_bytes, err_bytes;
-        /* So many bytes are missing, between the beginning and the end. */
+        /* How many bytes are missing between the beginning and the end of a stream. */
         uint64_t out_omitted_bytes, err_omitted_bytes;
-        bool is_truncated; /* something is missing; of servers without processControlV1 also what nobody counts */
+        bool is_truncated; /* output is missing; a server without processControlV1 does not say how much */
         bool has_exited, is_closed;
-        struct farhand_exit exit; /* once it has exited */
-        uint64_t next_seq;        /* for farhand_adopt: less one */
+        struct farhand_exit exit; /* valid once the process has exited */
+        uint64_t next_seq;        /* the number of the next event; after_seq of farhand_adopt is one less */
 };
 /* Exactly one of `snapshot` and `error` is not NULL. The strings that the callback leaves in the struct are freed. */
 typedef void (*farhand_on_snapshot)(struct farhand *f, void *arg, struct farhand_snapshot *snapshot,
                                     const struct farhand_error *error);
-/* At most `max_bytes` of each stream, half of them from the beginning where the server keeps it. */
+/* At most `max_bytes` of each stream, half of them from the beginning, if the server still keeps the beginning. */
 FARHAND_API int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max_bytes,
                                        farhand_on_snapshot on_snapshot, void *arg,
                                        struct farhand_error *ret_error);
-/* The same, and waits. */
+/* As farhand_snapshot_begin, but waits for the answer. */
 FARHAND_API int farhand_snapshot(struct farhand *f, const char *process_id, size_t max_bytes, int timeout_ms,
                                  struct farhand_snapshot *ret, struct farhand_error *ret_error);
 FARHAND_API void farhand_snapshot_release(struct farhand_snapshot *snapshot); /* frees its strings */
@@ -315,14 +319,14 @@ FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_comm
 
 /* ---- the environment of the server ---- */
 
-/* NULL: the server does not tell. */
+/* What a server tells about its environment. A member that is NULL was not told. */
 struct farhand_environment {
         char *shell_name, *shell_path;
         char *cwd, *home, *temp_dir; /* paths */
         char *os;                    /* "linux" */
         char *executor_name, *executor_version;
         char *sandbox_backend; /* "namespaces", "bubblewrap", "landlock", "none" */
-        char *json;            /* all that it tells */
+        char *json;            /* the whole answer of the server to environment/info */
 };
 /* Exactly one of `environment` and `error` is not NULL. The environment is the callback's, to be freed with farhand_environment_free. */
 typedef void (*farhand_on_environment)(struct farhand *f, void *arg, struct farhand_environment *environment,
@@ -334,7 +338,7 @@ FARHAND_API int farhand_environment_info_begin(struct farhand *f, farhand_on_env
                                                void *arg, struct farhand_error *ret_error);
 FARHAND_API int farhand_environment_status_begin(struct farhand *f, farhand_on_status on_status, void *arg,
                                                  struct farhand_error *ret_error);
-/* The same, and wait. The status is to be freed by the caller. */
+/* As the two functions above, but wait for the answer. The status is to be freed by the caller. */
 FARHAND_API int farhand_environment_info(struct farhand *f, int timeout_ms, struct farhand_environment **ret,
                                          struct farhand_error *ret_error);
 FARHAND_API int farhand_environment_status(struct farhand *f, int timeout_ms, char **ret,
@@ -427,11 +431,11 @@ struct farhand_server_options {
                 .size = sizeof(struct farhand_server_options) \
         }
 
-/* Starts a server and waits until it listens. Returns NULL with *ret_error when it does not; what it complains of it prints on
+/* Starts a server and waits until it listens. Returns NULL with *ret_error when it does not; the server prints its complaints on
  * stderr. `options` may be NULL. */
 FARHAND_API struct farhand_server *farhand_server_start(const struct farhand_server_options *options,
                                                         struct farhand_error *ret_error);
-/* Where it listens, for farhand_options::url and for others; NULL with `stdio`. */
+/* Returns the URL on which the server listens, for farhand_options::url and for others; NULL with `stdio`. */
 FARHAND_API const char *farhand_server_url(const struct farhand_server *s);
 /* With `stdio`: the connected descriptor, on which the protocol is spoken, one message per line. It is non-blocking, and stays the
  * server's. Otherwise -1. */
@@ -483,14 +487,14 @@ struct farhand_walk {
         /* The paths are valid during the call. */
         void (*on_entry)(void *arg, const char *path, bool is_directory);
         void (*on_error)(void *arg, const char *path,
-                         const char *text); /* it cannot be read; the walk goes on */
+                         const char *text); /* the path cannot be read; the walk goes on */
         void *arg;
 };
 #define FARHAND_WALK_INIT                           \
         {                                           \
                 .size = sizeof(struct farhand_walk) \
         }
-/* Tells the files and directories below a directory, breadth first. Returns 1 when there are more than were told. */
+/* Calls on_entry for the files and directories below a directory, breadth first. Returns 1 when a limit left some of them out. */
 FARHAND_API int farhand_walk(struct farhand *f, const char *path, const struct farhand_walk *walk,
                              struct farhand_error *ret_error);
 /* *ret is to be freed by the caller. */
@@ -500,18 +504,18 @@ FARHAND_API int farhand_canonicalize(struct farhand *f, const char *path, char *
                                      struct farhand_error *ret_error);
 FARHAND_API int farhand_make_directory(struct farhand *f, const char *path, bool with_parents,
                                        struct farhand_error *ret_error);
-/* with_force: what is not there is no error. */
+/* with_force: a missing path is no error. */
 FARHAND_API int farhand_remove(struct farhand *f, const char *path, bool is_recursive, bool with_force,
                                struct farhand_error *ret_error);
 FARHAND_API int farhand_rename(struct farhand *f, const char *from, const char *to,
                                struct farhand_error *ret_error);
-/* Copies a file, or with `is_recursive` a directory, into one that is there or is made. */
+/* Copies a file; or, with `is_recursive`, a directory, whose content goes into the directory `to`, which is made if it is missing. */
 FARHAND_API int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
                              struct farhand_error *ret_error);
 /* Makes a link whose text is `target`. */
 FARHAND_API int farhand_symlink(struct farhand *f, const char *target, const char *path,
                                 struct farhand_error *ret_error);
-/* A negative value leaves it as it is. */
+/* A negative value leaves that attribute as it is. */
 FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
                                      struct farhand_error *ret_error);
 /* Replaces a file by a content of at most 64 MiB, as a whole where the server can: a reader sees the old content or the new. A

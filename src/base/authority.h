@@ -10,12 +10,12 @@
 struct authority {
         bool has_user;
         struct slice user, host; /* the host without brackets */
-        uint16_t port;           /* 0: none is written */
+        uint16_t port;           /* 0: the text has none */
 };
 
-/* Returns the part of `text` in front of a path, a query or a fragment. */
+/* Returns the authority at the beginning of `text`: what is in front of a path, a query or a fragment. */
 NODISCARD struct slice authority_of(struct slice text);
-/* Takes it apart; the user is not checked. Returns what is wrong with it, a literal; NULL when nothing is. */
+/* Parses an authority, whose user is not checked. Returns NULL, or what is wrong with the text, as a literal. */
 NODISCARD const char *authority_parse(struct slice text, struct authority *ret);
-/* Takes ssh://[USER@]HOST[:PORT][/] apart. Returns as authority_parse. */
+/* Parses ssh://[USER@]HOST[:PORT][/]. Returns as authority_parse. */
 NODISCARD const char *authority_parse_ssh(struct slice url, struct authority *ret);

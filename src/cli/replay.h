@@ -15,11 +15,11 @@ struct replay {
         enum { REPLAY_TEXT, REPLAY_ESC, REPLAY_CSI, REPLAY_STRING, REPLAY_STRING_ESC } state;
         char held[REPLAY_HELD_MAX]; /* a control sequence that has not ended, or the last part of it */
         size_t n;
-        bool is_long; /* the beginning of the sequence was given out already */
+        bool is_long; /* the beginning of the sequence was written to `out` already */
 };
 
-/* Copies `in` without its questions to `out`, which has room for n + REPLAY_HELD_MAX bytes. Returns how many bytes that are. Pure; the
- * input may be split anywhere. */
+/* Copies `in` to `out`, which has room for n + REPLAY_HELD_MAX bytes, without the questions to the terminal. Returns how many bytes
+ * were written. Pure; the input may be split anywhere. */
 size_t replay_filter(struct replay *r, const char *in, size_t n, char *out);
 
 /* Writes the output that the server still keeps of a process of this session to `out`, without questions. *ret_seq is the number of the

@@ -120,7 +120,7 @@ static bool may_deny_below(void *arg, struct slice path)
 struct reader {
         struct reach_point *points;
         size_t count;
-        bool has_pass;
+        bool has_pass; /* a point was read of a directory that can only be passed through (PLAN_GIVES_PASS) */
         bool is_whole; /* the process has no view of its own: the reach also contains the paths that masks lie on */
         struct patterns *patterns;
         struct arena *arena;
