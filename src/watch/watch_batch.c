@@ -8,7 +8,7 @@
 
 /* A notification gets no more events when it has this many bytes. */
 #define SEND_BYTES (64 * KIB)
-/* How far back the first half of a rename is searched: the halves come close together. */
+/* How many first halves are searched for the one that belongs to a second half: the two halves of a rename come close together. */
 #define HALVES_SEARCHED 64
 
 static const char *const kind_names[] = {
@@ -70,7 +70,8 @@ void watch_batch_overflow(struct watch_batch *b)
         b->has_overflowed = true;
 }
 
-/* Removes a change from the map: the key is the path inside the change, so it must not outlive the change. */
+/* Removes a change from the map. The key there is the path inside the change, so the entry of the map must not outlive the
+ * change. */
 static void forget_latest(struct watch_batch *b, const struct watch_change *c)
 {
         if (map_find(&b->latest, change_path(c)) == c)
@@ -156,7 +157,8 @@ static bool is_at_or_below(struct slice path, struct slice top)
                (path.n == top.n || path.p[top.n] == '/' || (top.n > 0 && top.p[top.n - 1] == '/'));
 }
 
-/* Returns whether there is a later change of this path or of a directory above it. Then the path may mean something else now. */
+/* Returns whether the path of the first half, or a directory above it, has changed after that half. Then the path may name another
+ * file now. */
 static bool has_changed_meaning(const struct watch_batch *b, const struct watch_change *half)
 {
         for (const struct list *l = half->link.next; l != &b->changes; l = l->next) {
@@ -212,7 +214,8 @@ static void write_change(struct jsonw *w, const struct watch_change *c)
         jsonw_object_end(w);
 }
 
-/* Returns the most bytes that a change can take in JSON: each byte of a path takes up to three (percent-encoding). */
+/* Returns the most bytes that a change can take in JSON: each byte of a path takes up to three (percent-encoding), the rest less
+ * than 128. */
 static size_t wire_size(const struct watch_change *c)
 {
         return 3 * (c->path_n + (c->from ? strlen(c->from) : 0)) + 128;
@@ -231,7 +234,7 @@ static void send_some(struct watch_batch *b, struct conn *conn, const char *watc
         while ((c = list_first(&b->changes, struct watch_change, link))) {
                 used += wire_size(c);
                 if (used > room && used - wire_size(c) > 512)
-                        break; /* the change goes into the next notification */
+                        break; /* this change goes into the next notification */
                 if (used > room)
                         b->has_overflowed = true; /* this change alone is larger than the client accepts */
                 else
@@ -240,7 +243,8 @@ static void send_some(struct watch_batch *b, struct conn *conn, const char *watc
                 drop(b, c);
         }
         jsonw_array_end(&w);
-        /* `overflow` comes with the last changes, so that a client that looks again then gets no older changes afterwards. */
+        /* `overflow` is sent with the last changes, so that a client that then looks at the files again gets no older changes
+         * afterwards. */
         bool tells_overflow = b->has_overflowed && b->count == 0;
         jsonw_member_bool(&w, "overflow", tells_overflow);
         if (tells_overflow)

@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* Writes the changes as text: +created ~modified -removed, to<from for a rename, and ! for an overflow. */
+/* Returns the changes as text: + before a created path, ~ before a modified one, - before a removed one, to<from for a rename, and
+ * ! for an overflow. */
 static const char *show(const struct watch_batch *b)
 {
         static char text[512];
@@ -30,7 +31,7 @@ static const char *show(const struct watch_batch *b)
         CLEANUP(watch_batch_release) struct watch_batch b; \
         watch_batch_init(&b)
 
-TEST(a_created_file_that_is_written_was_created)
+TEST(a_created_file_that_is_then_written_is_told_as_created)
 {
         BATCH;
         watch_batch_add(&b, WATCH_CREATED, S("/a"));
@@ -39,7 +40,7 @@ TEST(a_created_file_that_is_written_was_created)
         eq_str(show(&b), "+/a ");
 }
 
-TEST(what_is_modified_often_is_told_once)
+TEST(a_file_that_is_modified_often_is_told_once)
 {
         BATCH;
         for (int i = 0; i < 3; i++) {
@@ -73,7 +74,7 @@ TEST(halves_of_a_rename_find_each_other)
         eq_str(show(&b), "/y</b /x</a +/a ");
 }
 
-TEST(a_half_that_comes_late_takes_nothing_of_a_new_file_along)
+TEST(a_second_half_that_comes_after_a_new_file_of_the_old_name_makes_no_rename)
 {
         BATCH;
         watch_batch_moved_from(&b, S("/a"), 1, 0);
@@ -82,7 +83,7 @@ TEST(a_half_that_comes_late_takes_nothing_of_a_new_file_along)
         eq_str(show(&b), "-/a +/a ");
 }
 
-TEST(a_half_that_comes_after_a_rename_above_it_is_another_matter)
+TEST(a_second_half_that_comes_after_a_rename_above_it_makes_no_rename)
 {
         BATCH;
         watch_batch_moved_from(&b, S("/p/f"), 1, 0);
@@ -95,7 +96,7 @@ TEST(a_half_that_comes_after_a_rename_above_it_is_another_matter)
         eq_str(show(&b), "-/p/f /r</p +/p /pp/g</pp/f ");
 }
 
-TEST(a_half_alone_is_removed)
+TEST(a_first_half_alone_is_told_as_removed)
 {
         BATCH;
         watch_batch_moved_from(&b, S("/a"), 1, 100);
@@ -105,7 +106,7 @@ TEST(a_half_alone_is_removed)
         ok(!watch_batch_has_young_half(&b, 108, 8));
 }
 
-TEST(merging_stops_where_a_path_changes_its_meaning)
+TEST(changes_are_not_merged_when_the_path_names_another_file)
 {
         BATCH;
         watch_batch_add(&b, WATCH_CREATED, S("/d/f"));
@@ -149,7 +150,7 @@ TEST(long_paths_are_an_overflow_before_there_are_many)
         ok(b.bytes < LIMIT_WATCH_EVENT_BYTES / 2);
 }
 
-TEST(what_is_known_is_told_though_something_was_lost)
+TEST(changes_that_are_known_are_told_though_others_were_lost)
 {
         BATCH;
         watch_batch_add(&b, WATCH_CREATED, S("/before"));

@@ -1,7 +1,7 @@
 /* watch_join: makes nodes of the directories that a pass found, and joins their wds.
  *
- * A pass gives a list of directories, parents before children; each has a slot for its node. A node may be freed
- * while the pass runs or while the list is joined: then its slot is cleared.
+ * A pass gives a list of directories, parents before children; each has a slot for its node. A node may be freed while the pass
+ * runs or while the list is joined: then the slot of the node is cleared.
  */
 #include "base/limits.h"
 #include "base/mem.h"
@@ -71,8 +71,8 @@ void watch_join_discard(struct watcher *w, const struct watch_scan *scan)
 }
 
 /* Finds or makes the node of a directory that the scan found in another directory, and gives it a slot. Does nothing when the other
- * directory is gone or could not be listed. 0, or -ENOSPC. */
-static int find_node(struct watch_join *j, size_t i)
+ * directory is gone or could not be listed. Returns 0, or -ENOSPC when the tree has too many nodes. */
+static int find_or_make_node(struct watch_join *j, size_t i)
 {
         struct watch_tree *t = j->tree;
         const struct watch_scan_dir *dir = &j->scan->dirs[i];
@@ -90,9 +90,9 @@ static int find_node(struct watch_join *j, size_t i)
         return 0;
 }
 
-/* Handles a directory that did not exist when the scan looked. Events will say whether it was removed or renamed, so it is tried
- * again; after too many tries an event must have been lost. */
-static void dir_gone(struct watch_node *n, bool reports)
+/* Handles a directory that did not exist when the scan looked. Events will say whether the directory was removed or renamed, so the
+ * scan tries again; after too many tries an event must have been lost. */
+static void handle_missing_dir(struct watch_node *n, bool reports)
 {
         struct watch_tree *t = n->tree;
         if (n == t->root) {
@@ -107,13 +107,13 @@ static void dir_gone(struct watch_node *n, bool reports)
 }
 
 /* Handles a directory that could not be watched or listed. */
-static void dir_failed(struct watch_node *n, const struct watch_scan_dir *dir)
+static void handle_failed_dir(struct watch_node *n, const struct watch_scan_dir *dir)
 {
         struct watch_tree *t = n->tree;
         int r = dir->error;
         bool is_refused = r == -EACCES || r == -EPERM;
         if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
-                dir_gone(n, dir->reports);
+                handle_missing_dir(n, dir->reports);
                 return;
         }
         if (is_refused && !t->reach && watch_listener_wd(&n->listener) >= 0)
@@ -127,17 +127,17 @@ static void dir_failed(struct watch_node *n, const struct watch_scan_dir *dir)
         watch_node_look_later(n, dir->reports);
 }
 
-/* Joins the wd of one directory. 0, or -ENOSPC when there is no room for it. */
+/* Joins the wd of one directory. Returns 0, or -ENOSPC when a limit of the watcher is met. */
 static int join_dir(struct watch_join *j, struct watch_node *n, const struct watch_scan_dir *dir)
 {
         struct watcher *w = j->tree->watcher;
         if (dir->error < 0) {
                 watcher_give_back(w, dir->wd);
-                dir_failed(n, dir);
+                handle_failed_dir(n, dir);
                 return 0;
         }
-        /* Also a directory that is watched already joins anew: so it gets the events of the pass once more, after what the scan
-         * has found in it. Otherwise a name that was removed during the scan would get a node that no event takes away. */
+        /* A directory that is watched already joins anew too: so it gets the events of the pass once more, after the names that the
+         * scan found in it. Otherwise a name that was removed during the scan would get a node that no event takes away. */
         watcher_leave(w, &n->listener);
         if (watcher_join(w, &n->listener, dir->wd, j->pass) < 0) {
                 if (n == j->tree->root)
@@ -147,7 +147,7 @@ static int join_dir(struct watch_join *j, struct watch_node *n, const struct wat
                 return -ENOSPC;
         }
         if (n->is_missed) {
-                /* The client may have looked at it before it was watched. */
+                /* The client may have looked at the directory before it was watched, so the client must look again. */
                 watch_tree_overflow(j->tree);
                 j->tree->later_ms = 0;
         }
@@ -160,7 +160,7 @@ static int join_next(struct watch_join *j)
 {
         size_t i = j->next++;
         const struct watch_scan_dir *dir = &j->scan->dirs[i];
-        int r = i >= j->input_count ? find_node(j, i) : 0;
+        int r = i >= j->input_count ? find_or_make_node(j, i) : 0;
         struct watch_node *n = j->slots[i];
         if (!n)
                 watcher_give_back(j->tree->watcher, dir->wd);

@@ -4,8 +4,8 @@
 #include "base/list.h"
 #include "base/slice.h"
 
-/* An event as a listener gets it. `name` is empty when the event is about the watched directory itself; it is valid only during
- * the call. */
+/* An event as a listener gets it. `name` is empty when the event is about the watched directory itself; `name` is valid only during
+ * the call of the listener. */
 struct watch_event {
         uint32_t mask, cookie;
         struct slice name;
@@ -13,7 +13,7 @@ struct watch_event {
 
 struct watch_kept_event {
         struct list link; /* watch_kept::events */
-        uint64_t seq;
+        uint64_t seq;     /* the watcher numbers all events */
         int wd;
         uint32_t mask, cookie;
         size_t name_n;
@@ -23,7 +23,7 @@ struct watch_kept_event {
 struct watch_kept {
         struct list events; /* watch_kept_event::link, oldest first */
         size_t bytes;
-        uint64_t lost_seq; /* number of the last event that was dropped because the list was full */
+        uint64_t lost_seq; /* number of the last event that the kernel or a full list dropped */
 };
 
 void watch_kept_init(struct watch_kept *k);

@@ -9,7 +9,7 @@
 struct item {
         struct watch_listener listener;
         struct watch_missing *missing;
-        char *name; /* the name that may appear in the directory; NULL: the watched path itself */
+        char *name; /* a name in the directory that is watched; NULL: the watched path itself */
 };
 
 struct watch_missing {
@@ -17,7 +17,7 @@ struct watch_missing {
         struct conn *conn;
         uint64_t id;
         struct watch_sink sink;
-        struct deferred tell; /* notifies later, so that the notification follows the answer to the request */
+        struct deferred tell; /* notifies at the end of the turn, after the answer to the request */
         bool has_fired;
         size_t item_count;
         struct item items[];

@@ -1,4 +1,4 @@
-/* watch_missing_scan: arms inotify watches that show when a missing path appears, or a present one changes. */
+/* watch_missing_scan: adds inotify watches that show when a missing path appears, or a present path changes. */
 #include "watch/watch_missing_scan.h"
 
 #include "base/slice.h"
@@ -16,7 +16,7 @@
 #define PRESENT_MASK \
         ((uint32_t)(IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_DONT_FOLLOW | IN_MASK_ADD))
 
-/* The most items of all paths together: each path has at most one item for each of its names. */
+/* The most items of one request: each path has one item for each of its names, and the one present path has another for itself. */
 #define ITEMS_MAX ((WATCH_MISSING_PATHS + 1) * (WATCH_MISSING_DEPTH + 1))
 
 /* <linux/magic.h> does not have these on every system. */
@@ -42,8 +42,8 @@ void watch_missing_scan_release(struct watch_missing_scan *s)
         s->dir_count = s->item_count = 0;
 }
 
-/* Returns whether inotify reports all changes: not those of files that the kernel makes, or that other machines or FUSE servers
- * change. */
+/* Returns whether inotify reports every change on the file system of `path`. It does not report changes of files that the kernel
+ * makes, or that other machines or FUSE servers change. */
 static bool tells_of_changes(const char *path)
 {
         static const unsigned long silent[] = {
@@ -74,7 +74,7 @@ static void add_item(struct watch_missing_scan *s, int wd, const char *name)
 }
 
 /* Watches a directory, unless the scan does so already. Returns its wd, or -1. */
-static int arm_dir(struct watch_missing_scan *s, const char *path)
+static int watch_dir(struct watch_missing_scan *s, const char *path)
 {
         for (size_t i = 0; i < s->dir_count; i++)
                 if (strcmp(s->dirs[i].path, path) == 0)
@@ -98,7 +98,7 @@ static enum step look(struct watch_missing_scan *s, const char *dir, const char 
                       bool is_last)
 {
         struct stat st;
-        int wd = arm_dir(s, dir);
+        int wd = watch_dir(s, dir);
         if (wd < 0)
                 return STEP_FAILED;
         add_item(s, wd, name);

@@ -71,7 +71,7 @@ static void free_one(struct watch_node *n)
         free(n);
 }
 
-/* Frees a node and all below it, deepest first and without recursion, because a tree may be deeper than the stack. */
+/* Frees a node and all nodes below it, the deepest first, and without recursion, because a tree may be deeper than the stack. */
 void watch_node_free(struct watch_node *top)
 {
         struct watch_node *n = top;

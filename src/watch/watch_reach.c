@@ -5,24 +5,24 @@
 
 struct watch_reach *watch_reach_new(void)
 {
-        struct watch_reach *l = mem_new(struct watch_reach);
-        l->refs = 1;
-        l->arena = ARENA_INIT;
-        return l;
+        struct watch_reach *r = mem_new(struct watch_reach);
+        r->refs = 1;
+        r->arena = ARENA_INIT;
+        return r;
 }
 
-struct watch_reach *watch_reach_ref(struct watch_reach *l)
+struct watch_reach *watch_reach_ref(struct watch_reach *r)
 {
-        if (l)
-                l->refs++;
-        return l;
+        if (r)
+                r->refs++;
+        return r;
 }
 
-struct watch_reach *watch_reach_unref(struct watch_reach *l)
+struct watch_reach *watch_reach_unref(struct watch_reach *r)
 {
-        if (!l || --l->refs > 0)
+        if (!r || --r->refs > 0)
                 return NULL;
-        arena_release(&l->arena);
-        free(l);
+        arena_release(&r->arena);
+        free(r);
         return NULL;
 }

@@ -1,11 +1,12 @@
 /* watch_rename: matches the two events by which the kernel reports a rename.
  *
  * After the first event (the first half) a directory keeps its watches. When the second event (the second half) comes, the node
- * gets its new name. The directory counts as a new one, whose content is reported as new, when it had no node, when an event
- * between the two halves shows that they are not one rename, or when the watch has a reach, which must be asked about the new name.
+ * gets its new name. The directory counts as a new one, whose content is reported as new, when it had no node, when an event came
+ * from it between the two halves, when its old path may name another directory since, or when the watch has a reach, which must be
+ * asked about the new name.
  *
- * When two names are exchanged (RENAME_EXCHANGE), the events look like a rename and a rename back. They do not say which directory
- * has which name afterwards, so the client is told `overflow`.
+ * When two names are exchanged (RENAME_EXCHANGE), the events look like a rename and a rename back. The events do not say which
+ * directory has which name afterwards, so the client is told `overflow`.
  */
 #include "base/clock.h"
 #include "base/limits.h"
@@ -14,8 +15,9 @@
 
 #include <limits.h>
 
-/* The events of an exchange come together, but the process that makes it may have to wait for a processor in between. During an
- * exchange the kernel lets no other name appear or disappear in the two directories. */
+/* How long after a rename a rename back may still be part of one exchange. The kernel reports both at once, but the process that
+ * makes the exchange may have to wait for a processor in between. During an exchange the kernel lets no other name appear or
+ * disappear in the two directories. */
 #define EXCHANGE_MS 2000
 
 static uint64_t hash_name(const struct watch_node *parent, struct slice name)
@@ -27,7 +29,7 @@ static uint64_t hash_name(const struct watch_node *parent, struct slice name)
         return map_hash(random_hash_key(), slice_from(key, sizeof(parent->id) + n));
 }
 
-static struct watch_recent *note(struct watch_tree *t, uint32_t cookie)
+static struct watch_recent *note_rename(struct watch_tree *t, uint32_t cookie)
 {
         struct watch_recent *r = &t->recent[t->next_recent++ % WATCH_RECENT_RENAMES];
         *r = (struct watch_recent){ .cookie = cookie, .at_ms = clock_mono_ms() };
@@ -42,40 +44,41 @@ static struct watch_recent *find_recent(struct watch_tree *t, uint32_t cookie)
         return NULL;
 }
 
-/* Returns the rename with `cookie` when it went from `from` to `to` a short time ago, else NULL. */
-static const struct watch_recent *find_there(struct watch_tree *t, uint32_t cookie, uint64_t from,
-                                             uint64_t to)
+/* Returns the rename with `cookie` if it went from `from` to `to` less than EXCHANGE_MS ago, otherwise NULL. */
+static const struct watch_recent *find_earlier(struct watch_tree *t, uint32_t cookie, uint64_t from,
+                                               uint64_t to)
 {
         const struct watch_recent *r = find_recent(t, cookie);
         bool is_it = r && r->from == from && r->to == to && clock_mono_ms() - r->at_ms < EXCHANGE_MS;
         return is_it ? r : NULL;
 }
 
-/* Notes the second half of a rename. Returns an earlier rename that this one undoes, when no other name has changed in the two
- * directories in between, or NULL. */
-static const struct watch_recent *note_to(struct watch_node *parent, uint64_t to, uint32_t cookie,
-                                          bool is_dir, bool replaces)
+/* Notes the second half of a rename. Returns the earlier rename that this rename undoes, if no other name has changed in the two
+ * directories in between, otherwise NULL. */
+static const struct watch_recent *note_second_half(struct watch_node *parent, uint64_t to, uint32_t cookie,
+                                                   bool is_dir, bool replaces)
 {
         struct watch_tree *t = parent->tree;
         struct watch_recent *this = find_recent(t, cookie);
         if (!this)
-                this = note(t, cookie);
+                this = note_rename(t, cookie);
         this->to = to;
         this->is_dir = is_dir;
         this->replaces = replaces;
         bool is_next = parent->last_cookie == this->follows || parent->last_cookie == cookie;
-        return this->from && is_next ? find_there(t, this->follows, to, this->from) : NULL;
+        return this->from && is_next ? find_earlier(t, this->follows, to, this->from) : NULL;
 }
 
-/* Handles a rename and a rename back, which may have been one exchange. It was none when the target name was free. */
-static void suspect_exchange(struct watch_tree *t, const struct watch_recent *there, bool is_dir)
+/* Tells the client of a rename and a rename back that may have been one exchange. They were no exchange when the same kind of file
+ * was renamed back and nothing had the target name of the earlier rename. */
+static void suspect_exchange(struct watch_tree *t, const struct watch_recent *earlier, bool is_dir)
 {
-        if (is_dir == there->is_dir && !there->replaces)
+        if (is_dir == earlier->is_dir && !earlier->replaces)
                 return;
-        if (is_dir || there->is_dir)
+        if (is_dir || earlier->is_dir)
                 watch_tree_lost(t);
         else
-                watch_tree_overflow(t); /* files have no nodes that could be wrong */
+                watch_tree_overflow(t); /* files have no nodes, so no node can be wrong */
 }
 
 static struct watch_node *find_moving(const struct watch_tree *t, uint32_t cookie)
@@ -96,7 +99,7 @@ void watch_rename_from(struct watch_node *parent, const struct watch_event *ev, 
                 watch_batch_stop_merging(&t->batch); /* paths below `path` may mean something else now */
         watch_batch_moved_from(&t->batch, path, ev->cookie, clock_mono_ms());
         uint64_t from = hash_name(parent, ev->name);
-        struct watch_recent *this = note(t, ev->cookie);
+        struct watch_recent *this = note_rename(t, ev->cookie);
         this->from = from;
         this->follows = parent->last_cookie;
         t->renames++;
@@ -108,17 +111,18 @@ void watch_rename_from(struct watch_node *parent, const struct watch_event *ev, 
                 list_append(&t->moving, &n->moving_link);
                 watcher_mark_dirty(t->watcher, &t->sink);
         }
-        /* Of an exchange with a name in a directory that is not watched only the two middle events are seen: a name comes, and
-         * goes. When a file goes to a name that is watched, it was no exchange. */
-        const struct watch_recent *there = find_there(t, parent->last_cookie, 0, from);
+        /* When a name is exchanged with a name in a directory that is not watched, only two of the four events are seen: a name
+         * comes, and the same name goes. There was no exchange when the second half of this rename comes, because a file went to a
+         * watched name then: watch_tree::doubted waits for that half. */
+        const struct watch_recent *earlier = find_earlier(t, parent->last_cookie, 0, from);
         parent->last_cookie = ev->cookie;
-        if (there && !is_dir && !there->is_dir && !t->doubted)
+        if (earlier && !is_dir && !earlier->is_dir && !t->doubted)
                 t->doubted = ev->cookie;
-        else if (there)
-                suspect_exchange(t, there, is_dir);
+        else if (earlier)
+                suspect_exchange(t, earlier, is_dir);
 }
 
-/* Finds the node of the directory whose second half has come. NULL when the directory must be looked at like a new one. */
+/* Finds the node of the directory whose second half has come. Returns NULL when the directory must be looked at like a new one. */
 static struct watch_node *take_moving(struct watch_node *parent, const struct watch_event *ev,
                                       struct slice path)
 {
@@ -134,45 +138,46 @@ static struct watch_node *take_moving(struct watch_node *parent, const struct wa
         return n;
 }
 
-static void dir_to(struct watch_node *parent, const struct watch_event *ev, struct slice path)
+static void move_dir_to(struct watch_node *parent, const struct watch_event *ev, struct slice path)
 {
         struct watch_tree *t = parent->tree;
-        struct watch_node *there = watch_node_find(t, parent, ev->name);
+        struct watch_node *replaced = watch_node_find(t, parent, ev->name);
         watch_batch_stop_merging(&t->batch);
         struct watch_node *n = take_moving(parent, ev, path);
         /* The directory that had this path was replaced. Its removal is reported first, so that clients see that the changes
          * reported before were about that directory. */
-        if (!n && there)
+        if (!n && replaced)
                 watch_batch_add(&t->batch, WATCH_REMOVED, path);
-        if (there)
-                watch_node_unmap(there);
+        if (replaced)
+                watch_node_unmap(replaced);
         if (n) {
                 watch_node_move(n, parent, ev->name);
         } else {
                 watch_batch_add(&t->batch, WATCH_CREATED, path);
                 watch_node_add(parent, ev->name);
         }
-        if (there)
-                watch_node_free(there);
+        if (replaced)
+                watch_node_free(replaced);
 }
 
 void watch_rename_to(struct watch_node *parent, const struct watch_event *ev, struct slice path, bool is_dir)
 {
         struct watch_tree *t = parent->tree;
         uint64_t to = hash_name(parent, ev->name);
-        /* Only directories have nodes, so that a file may always have replaced another one. */
+        /* Files have no nodes, so nothing says whether a file has replaced another one: every renamed file counts as one that
+         * has. */
         bool replaces = !is_dir || watch_node_find(t, parent, ev->name);
         t->renames++;
         if (ev->cookie == t->doubted)
                 t->doubted = 0;
         if (is_dir)
-                dir_to(parent, ev, path);
+                move_dir_to(parent, ev, path);
         else if (!watch_batch_moved_to(&t->batch, path, ev->cookie))
                 watch_batch_add(&t->batch, WATCH_CREATED, path);
-        const struct watch_recent *there = note_to(parent, to, ev->cookie, is_dir, replaces);
+        const struct watch_recent *earlier = note_second_half(parent, to, ev->cookie, is_dir, replaces);
         parent->last_cookie = ev->cookie;
-        if (there)
-                suspect_exchange(t, there, is_dir);
+        if (earlier)
+                suspect_exchange(t, earlier, is_dir);
 }
 
 void watch_rename_end_all(struct watch_tree *t)

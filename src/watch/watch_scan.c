@@ -61,7 +61,8 @@ static void add_entry(struct watch_scan *s, uint32_t dir, const char *name)
         s->entries[s->entry_count++] = (struct watch_scan_entry){ .dir = dir, .name = name };
 }
 
-/* Writes the absolute path of a directory into `path`, at *ret. 0, or -ENAMETOOLONG when it is longer than PATH_MAX. */
+/* Writes the absolute path of a directory to the end of the buffer `path`, and its beginning into *ret. Returns 0, or -ENAMETOOLONG
+ * when the path is longer than PATH_MAX. */
 static int dir_path(const struct watch_scan *s, uint32_t index, char path[PATH_MAX], const char **ret)
 {
         char *at = path + PATH_MAX - 1;
@@ -116,7 +117,7 @@ static void on_name(struct watch_scan *s, uint32_t index, int dir_fd, const stru
         dir->reports = reports;
 }
 
-static int list(struct watch_scan *s, uint32_t index, const char *path)
+static int list_dir(struct watch_scan *s, uint32_t index, const char *path)
 {
         _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
@@ -124,7 +125,7 @@ static int list(struct watch_scan *s, uint32_t index, const char *path)
         DIR *d = fdopendir(fd);
         if (!d)
                 return -errno;
-        fd = -1; /* closedir will close it */
+        fd = -1; /* closedir closes the descriptor */
         const struct dirent *e;
         while ((errno = 0, e = readdir(d)))
                 on_name(s, index, dirfd(d), e);
@@ -133,7 +134,7 @@ static int list(struct watch_scan *s, uint32_t index, const char *path)
         return r;
 }
 
-static int where_is(int fd, char ret[PATH_MAX])
+static int path_of_fd(int fd, char ret[PATH_MAX])
 {
         char link[32];
         (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -144,11 +145,11 @@ static int where_is(int fd, char ret[PATH_MAX])
         return 0;
 }
 
-/* Checks that the directory is at the expected path and that the reach lets it be listed. 0 or -errno. */
+/* Checks that the directory is at the expected path and that the reach lets the directory be listed. Returns 0 or -errno. */
 static int check_reach(const struct watch_scan *s, int fd, const char *path)
 {
         char real[PATH_MAX];
-        int r = where_is(fd, real);
+        int r = path_of_fd(fd, real);
         if (r == 0 && strcmp(real, path) != 0)
                 r = -ENOENT;
         if (r == 0 && !s->is_file && reach_judge_read(s->reach, slice_from_str(path)) < 0)
@@ -186,7 +187,7 @@ static int scan_dir(struct watch_scan *s, uint32_t index)
         if (wd < 0)
                 return -errno;
         s->dirs[index].wd = wd;
-        return s->is_recursive || s->dirs[index].reports ? list(s, index, link) : 0;
+        return s->is_recursive || s->dirs[index].reports ? list_dir(s, index, link) : 0;
 }
 
 void watch_scan_run(struct watch_scan *s)
@@ -202,8 +203,8 @@ void watch_scan_run(struct watch_scan *s)
 
 /* --- the path that a client named --------------------------------------------------------------------------------- */
 
-/* Makes the scan watch the file at `real` by its directory. Changes the text of `real`. */
-static void root_file(struct watch_scan *s, char *real)
+/* Makes the scan watch the file at `real` through the directory of that file. Changes the text of `real`. */
+static void add_root_file(struct watch_scan *s, char *real)
 {
         char *slash = strrchr(real, '/');
         s->file_name = arena_dup(&s->arena, slice_from_str(slash + 1));
@@ -222,7 +223,7 @@ int watch_scan_root(struct watch_scan *s, const char *path, struct err *err)
         else if (r == 0 && !realpath(path, real))
                 r = -errno;
         else if (r == 0)
-                root_file(s, real);
+                add_root_file(s, real);
         if (r < 0)
                 return fsop_fail(err, r);
         s->dirs[0].follows = true;
@@ -234,7 +235,7 @@ int watch_scan_root_at(struct watch_scan *s, int fd, struct err *err)
 {
         char real[PATH_MAX];
         struct stat st, here;
-        int r = where_is(fd, real);
+        int r = path_of_fd(fd, real);
         if (r == 0 && fstat(fd, &st) < 0)
                 r = -errno;
         /* `fd` may have been opened in another mount namespace, where the path means another file. */
@@ -249,7 +250,7 @@ int watch_scan_root_at(struct watch_scan *s, int fd, struct err *err)
                 return fsop_fail(err, r);
         s->is_file = !S_ISDIR(st.st_mode);
         if (s->is_file)
-                root_file(s, real);
+                add_root_file(s, real);
         else
                 watch_scan_add(s, real, false);
         watch_scan_run(s);

@@ -1,11 +1,11 @@
 /* watch_scan: puts inotify watches on directories and on everything below them.
  *
- * Blocks as long as the file system does, so it runs on a thread; it shares nothing but the inotify descriptor. Each
- * directory is watched first and listed afterwards, so that a name that appears in between is seen twice, but never missed. Links
- * are not followed, except for the path that a client named.
+ * A scan blocks as long as the file system does, so it runs on a thread; that thread shares nothing with the loop but the inotify
+ * descriptor. Each directory is watched first and listed afterwards, so that a name that appears in between is seen twice, but
+ * never missed. Links are not followed, except for the path that a client named.
  *
- * A scan works off a queue: the directories that the caller put into it, then those found in them. When a bound is met, the
- * remaining directories stay in the queue, not done, for another scan.
+ * A scan works off a queue: first the directories that the caller put into the queue, then those that the scan found in them. When
+ * a bound is met, the remaining directories stay in the queue for another scan, without is_done.
  */
 #pragma once
 
@@ -22,13 +22,14 @@
 #define WATCH_SCAN_NO_PARENT UINT32_MAX
 
 struct watch_scan_dir {
-        uint32_t parent;  /* index of the directory that it was found in, or WATCH_SCAN_NO_PARENT */
+        uint32_t
+                parent; /* index of the directory in which the scan found this one, or WATCH_SCAN_NO_PARENT */
         const char *name; /* the name in the parent; an absolute path when there is no parent */
-        bool follows;     /* if it is a link, the link is followed */
-        bool reports;     /* the names in it are reported as new */
-        bool is_done;
-        int error; /* 0, or -errno: why it could not be watched or listed */
-        int wd;    /* -1: not watched */
+        bool follows;     /* a link at this path is followed */
+        bool reports;     /* the names in the directory are reported as new */
+        bool is_done;     /* the scan has tried to watch and list the directory */
+        int error;        /* 0, or -errno: why the directory could not be watched or listed */
+        int wd;           /* -1: the directory is not watched */
 };
 
 /* A name in a directory whose `reports` is set. */
@@ -42,7 +43,7 @@ struct watch_scan {
         int inotify_fd;
         /* Which paths may be scanned; NULL: all. With a reach, paths contain no links. */
         const struct reach *reach;
-        bool is_file; /* a file is watched by its directory, which the reach may forbid to list */
+        bool is_file; /* a file is watched through its directory, even if the reach forbids to list that */
         bool is_recursive;
         size_t max_dirs;    /* the most directories that are scanned */
         size_t max_queue;   /* the most that `dirs` may hold, scanned or not */
@@ -69,8 +70,9 @@ void watch_scan_add(struct watch_scan *s, const char *path, bool reports);
 void watch_scan_run(struct watch_scan *s);
 
 /* Scans a path that a client named, which may be a link. A directory is watched with all directories below it when `is_recursive`.
- * A file is watched by its directory, because a file that replaces it is another inode. 0, or -errno with err when the path itself
- * cannot be watched; for each directory below, its member `error` says that. */
+ * A file is watched through its directory, because a file that replaces it is another inode. Returns 0, or -errno with err when the
+ * path itself cannot be watched; why a directory below cannot be watched, says `error` in its watch_scan_dir. */
 NODISCARD int watch_scan_root(struct watch_scan *s, const char *path, struct err *err);
-/* The same for the file or directory that is open as `fd`, at the path where it is now. The scan must have a reach. */
+/* Scans like watch_scan_root the file or directory that is open as `fd`, at the path where it is now. The scan must have a
+ * reach. */
 NODISCARD int watch_scan_root_at(struct watch_scan *s, int fd, struct err *err);

@@ -1,4 +1,4 @@
-/* watch_scan_test: which directories a scan watches, in which order, and which it leaves for another scan. */
+/* watch_scan_test: which directories a scan can_watch, in which order, and which it leaves for another scan. */
 #include "watch/watch_scan.h"
 
 #include "base/fd.h"
@@ -179,8 +179,8 @@ TEST(a_path_that_is_not_there_is_an_error)
 
 /* --- scans for missing and present paths -------------------------------------------------------------------------- */
 
-/* Whether a scan can watch `missing` as a missing path and `present` as a present one. One of the two may be NULL. */
-static bool watches(struct rig *rig, const char *missing, const char *present)
+/* Returns whether a scan can watch `missing` as a missing path and `present` as a present path. One of the two may be NULL. */
+static bool can_watch(struct rig *rig, const char *missing, const char *present)
 {
         struct watch_missing_scan s;
         watch_missing_scan_init(&s, rig->fd);
@@ -197,21 +197,21 @@ TEST(only_what_is_missing_is_watched_as_missing)
         make_dir(&rig, "d");
         make_file(&rig, "f");
         eq_int(symlink("d", at(&rig, "link")), 0);
-        ok(watches(&rig, "m", NULL));
-        ok(watches(&rig, "d/m", NULL));
-        ok(watches(&rig, "d/m/n/o//", NULL));
-        ok(!watches(&rig, "d", NULL));
-        ok(!watches(&rig, "d/", NULL));
-        ok(!watches(&rig, "f/m", NULL));
-        ok(!watches(&rig, "link", NULL));
-        ok(!watches(&rig, "link/m", NULL));
-        ok(!watches(&rig, "d/../m", NULL));
-        ok(watches(&rig, NULL, "d"));
-        ok(watches(&rig, NULL, "f"));
-        ok(watches(&rig, "m", "f"));
-        ok(!watches(&rig, NULL, "link"));
-        ok(!watches(&rig, NULL, "link/x"));
-        ok(!watches(&rig, NULL, "none"));
+        ok(can_watch(&rig, "m", NULL));
+        ok(can_watch(&rig, "d/m", NULL));
+        ok(can_watch(&rig, "d/m/n/o//", NULL));
+        ok(!can_watch(&rig, "d", NULL));
+        ok(!can_watch(&rig, "d/", NULL));
+        ok(!can_watch(&rig, "f/m", NULL));
+        ok(!can_watch(&rig, "link", NULL));
+        ok(!can_watch(&rig, "link/m", NULL));
+        ok(!can_watch(&rig, "d/../m", NULL));
+        ok(can_watch(&rig, NULL, "d"));
+        ok(can_watch(&rig, NULL, "f"));
+        ok(can_watch(&rig, "m", "f"));
+        ok(!can_watch(&rig, NULL, "link"));
+        ok(!can_watch(&rig, NULL, "link/x"));
+        ok(!can_watch(&rig, NULL, "none"));
         rig_close(&rig);
 }
 

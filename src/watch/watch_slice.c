@@ -1,7 +1,8 @@
 /* watch_slice: watches and lists the new directories of a tree, a few hundred at a time, on a thread.
  *
  * A tree has at most one pass under way. Directories that appear meanwhile wait for the next pass, so that many new directories
- * need few passes. A node may be freed or moved while a pass looks at it: then its slot in the join is cleared.
+ * need few passes. A node may be freed or renamed while a pass looks at its directory: then the slot of the node is cleared before
+ * the pass is joined.
  */
 #include "base/limits.h"
 #include "base/mem.h"
@@ -10,8 +11,9 @@
 
 #include <errno.h>
 
-#define SLICE_DIRS 256
-/* A directory that could not be looked at is tried again after a time, which doubles with each try. */
+#define SLICE_DIRS 256 /* the most directories of one pass */
+/* A directory that could not be looked at is tried again after LATER_FIRST_MS. That time doubles with each try, up to
+ * LATER_MAX_MS. */
 #define LATER_FIRST_MS 1000
 #define LATER_MAX_MS 4000
 
@@ -31,8 +33,8 @@ static void run(struct watch_work *work)
         watch_scan_run(&s->scan);
 }
 
-/* Called for each directory in which another one was renamed during the pass. If the scan has watched it, the scan may have looked
- * at the wrong directory below it. */
+/* Called for each renamed directory, with the wd of the directory in which it was renamed during the pass. If the scan has watched
+ * that wd, the scan may have looked at the wrong directory. */
 static void on_rename(int wd, void *arg)
 {
         struct watch_slice *s = arg;
@@ -51,8 +53,8 @@ static bool is_doubtful(const struct watch_slice *s, const struct watch_node *n)
         return false;
 }
 
-/* Puts directories that were renamed during the pass on the list again, and does not join them. After too many tries a directory
- * waits for the timer. */
+/* Puts directories that were renamed during the pass on the list `pending` again, and does not join them. After too many tries a
+ * directory waits on the list `later` for its timer. */
 static void repeat_doubtful(struct watch_slice *s)
 {
         struct watch_join *j = &s->join;
@@ -96,7 +98,7 @@ static void done(struct watch_work *work)
                 finish(s);
         } else {
                 watch_join_discard(w, &s->scan);
-                (void)watcher_pass_end(w, &s->pass); /* the tree is gone, so nothing was joined */
+                (void)watcher_pass_end(w, &s->pass); /* the tree was freed, so nothing was joined */
         }
         watch_scan_release(&s->scan);
         s->reach = watch_reach_unref(s->reach);
@@ -123,7 +125,7 @@ static void add_input(struct watch_slice *s, struct watch_node *n)
 }
 
 /* Returns the next directory to look at, or NULL. Directories in the middle of a rename are put at the end of the list. There may
- * be many, so at most `left` are passed over for one pass. */
+ * be many of these, so one pass passes over at most *left, which is counted down. */
 static struct watch_node *next_input(struct watch_tree *t, size_t *left)
 {
         struct watch_node *n;
@@ -137,8 +139,8 @@ static struct watch_node *next_input(struct watch_tree *t, size_t *left)
         return NULL;
 }
 
-/* After the first `overflow` the client may have looked at directories before they were watched again. Later changes there were
- * lost, so the client must look once more when all directories were scanned. */
+/* Tells the client `overflow` a second time, when all directories were scanned again. After the first `overflow` the client may
+ * have looked at directories before they were watched again. Later changes there were lost, so the client must look once more. */
 static void end_relook(struct watch_tree *t)
 {
         if (!t->is_relooking || !t->is_live || t->slice || !list_is_empty(&t->pending))
@@ -186,7 +188,7 @@ static void on_later(void *arg)
         t->later_ms = MIN(2 * MAX(t->later_ms, (uint64_t)LATER_FIRST_MS), (uint64_t)LATER_MAX_MS);
         while ((n = list_first(&t->later, struct watch_node, later_link))) {
                 list_remove(&n->later_link);
-                watch_node_look(n, false); /* n->reports is set already where it applies */
+                watch_node_look(n, false); /* watch_node_look_later has set n->reports already */
         }
         watch_slice_pump(t);
 }

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#define STEP_DIRS 1024
+#define STEP_DIRS 1024 /* how many directories are joined in one turn */
 
 struct watch_first *watch_first_new(struct watcher *w)
 {
@@ -36,7 +36,7 @@ struct watch_first *watch_first_free(struct watch_first *f)
         return NULL;
 }
 
-static void go(struct watch_tree *t)
+static void go_live(struct watch_tree *t)
 {
         struct watch_first *f = TAKE(t->first);
         watch_join_end(&f->join);
@@ -61,7 +61,7 @@ static void on_step(void *arg)
         if (t->first->join.next < t->first->scan.dir_count)
                 timer_start(t->first->timer, 0);
         else
-                go(t);
+                go_live(t);
 }
 
 int watch_tree_start(struct watch_tree *t, struct watch_first *f)
@@ -85,6 +85,6 @@ int watch_tree_start(struct watch_tree *t, struct watch_first *f)
         }
         int r = watch_join_some(&f->join, SIZE_MAX);
         if (r == 0)
-                go(t);
+                go_live(t);
         return r;
 }

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GUARD_MS 60000
+#define GUARD_MS 60000 /* a test that takes longer fails */
 
 struct rig {
         char root[64], outside[64];
@@ -36,7 +36,7 @@ static void on_guard(UNUSED void *arg)
         fail_msg("the watch did not get where it should");
 }
 
-/* Returns the path of `name` below `top`. It is valid until the next but one call. */
+/* Returns the path of `name` below `top`. That text is valid until the second call after this one. */
 static const char *at(const char *top, const char *name)
 {
         static char paths[2][PATH_MAX];
@@ -74,7 +74,7 @@ static void rig_open(struct rig *rig)
         rig->conn.blocks = BLOCK_OUTPUT; /* nothing is sent: the changes stay in the batch */
 }
 
-/* Begins the watch, when the test has made what is there at first. */
+/* Begins the watch. The test has made the files before that the first pass shall find. */
 static void rig_watch(struct rig *rig)
 {
         struct err err = ERR_INIT;
@@ -102,6 +102,7 @@ static void rig_close(struct rig *rig)
         ok(nftw(rig->outside, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
 }
 
+/* Work that says when it runs. The pool has one thread, so all work that was submitted before is done then. */
 struct marker {
         struct work work;
         sem_t sem;
@@ -153,7 +154,7 @@ static void make_file(const char *top, const char *name)
         ok(fd >= 0);
 }
 
-/* Returns whether a file that is made in directory `name` of the root is told of. */
+/* Makes a file in directory `name` of the root. Returns whether the client is told of that file. */
 static bool is_watched(struct rig *rig, const char *name)
 {
         char file[64];
@@ -244,7 +245,7 @@ TEST(all_that_is_looked_at_again_is_told_only_when_nothing_is_left_to_look_at)
         watch_tree_lost(rig.tree);
         ok(is_told(&rig));
         wait_scanned(&rig);
-        make_dir(&rig, "e"); /* it waits for the next pass */
+        make_dir(&rig, "e"); /* the new directory waits for the next pass */
         watcher_catch_up(rig.watcher);
         while (rig.tree->node_count < 3 || rig.tree->is_relooking)
                 loop_turn(&rig.loop, true);
@@ -271,7 +272,7 @@ TEST(an_exchange_is_told_although_one_of_the_two_is_renamed_at_once)
         rig_watch(&rig);
         exchange(at(rig.root, "a"), at(rig.root, "b"));
         eq_int(rename(at(rig.root, "b"), at(rig.root, "c")),
-               0); /* its events look as if "a" had been renamed back */
+               0); /* the events of this rename look as if "a" had been renamed back */
         settle(&rig);
         ok(is_told(&rig));
         ok(is_watched(&rig, "a"));
@@ -296,9 +297,9 @@ TEST(an_exchange_with_a_directory_outside_is_told_or_seen)
         }
 }
 
-/* Moves a file from outside over a file of the root, or exchanges the two; then renames what is in the root, if `goes`. Returns
- * whether the client was told to look again. */
-static bool exchange_files_is_told(bool is_exchange, bool goes)
+/* Moves a file from outside over a file of the root, or exchanges the two files; then renames the file that is in the root now, if
+ * `is_renamed`. Returns whether the client was told to look again. */
+static bool is_told_of_files(bool is_exchange, bool is_renamed)
 {
         struct rig rig;
         rig_open(&rig);
@@ -309,7 +310,7 @@ static bool exchange_files_is_told(bool is_exchange, bool goes)
                 exchange(at(rig.outside, "o"), at(rig.root, "f"));
         else
                 eq_int(rename(at(rig.outside, "o"), at(rig.root, "f")), 0);
-        if (goes)
+        if (is_renamed)
                 eq_int(rename(at(rig.root, "f"), at(rig.root, "g")), 0);
         settle(&rig);
         while (list_is_linked(&rig.tree->sink.dirty_link))
@@ -321,7 +322,7 @@ static bool exchange_files_is_told(bool is_exchange, bool goes)
 
 TEST(an_exchange_with_a_file_outside_is_told_and_other_renames_are_not)
 {
-        ok(exchange_files_is_told(true, false));
-        ok(!exchange_files_is_told(false, true));
-        ok(!exchange_files_is_told(false, false));
+        ok(is_told_of_files(true, false));
+        ok(!is_told_of_files(false, true));
+        ok(!is_told_of_files(false, false));
 }

@@ -17,10 +17,12 @@
 /* How long changes are collected. The protocol promises 50 ms; the rest is a reserve for a late turn of the loop. */
 #define FLUSH_MS 40
 #define RETRY_MS 8 /* how long until on_flush is called again after it returned false */
-/* How many scans of later passes run at once, so that those that hang on a dead file system do not take the whole pool. */
+/* How many scans of passes after the first run at once, in all and for one owner, so that scans that hang on a dead file system do
+ * not take the whole pool. */
 #define WORK_MAX 16
 #define WORK_PER_OWNER 4
-/* How many unused watches are ended in one turn. A pass under way delays that, up to IDLE_GRACE_MS. */
+/* How many unused watches are ended in one turn. A pass under way delays their end: they are looked at again after IDLE_RETRY_MS,
+ * until they have been unused for IDLE_GRACE_MS. */
 #define IDLE_AT_ONCE 256
 #define IDLE_RETRY_MS 20
 #define IDLE_GRACE_MS 5000
@@ -28,16 +30,16 @@
 struct watch_wd {
         int wd;
         struct list listeners;  /* watch_listener::link */
-        struct list idle_link;  /* watcher::idle, when it has no listener */
-        uint64_t idle_since_ms; /* since when it has no listener */
+        struct list idle_link;  /* watcher::idle, when the wd has no listener */
+        uint64_t idle_since_ms; /* since when the wd has no listener */
 };
 
 struct watcher {
         struct pool *pool;
         int fd;
         struct watch *watch;
-        struct timer *timer;
-        char *room;     /* READ_BYTES for events that are read */
+        struct timer *flush_timer;
+        char *room;     /* READ_BYTES bytes into which events are read */
         struct map wds; /* watch_wd by number */
         size_t listener_count;
         struct watch_listener *next; /* the listener that gets the present event next */
@@ -48,7 +50,7 @@ struct watcher {
 
         struct list sinks; /* watch_sink::link */
         struct list dirty; /* watch_sink::dirty_link */
-        bool is_timer_on;
+        bool is_flush_timer_on;
 
         struct list idle; /* watch_wd::idle_link */
         struct timer *idle_timer;
@@ -73,7 +75,7 @@ static struct watch_listener *listener_after(const struct watch_listener *l)
 
 static void drop_wd(struct watcher *w, struct watch_wd *entry)
 {
-        (void)inotify_rm_watch(w->fd, entry->wd); /* fails when the kernel has ended it already */
+        (void)inotify_rm_watch(w->fd, entry->wd); /* fails when the kernel has ended the watch already */
         (void)map_remove(&w->wds, wd_key(&entry->wd));
         list_remove(&entry->idle_link);
         free(entry);
@@ -85,7 +87,8 @@ static void start_idle_timer(struct watcher *w, uint64_t ms)
         timer_start(w->idle_timer, ms);
 }
 
-/* Ends unused watches, some at a time. While a pass is under way they are kept for a while, because it may be about to join one. */
+/* Ends unused watches, some at a time. While a pass is under way unused watches are kept for a while, because the pass may be about
+ * to join one of them. */
 static void on_idle_timer(void *arg)
 {
         struct watcher *w = arg;
@@ -183,8 +186,8 @@ int watcher_fd(const struct watcher *w)
         return w->fd;
 }
 
-/* Gives an event to the listeners that joined in `pass`; NULL: to those whose pass has ended. A listener may leave during
- * its call, and make others leave. */
+/* Gives an event to the listeners of `wd` that joined in `pass`, or, when `pass` is NULL, to those whose pass has ended. A listener
+ * may leave while it handles the event, and make other listeners leave: so w->next holds the next one. */
 static void tell(struct watcher *w, int wd, const struct watch_event *ev, const struct watch_pass *pass)
 {
         struct watch_wd *entry = map_find(&w->wds, wd_key(&wd));
@@ -227,7 +230,7 @@ static void on_event(struct watcher *w, const struct inotify_event *raw)
                 drop_wd(w, entry);
 }
 
-/* Reads only the events that are queued now: reading those that arrive meanwhile might never end. */
+/* Reads only the events that are queued now: to read also those that arrive meanwhile might never end. */
 void watcher_catch_up(struct watcher *w)
 {
         int queued = 0;
@@ -260,7 +263,8 @@ void watcher_pass_begin(struct watcher *w, struct watch_pass *pass)
         list_append(&w->passes, &pass->link);
 }
 
-/* Returns the first event that was kept since the pass began. Older events may be kept for other passes. */
+/* Returns the first event that was kept since the pass began, or the head of the list when there is none. Older events may be kept
+ * for other passes. */
 static struct list *kept_since(struct watcher *w, const struct watch_pass *pass)
 {
         struct list *l = &w->kept.events;
@@ -350,22 +354,23 @@ void watcher_submit(struct watcher *w, struct watch_work *ww)
 
 /* --- flushing sinks ----------------------------------------------------------------------------------------------- */
 
-static void start_timer(struct watcher *w, uint64_t ms)
+static void start_flush_timer(struct watcher *w, uint64_t ms)
 {
-        if (w->is_timer_on)
+        if (w->is_flush_timer_on)
                 return;
-        w->is_timer_on = true;
-        timer_start(w->timer, ms);
+        w->is_flush_timer_on = true;
+        timer_start(w->flush_timer, ms);
 }
 
-/* Flushes the dirty sinks. That may end a connection and free other sinks of it, so the list is read anew each time. */
-static void on_timer(void *arg)
+/* Flushes the dirty sinks. To flush one may end its connection and free other sinks of that connection, so each step takes what is
+ * first on the list then. */
+static void on_flush_timer(void *arg)
 {
         struct watcher *w = arg;
         struct watch_sink *sink;
         struct list round = LIST_INIT(round);
         watcher_catch_up(w); /* the second half of a rename may be queued */
-        w->is_timer_on = false;
+        w->is_flush_timer_on = false;
         while ((sink = list_first(&w->dirty, struct watch_sink, dirty_link))) {
                 list_remove(&sink->dirty_link);
                 list_append(&round, &sink->dirty_link);
@@ -376,7 +381,7 @@ static void on_timer(void *arg)
                         list_append(&w->dirty, &sink->dirty_link);
         }
         if (!list_is_empty(&w->dirty))
-                start_timer(w, RETRY_MS);
+                start_flush_timer(w, RETRY_MS);
 }
 
 void watcher_add_sink(struct watcher *w, struct watch_sink *sink)
@@ -395,7 +400,7 @@ void watcher_mark_dirty(struct watcher *w, struct watch_sink *sink)
 {
         if (!list_is_linked(&sink->dirty_link))
                 list_append(&w->dirty, &sink->dirty_link);
-        start_timer(w, FLUSH_MS);
+        start_flush_timer(w, FLUSH_MS);
 }
 
 /* --- making and freeing the watcher ------------------------------------------------------------------------------- */
@@ -422,7 +427,7 @@ struct watcher *watcher_new(struct loop *loop, struct pool *pool, struct err *er
         list_init(&w->idle);
         list_init(&w->waiting);
         list_init(&w->running);
-        w->timer = timer_new(loop, on_timer, w);
+        w->flush_timer = timer_new(loop, on_flush_timer, w);
         w->idle_timer = timer_new(loop, on_idle_timer, w);
         int r = watch_new(loop, fd, WATCH_READ, on_readable, w, &w->watch);
         if (r < 0) {
@@ -448,7 +453,7 @@ struct watcher *watcher_free(struct watcher *w)
         struct watch_wd *entry;
         while ((entry = list_first(&w->idle, struct watch_wd, idle_link)))
                 drop_wd(w, entry);
-        w->timer = timer_free(w->timer);
+        w->flush_timer = timer_free(w->flush_timer);
         w->idle_timer = timer_free(w->idle_timer);
         w->watch = watch_free(w->watch);
         fd_close(w->fd);
