@@ -1,4 +1,4 @@
-/* environment: finds one in a list. */
+/* environment: finds an environment in a list. */
 #include "env/environment.h"
 
 const struct environment environment_local = { .id = ENVIRONMENT_LOCAL_ID, .kind = ENVIRONMENT_LOCAL };

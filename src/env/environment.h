@@ -1,7 +1,8 @@
 /* environment: a machine on which commands run and files lie: this one, or one that a server makes reachable.
  *
- * Everything is in the arena of the caller who asked for it, and does not change. Texts have been checked: an id is at most 64
- * characters of A-Za-z0-9-_, a url is printable ASCII of a form that env/environment_url.h describes, and no text holds a NUL.
+ * All environments and their texts are in the arena of the caller that asked for them, and do not change. The texts have been
+ * checked: an id is at most 64 characters of A-Za-z0-9-_, a url is printable ASCII of a form that env/environment_url.h describes,
+ * and no text holds a NUL.
  */
 #pragma once
 
@@ -9,7 +10,7 @@
 #include "base/slice.h"
 
 #define ENVIRONMENT_LOCAL_ID "local"   /* this machine; no entry of a file may have this id */
-#define ENVIRONMENT_REMOTE_ID "remote" /* the one that --url or a variable names */
+#define ENVIRONMENT_REMOTE_ID "remote" /* the environment that --url or a variable names */
 #define ENVIRONMENT_ID_MAX 64
 #define ENVIRONMENT_TIMEOUT_MS 10000 /* of both timeouts, by default */
 #define ENVIRONMENT_SSH_TIMEOUT_MS \
@@ -29,28 +30,31 @@ struct environment_variable {
 struct environment {
         const char *id;
         enum environment_kind kind;
-        const char *url;         /* ENVIRONMENT_URL and ENVIRONMENT_SSH; else NULL */
-        const char *const *argv; /* ENVIRONMENT_COMMAND: the program, its arguments, NULL; else NULL */
-        const struct environment_variable *env; /* ENVIRONMENT_COMMAND: beside the variables that we have */
+        const char *url;         /* of ENVIRONMENT_URL and ENVIRONMENT_SSH; else NULL */
+        const char *const *argv; /* of ENVIRONMENT_COMMAND: the program, its arguments, NULL; else NULL */
+        const struct environment_variable *env; /* of ENVIRONMENT_COMMAND: more variables for the program */
         size_t env_count;
-        const char *cwd;             /* ENVIRONMENT_COMMAND: where the program starts; NULL: where we are */
-        uint64_t connect_timeout_ms; /* ENVIRONMENT_URL and ENVIRONMENT_SSH; else 0 */
+        const char *cwd;                /* of ENVIRONMENT_COMMAND: its working directory; NULL: our own */
+        uint64_t connect_timeout_ms;    /* of ENVIRONMENT_URL and ENVIRONMENT_SSH; else 0 */
         uint64_t initialize_timeout_ms; /* 0 for ENVIRONMENT_LOCAL */
-        /* Where the bearer token comes from: a file, or a variable. At most one of them is set; only where `url` is. */
+        /* The file or the variable that the bearer token comes from. At most one of the two is set, and only when `url` is set;
+         * else NULL. */
         const char *token_file, *token_env;
 };
 
 #define ENVIRONMENTS_NONE SIZE_MAX
 
 struct environments {
-        const struct environment *list; /* the local one first, when it is included; then as in the file */
+        const struct environment
+                *list; /* `local` first, if it is included; then the others in the order of the file */
         size_t count;
         size_t default_index; /* ENVIRONMENTS_NONE: there is no default */
-        bool is_disabled;     /* the user wants none at all: nothing that needs one is to be offered */
-        const char *source;   /* what named them: a path, a variable, an option; NULL: nothing did */
+        bool is_disabled;     /* the user wants no environment: offer nothing that needs one */
+        const char
+                *source; /* what names the environments: a path, a variable, an option; NULL: nothing does */
 };
 
-/* Return a member of the list, or NULL. */
+/* These two functions return a member of the list, or NULL when there is no such environment. */
 NODISCARD const struct environment *environments_find(const struct environments *e, struct slice id);
 NODISCARD const struct environment *environments_default(const struct environments *e);
 

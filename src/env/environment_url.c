@@ -27,7 +27,8 @@ static int ws_check(struct arena *a, struct slice url, struct err *err)
         struct authority authority;
         const char *why = authority_parse(authority_of(rest), &authority);
 
-        if (authority.has_user) /* a password is not to be shown */
+        if (authority
+                    .has_user) /* the error does not quote the URL, because a password in it must not be shown */
                 return err_set(err, 0, -EINVAL,
                                "environment url is invalid: it has a user or a password; use token_file or "
                                "token_env");
@@ -65,7 +66,8 @@ int environment_url_check(struct arena *a, struct slice text, const char **ret,
                 return err_set(err, 0, -EINVAL, "environment url `%s` must use ws:// or wss://",
                                printable_text(a, url));
         for (size_t i = 0; i < url.n; i++)
-                if (url.p[i] <= ' ' || url.p[i] > '~') /* a char may be signed */
+                if (url.p[i] <= ' ' ||
+                    url.p[i] > '~') /* where char is signed, bytes above 127 are below ' ' */
                         return invalid(a, url, "it has characters that are not printable ASCII", err);
 
         int r = is_ssh ? ssh_check(a, url, err) : is_unix ? unix_check(a, url, err) : ws_check(a, url, err);

@@ -13,6 +13,6 @@
 #include "base/err.h"
 #include "env/environment.h"
 
-/* Checks a URL without the blanks around it, which *ret gets as a copy in the arena. Returns 0 or -EINVAL. */
+/* Checks a URL. *ret gets a copy in the arena, without the blanks around the URL. Returns 0 or -EINVAL. */
 NODISCARD int environment_url_check(struct arena *a, struct slice text, const char **ret,
                                     enum environment_kind *ret_kind, struct err *err);

@@ -1,4 +1,4 @@
-/* environment_url_test: which URLs an environment may have, and what is said about others. */
+/* environment_url_test: which URLs an environment may have, and which error other URLs give. */
 #include "env/environment_url.h"
 
 #include "unit.h"
@@ -105,7 +105,7 @@ TEST(other_urls_are_refused_with_the_reason)
                                         "token_file or token_env");
 }
 
-TEST(a_path_of_a_socket_has_a_longest_length)
+TEST(the_path_of_a_socket_may_not_be_too_long)
 {
         char url[5 + 108 + 1];
 

@@ -1,5 +1,6 @@
-/* environments_add: appends an [[environments]], and sets `default`. The tree of a parsed file does not tell where a value ends; so
- * the one value that may be replaced, a string, is looked for in the text. What comes out is read again before it is trusted. */
+/* environments_add: appends a table [[environments]] to the text of a file, and sets `default`. The parser does not tell where a
+ * value ends, so this file searches the text for the value of `default`, a string, to replace it. The new text is parsed before it
+ * is given to the caller. */
 #include "env/environments_add.h"
 
 #include "base/buf.h"
@@ -11,7 +12,7 @@
 
 /* ---- finding the value of `default` ---- */
 
-/* Returns the offset of a line and a column, which counts characters. The text is known to have both. */
+/* Returns the offset of a line and a column; columns count characters, not bytes. The caller knows that the text has both. */
 static size_t offset_of(struct slice text, unsigned line, unsigned column)
 {
         size_t i = 0;
@@ -25,7 +26,7 @@ static size_t offset_of(struct slice text, unsigned line, unsigned column)
         return i;
 }
 
-/* Returns the offset behind the string that begins at `i`. The text is known to be TOML. */
+/* Returns the offset behind the string that begins at offset `i`. The caller knows that the text is TOML. */
 static size_t string_end(struct slice text, size_t i)
 {
         char quote = text.p[i];
@@ -39,13 +40,13 @@ static size_t string_end(struct slice text, size_t i)
                 size_t run = 0;
                 while (run < 5 && i + run < text.n && text.p[i + run] == quote)
                         run++;
-                if (run >= width) /* up to two more quotes in front of the end belong to the string */
+                if (run >= width) /* two more quotes may stand in front of the three that end the string */
                         return i + (width == 1 ? 1 : run);
         }
         return text.n;
 }
 
-/* Finds the string that is the value of a key at the root. */
+/* Finds the string that is the value `t` of a key outside all tables. Returns false when the value is no string. */
 static bool value_find(struct slice text, const struct toml *t, size_t *ret_start, size_t *ret_end)
 {
         size_t i = offset_of(text, t->line, t->column);
@@ -114,7 +115,7 @@ static int write_entry(struct arena *a, struct buf *out, const struct environmen
         return r < 0 ? r : toml_write(out, &table);
 }
 
-/* Writes the text with another default: in place of the old one, or as the first line, where no table has begun. */
+/* Writes the text with another default: in place of the old default, or as the first line, because no table has begun there. */
 static int write_text(struct arena *a, struct buf *out, struct slice text, const struct toml *root,
                       const char *default_id)
 {
@@ -138,14 +139,14 @@ static int write_text(struct arena *a, struct buf *out, struct slice text, const
                 return -EINVAL;
         if (r == 0)
                 r = buf_append(out, slice_from(text.p, start));
-        if (r == 0) /* the string alone, without its key and the end of the line */
+        if (r == 0) /* writes only the string: the key before it and the rest of its line stay */
                 r = buf_append(out, slice_from(line.p + before, line.n - before - 1));
         return r < 0 ? r : buf_append(out, slice_from(text.p + end, text.n - end));
 }
 
 /* ---- checking ---- */
 
-/* Returns whether the new environments are the old ones with one more, and the default is the one that was asked for. */
+/* Returns whether `new` has the environments of `old` and one more, and has the default that was asked for. */
 static bool is_as_meant(const struct environments *old, const struct environments *new,
                         const struct environment_addition *add)
 {

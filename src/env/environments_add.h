@@ -1,6 +1,6 @@
-/* environments_add: adds an environment to the text of a file environments.toml. Pure.
+/* environments_add: adds an environment to the text of a file environments.toml, without any system call.
  *
- * What is in the text stays byte for byte, but for the value of `default` where that changes.
+ * The bytes of the old text stay as they are, except for the value of `default` when that changes.
  */
 #pragma once
 
@@ -10,15 +10,15 @@
 
 struct environment_addition {
         const char *id;
-        const char *url, *program; /* exactly one of them */
-        const char *const *args;   /* beside a program */
+        const char *url, *program; /* exactly one of the two is set; the other is NULL */
+        const char *const *args;   /* the arguments of the program */
         size_t arg_count;
-        const char *token_file, *token_env; /* NULL: none */
+        const char *token_file, *token_env; /* NULL: the entry gets no such key */
         bool is_default;
 };
 
-/* *ret_text is in the arena. `path` is the file, for error texts and for relative paths. A text that cannot be read before or
- * afterwards is refused: so every rule of environments_parse holds for what is added. Returns 0 or -errno. */
+/* Adds `add` to `text` and writes the new text, in the arena, to *ret_text. `path` is the file, for error texts and for relative
+ * paths. The text is refused when environments_parse refuses it before or after the addition. Returns 0 or -errno. */
 NODISCARD int environments_add(struct arena *a, struct slice text, const char *path,
                                const struct environment_addition *add, struct slice *ret_text,
                                struct err *err);

@@ -1,4 +1,4 @@
-/* environments_add_test: what is added, what stays as it was, and what is refused. */
+/* environments_add_test: what an addition writes, which text stays as it was, and which additions are refused. */
 #include "env/environments_add.h"
 
 #include "base/limits.h"
@@ -76,14 +76,14 @@ TEST(the_default_is_replaced_where_it_stands)
         }
 }
 
-TEST(without_a_default_it_becomes_the_first_line)
+TEST(a_default_is_the_first_line_when_there_was_none)
 {
         adds("", &as_default, "default = \"new\"\n\n" URL_ENTRY);
         adds("# note\n[[environments]]\nid='a'\nprogram='p'\n", &as_default,
              "default = \"new\"\n# note\n[[environments]]\nid='a'\nprogram='p'\n\n" URL_ENTRY);
 }
 
-TEST(what_would_not_load_is_refused)
+TEST(an_addition_that_could_not_be_read_again_is_refused)
 {
         static const struct environment_addition both = { .id = "b", .url = "ws://h", .program = "p" };
         static const struct environment_addition neither = { .id = "b" };

@@ -1,4 +1,5 @@
-/* environments_file: variables and files of this machine; all system calls of this folder are here. */
+/* environments_file: reads the variables and the files that name environments, and replaces such a file. All system calls of
+ * src/env are here. */
 #include "env/environments_file.h"
 
 #include "base/clock.h"
@@ -21,7 +22,7 @@
 void environment_variables_read(struct arena *a, struct environment_variables *ret)
 {
         char cwd[PATH_MAX];
-        /* The kernel writes "(unreachable)…" for a directory outside of the root of this process. */
+        /* The kernel gives "(unreachable)…" for a working directory outside of the root directory of this process. */
         bool has_cwd = getcwd(cwd, sizeof(cwd)) && cwd[0] == '/';
 
         *ret = (struct environment_variables){
@@ -109,7 +110,8 @@ static int make_parents(const char *path, struct err *err)
         for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = '\0';
                 int r = mkdir(part, 0700) < 0 ? -errno : 0;
-                /* For a directory that exists, mkdir may report another error than EEXIST, EROFS for instance. */
+                /* For a directory that exists, mkdir may report another error than EEXIST: EROFS for instance. So only access says
+                 * that it is missing. */
                 if (r < 0 && access(part, F_OK) < 0)
                         return failed("create the directory", part, r, err);
                 *slash = '/';
@@ -135,7 +137,7 @@ int environments_file_lock(const char *path, struct err *err)
         return TAKE_FD(fd);
 }
 
-/* Gives the new file the owner, the group and the mode of the old one. */
+/* Gives the new file `fd` the owner, the group and the mode of the old file. */
 static int copy_owner(int fd, const struct stat *old)
 {
         struct stat made;
@@ -180,7 +182,7 @@ int environments_file_replace(const char *path, struct slice text, struct err *e
                 return failed("write", path, -errno, err);
 
         _free_ char *temporary = mem_printf("%s.XXXXXX", target);
-        _close_ int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
+        _close_ int fd = mkostemp(temporary, O_CLOEXEC); /* the mode of the file is 0600 */
         if (fd < 0)
                 return failed("create a file beside", target, -errno, err);
         int r = fill(fd, is_new ? NULL : &old, text);

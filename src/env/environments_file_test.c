@@ -1,4 +1,5 @@
-/* environments_file_test: reads and replaces files in a directory of the test. */
+/* environments_file_test: which files environments are read from, and what a replaced file keeps; the files are in a directory of
+ * the test. */
 #include "env/environments_file.h"
 
 #include "base/fd.h"
@@ -36,7 +37,7 @@ static struct stat look(struct tree_rig *rig, const char *name)
         return st;
 }
 
-/* How many names the root has, to find temporary files that were left. */
+/* Returns how many names the root has, to find temporary files that were left. */
 static size_t count_names(struct tree_rig *rig)
 {
         size_t count = 0;
@@ -122,7 +123,7 @@ TEST(variables_and_files_of_the_machine_are_looked_up)
         eq_int(environments_load(&rig.arena, NULL, "x", &e, &err), -ENOENT);
         eq_str(err.text, "unknown environment `x`; known: local, a");
 
-        /* our own file is there and cannot be read: that of others is not asked */
+        /* When the file of Farhand exists and cannot be read, the file of Codex is not read. */
         put_text(&rig, "not-a-directory", S(""), 0644);
         set_variables(rig.root, at(&rig, "not-a-directory"), at(&rig, "c"));
         eq_int(environments_load(&rig.arena, NULL, NULL, &e, &err), -ENOTDIR);

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#define NAMES_BYTES_MAX 2048 /* how long the list of known environments in an error may be */
+#define NAMES_BYTES_MAX 2048 /* the longest list of known environments in an error */
 
 static bool is_blank(const char *value)
 {
@@ -17,7 +17,7 @@ static bool is_blank(const char *value)
 
 /* ---- where the files are ---- */
 
-/* Returns `directory`, below the cwd when it is relative, with `rest` behind it. */
+/* Returns the path of `rest` in `directory`. A relative `directory` is put below the working directory. */
 static const char *path_below(struct arena *a, const struct environment_variables *v, const char *directory,
                               const char *rest)
 {
@@ -35,7 +35,7 @@ const char *environments_path_farhand(struct arena *a, const struct environment_
 {
         if (v->farhand_home && v->farhand_home[0])
                 return path_below(a, v, v->farhand_home, "");
-        if (is_absolute(v->xdg_config_home)) /* by its specification a relative one is to be ignored */
+        if (is_absolute(v->xdg_config_home)) /* the XDG specification says to ignore a relative path */
                 return path_below(a, v, v->xdg_config_home, "/farhand");
         return is_absolute(v->home) ? path_below(a, v, v->home, "/.config/farhand") : NULL;
 }
@@ -79,7 +79,7 @@ static int select_file(struct arena *a, const struct environments_file *file, st
         return environments_parse(a, file->text, file->path, ret, err);
 }
 
-static bool file_is_there(const struct environments_file *file)
+static bool has_file(const struct environments_file *file)
 {
         return file->path && file->error != -ENOENT;
 }
@@ -102,9 +102,9 @@ static int select_source(struct arena *a, const struct environment_inputs *in, s
                 return select_url(a, in->name, "--env", has_token, ret, err);
         if (!environments_need_files(in))
                 return select_url(a, v->farhand_url, "FARHAND_URL", has_token, ret, err);
-        if (file_is_there(&in->farhand))
+        if (has_file(&in->farhand))
                 return select_file(a, &in->farhand, ret, err);
-        if (file_is_there(&in->codex))
+        if (has_file(&in->codex))
                 return select_file(a, &in->codex, ret, err);
         if (is_blank(v->codex_exec_server_url)) {
                 *ret = (struct environments){ .list = &environment_local, .count = 1 };
@@ -121,7 +121,8 @@ static int select_source(struct arena *a, const struct environment_inputs *in, s
 
 /* ---- the name ---- */
 
-static int unknown_name(struct arena *a, const struct environments *e, const char *name, struct err *err)
+static int refuse_unknown_name(struct arena *a, const struct environments *e, const char *name,
+                               struct err *err)
 {
         _buf_ struct buf known = BUF_INIT(NAMES_BYTES_MAX);
 
@@ -151,7 +152,7 @@ int environments_select(struct arena *a, const struct environment_inputs *in, st
         if (in->name && !in->url && !is_url(in->name)) {
                 const struct environment *named = environments_find(&made, slice_from_str(in->name));
                 if (!named)
-                        return unknown_name(a, &made, in->name, err);
+                        return refuse_unknown_name(a, &made, in->name, err);
                 made.default_index = (size_t)(named - made.list);
         }
         *ret = made;

@@ -11,8 +11,8 @@
  *     CODEX_EXEC_SERVER_URL            one environment, `remote`; `none`: no environment at all
  *     nothing                          one environment, `local`
  *
- * `--env NAME` then takes the place of the default. A variable that is blank is as good as unset. A file that exists and cannot be
- * read or understood is an error: who wrote it does not want commands to run elsewhere than it says.
+ * Then `--env NAME` takes the place of the default. A blank variable counts as unset. A file that exists and cannot be read or
+ * understood is an error: the user who wrote the file does not want commands to run elsewhere than the file says.
  */
 #pragma once
 
@@ -27,15 +27,15 @@
 struct environment_variables {
         const char *home, *farhand_home, *xdg_config_home, *codex_home;
         const char *farhand_url, *codex_exec_server_url, *farhand_token;
-        const char *cwd; /* the directory that relative paths are taken from; NULL when it is not known */
+        const char *cwd; /* the working directory, for relative paths; NULL: unknown */
 };
 
 struct environments_file {
-        const char
-                *path; /* NULL: nobody knows where the file would be, as without HOME; then it is not there */
-        int error;     /* 0: there is a text; -ENOENT: there is no file; else why the file cannot be read */
-        const char *why;   /* of that error, a literal; NULL: what the system says */
-        struct slice text; /* belongs to the caller */
+        /* NULL: the place of the file is unknown, for example without HOME; then there is no file. */
+        const char *path;
+        int error; /* 0: `text` is set; -ENOENT: there is no file; other -errno: why the file cannot be read */
+        const char *why;   /* the text of `error`, a literal; NULL: the text of the errno */
+        struct slice text; /* the caller owns the bytes */
 };
 
 struct environment_inputs {
@@ -45,14 +45,15 @@ struct environment_inputs {
         struct environments_file farhand, codex;
 };
 
-/* Return where the files are, in the arena; NULL when that is not known. */
+/* These two functions return the path of a file, in the arena, or NULL when the variables do not say where the file is. */
 NODISCARD const char *environments_path_farhand(struct arena *a, const struct environment_variables *v);
 NODISCARD const char *environments_path_codex(struct arena *a, const struct environment_variables *v);
 
 /* Returns whether environments_select needs the files. It does not when --url, or a URL in --env, or FARHAND_URL without --env, names the server. */
 NODISCARD bool environments_need_files(const struct environment_inputs *in);
 
-/* Decides. With --env, default_index is that of the name. An environment by --url or FARHAND_URL takes its token from FARHAND_TOKEN
- * when that is set, unless ssh reaches it. Everything in *ret is in the arena. Returns 0 or -errno. */
+/* Decides which environments there are. With --env, default_index is the index of that environment. An environment by --url or
+ * FARHAND_URL takes its token from FARHAND_TOKEN when that is set, unless its URL is an ssh URL. Everything in *ret is in the
+ * arena. Returns 0 or -errno. */
 NODISCARD int environments_select(struct arena *a, const struct environment_inputs *in,
                                   struct environments *ret, struct err *err);

@@ -14,7 +14,8 @@
                 .path = "/x/environments.toml", .error = -ENOENT \
         }
 
-/* Writes what was decided as text: the source, then each environment, with an asterisk at the default. */
+/* Returns the decision as text: the source, then each environment, with an asterisk before the default; or the text of the
+ * error. */
 static const char *decide(struct arena *a, const struct environment_inputs *in)
 {
         struct environments e;
@@ -40,7 +41,7 @@ TEST(the_first_source_that_says_something_decides)
                 const char *expect;
         } rows[] = {
                 { { .farhand = NO_FILE, .codex = NO_FILE }, "-: *local" },
-                { { .url = NULL }, "-: *local" }, /* no place for a file is known */
+                { { .url = NULL }, "-: *local" }, /* it is unknown where the files are */
                 { { .url = " unix:/s ",
                     .name = "f",
                     .variables = { .farhand_url = "ws://u", .codex_exec_server_url = "ws://x" },
@@ -113,7 +114,7 @@ TEST(a_name_takes_the_place_of_the_default)
         }
 }
 
-TEST(what_cannot_be_read_is_never_taken_for_nothing)
+TEST(a_source_that_cannot_be_read_is_an_error)
 {
         static const struct {
                 struct environment_inputs in;
@@ -137,7 +138,7 @@ TEST(what_cannot_be_read_is_never_taken_for_nothing)
                   "FARHAND_URL: environment url `none` must use ws:// or wss://" },
                 { { .variables = { .codex_exec_server_url = "http://x" } },
                   "CODEX_EXEC_SERVER_URL: environment url `http://x` must use ws:// or wss://" },
-                /* what is not asked does not matter */
+                /* A file that is not needed is not an error when it cannot be read. */
                 { { .url = "ws://u", .farhand = { .path = "/e", .error = -EACCES } },
                   "--url: *remote=ws://u" },
                 { { .farhand = FARHAND_FILE, .codex = { .path = "/e", .error = -EACCES } },

@@ -1,5 +1,6 @@
-/* environments_toml: reads a file environments.toml in two passes. The first one knows keys and types; what it refuses has a line
- * and a column. The second one knows the rules between the keys; its texts are those of other clients that read the file. */
+/* environments_toml: reads the text of a file environments.toml in two steps. The first step checks keys and types; its errors have
+ * a line and a column. The second step checks the rules between the keys; its errors have the same texts as in other clients that
+ * read the file. */
 #include "env/environments_toml.h"
 
 #include "base/limits.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 
 #define SECONDS_MAX 315360000                         /* ten years, so that sums of times cannot overflow */
-#define REFUSAL_BYTES (4 * PRINTABLE_BYTES_MAX + 128) /* a key and a sentence */
+#define REFUSAL_BYTES (4 * PRINTABLE_BYTES_MAX + 128) /* room for a key and a sentence */
 
 struct reader {
         struct arena *a;
@@ -21,7 +22,7 @@ struct reader {
         struct err *err;
 };
 
-/* The values of one [[environments]]; NULL: the key is not there. */
+/* The values of one table [[environments]]; NULL: the table has no such key. */
 struct entry {
         const struct toml *id, *url, *program, *args, *env, *cwd, *connect_timeout_sec,
                 *initialize_timeout_sec, *token_file, *token_env;
@@ -36,7 +37,7 @@ enum value_type { VALUE_STRING, VALUE_BOOL, VALUE_STRINGS, VALUE_VARIABLES, VALU
 struct key {
         const char *name;
         enum value_type type;
-        size_t offset; /* of the member of struct entry or struct file */
+        size_t offset; /* offset of the member of struct entry or struct file that gets the value */
 };
 
 static const struct key entry_keys[] = {
@@ -81,7 +82,7 @@ PRINTF_LIKE(3, 4) static int refuse_at(struct reader *r, const struct toml *t, c
         return parse_failed(r);
 }
 
-/* Puts the path in front of an error of the second pass. */
+/* Puts the path of the file in front of an error of the second step. */
 static int rule_broken(struct reader *r)
 {
         return r->path ? err_wrap(r->err, "%s", printable_str(r->a, r->path)) : r->err->code;
@@ -99,7 +100,7 @@ static int refuse_id(struct reader *r, struct slice id, const char *what)
         return rule_broken(r);
 }
 
-/* ---- the first pass: keys and types ---- */
+/* ---- the first step: keys and types ---- */
 
 static bool are_all(const struct toml *t, enum toml_type type)
 {
@@ -109,7 +110,8 @@ static bool are_all(const struct toml *t, enum toml_type type)
         return true;
 }
 
-/* Reads a number of seconds. A time that is not 0 does not become 0. */
+/* Converts a number of seconds to milliseconds, which are at least 1 for a time above 0. Returns false when the value is no such
+ * number. */
 static bool seconds_to_ms(const struct toml *t, uint64_t *ret)
 {
         double seconds = t->type == TOML_INTEGER ? (double)t->integer : t->real;
@@ -121,7 +123,7 @@ static bool seconds_to_ms(const struct toml *t, uint64_t *ret)
         return true;
 }
 
-/* Returns what the value must be, or NULL when it is that. */
+/* Returns the text for "must be …" when the value has not the type, else NULL. */
 static const char *type_wanted(enum value_type type, const struct toml *t)
 {
         uint64_t ms;
@@ -192,7 +194,7 @@ static int entries_collect(struct reader *r, const struct toml *array, struct en
         return 0;
 }
 
-/* ---- the second pass: the rules ---- */
+/* ---- the second step: the rules ---- */
 
 static int id_check(struct reader *r, struct slice id)
 {
@@ -220,7 +222,7 @@ static bool is_variable_name(struct slice s)
         return s.n > 0;
 }
 
-/* Checks which keys of one entry may stand beside each other. */
+/* Checks that the keys of one entry may stand together. */
 static int entry_check(struct reader *r, const struct entry *e)
 {
         int result = id_check(r, e->id->string);
@@ -245,7 +247,8 @@ static int entry_check(struct reader *r, const struct entry *e)
         return 0;
 }
 
-/* Makes a path absolute, from the folder of the file. Without a file *ret stays as it is when the path is relative. */
+/* Makes a path absolute: a relative path begins at the directory of the file. Returns false when there is no file and the path is
+ * relative. */
 static bool path_resolve(struct reader *r, const struct toml *t, const char **ret)
 {
         if (!t)

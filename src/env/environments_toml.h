@@ -1,6 +1,6 @@
-/* environments_toml: reads the text of a file environments.toml. Pure.
+/* environments_toml: reads the text of a file environments.toml. No system calls.
  *
- *     default = "devbox"            # or "none"; without it `local` where that is included
+ *     default = "devbox"            # or "none"; without this key: `local` if it is included
  *     include_local = true
  *
  *     [[environments]]
@@ -13,8 +13,8 @@
  *     program = "ssh"
  *     args = ["box", "farhand", "serve", "--listen", "stdio"]
  *
- * Also `env` (a table) and `cwd` beside `program`, `connect_timeout_sec` beside `url`, `initialize_timeout_sec`. Anything else is
- * refused. Clients of other makers read the same file; token_file, token_env, unix: and ssh: URLs are ours.
+ * Other keys are `env` (a table) and `cwd` beside `program`, `connect_timeout_sec` beside `url`, and `initialize_timeout_sec`. Any
+ * other key is refused. Other clients read the same file; only Farhand knows token_file, token_env, unix: and ssh: URLs.
  */
 #pragma once
 
@@ -22,7 +22,8 @@
 #include "base/err.h"
 #include "env/environment.h"
 
-/* Everything in *ret is a copy in the arena. `path` is the file, for error texts and for paths that are relative to its folder;
- * NULL: there is none, and such paths are refused. Returns 0, -EINVAL, or -EFBIG. */
+/* Reads the text. Everything in *ret is a copy in the arena. `path` is the file, for error texts and for paths that are relative to
+ * its directory; NULL: there is no file, and relative paths are refused. Returns 0, -EINVAL, or -EFBIG when the text is too
+ * long. */
 NODISCARD int environments_parse(struct arena *a, struct slice text, const char *path,
                                  struct environments *ret, struct err *err);

@@ -18,7 +18,7 @@ static void reads(struct arena *a, struct slice text, const char *path, struct e
                 fail_msg("%s", err.text);
 }
 
-/* Checks the error of a text; the path is not in it. */
+/* Checks that `text`, which has no path, is refused with the error `expect`. */
 static void refuses(struct slice text, const char *expect)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -141,7 +141,7 @@ TEST(the_default_is_the_named_one_or_local_or_none)
                 { "environments = []", "local", 1 },
                 { "environments = [{id='a', program='p'}]", "local", 2 },
                 { ENTRY "id='Local'\nprogram='p'", "local",
-                  2 }, /* as other clients: only `local` itself is reserved */
+                  2 }, /* only the exact id `local` is reserved, as in other clients */
         };
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
                 _arena_ struct arena a = ARENA_INIT;
@@ -243,7 +243,7 @@ TEST(broken_rules_are_named)
                 refuses(slice_from_str(rows[i].text), rows[i].expect);
 }
 
-/* Keys and types: these come before all rules, and have a place in the file. */
+/* Errors of keys and types come before errors of rules, and name a line and a column. */
 TEST(unknown_keys_and_wrong_types_are_refused_with_line_and_column)
 {
         static const struct {
@@ -285,7 +285,7 @@ TEST(unknown_keys_and_wrong_types_are_refused_with_line_and_column)
                 { ENTRY "id='a'\ninitialize_timeout_sec=315360001",
                   "line 3, column 1: `initialize_timeout_sec` must be a number of seconds from 0 to "
                   "315360000" },
-                /* in a later entry, before a rule that the first one breaks */
+                /* A wrong type in a later entry is told before a rule that the first entry breaks. */
                 { ENTRY "id='none'\n" ENTRY "id=2", "line 4, column 1: `id` must be a string" },
         };
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -310,7 +310,7 @@ TEST(errors_name_the_file)
         eq_str(err.text, "/d/e.toml: environment url `x` must use ws:// or wss://");
 }
 
-/* Whatever is cut off, the result is a sound list or an error with a text. */
+/* Wherever the text is cut off, the result is a sound list or an error with a text. */
 TEST(every_truncation_is_read_or_refused)
 {
         struct slice text = whole_text();
