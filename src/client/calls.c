@@ -1,7 +1,7 @@
 /* calls: the requests that wait for their answers.
  *
- * The id of a request says its slot: id modulo the number of slots. A request that may be sent again keeps its text until it is
- * answered; others lose theirs as soon as they are sent.
+ * The id of a request says its slot in farhand::calls: the id modulo the number of slots. A request that may be sent again keeps
+ * its text until it is answered; other requests lose their text as soon as they are sent.
  */
 #include "client/client_internal.h"
 
@@ -62,7 +62,7 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
                 release(f, call);
                 return error_set(ret_error, -EMSGSIZE, "a request has at most %zu bytes", REQUEST_MAX);
         }
-        /* After a loss all requests that are kept are queued again, so together they must fit into the queue. */
+        /* After a lost connection all requests that are kept are queued again, so together they must fit into the queue. */
         if (call->text.n + f->held_bytes + transport_queued(&f->transport) > TRANSPORT_OUT_MAX) {
                 release(f, call);
                 return error_set(ret_error, -EAGAIN, "more than %zu bytes wait to be sent",
@@ -70,7 +70,7 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
         }
         call->held = call->text.n;
         f->held_bytes += call->held;
-        /* A line end in JSON is a blank between values; where messages are lines it would end the message. */
+        /* A line end in JSON is a blank between values; on a connection whose messages are lines it would end the message. */
         for (char *p = call->text.p; (p = memchr(p, '\n', (size_t)(call->text.p + call->text.n - p)));)
                 *p = ' ';
         call->flags = flags;
@@ -96,14 +96,14 @@ void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *ar
         }
 }
 
-/* Returns the result as JSON text, to be freed. */
+/* Returns the result of an answer as JSON text, which the caller frees. */
 static char *result_text(const struct rpc_message *m)
 {
         struct slice raw = json_raw(&m->doc, m->result);
         return m->result->type == JSON_STRING ? mem_printf("\"%.*s\"", SLICE(raw)) : slice_dup(raw);
 }
 
-/* Ends a call, and calls its callback. The slot is freed before that, because the callback may make the next call. */
+/* Ends a call, and calls its callback. The slot is freed before the callback, because the callback may make the next call. */
 static void finish(struct farhand *f, struct call *call, const struct rpc_message *m,
                    const struct farhand_error *error)
 {
@@ -124,7 +124,7 @@ static void finish(struct farhand *f, struct call *call, const struct rpc_messag
 void calls_on_answer(struct farhand *f, const struct rpc_message *m)
 {
         if (m->id.is_string || m->id.number <= 0)
-                return; /* ids of our requests are numbers from 1 on, so this answers none of them */
+                return; /* the ids of our requests are numbers from 1 on, so this message answers none of them */
         struct call *call = &f->calls[(uint64_t)m->id.number % CALLS_MAX];
         if (call->id != (uint64_t)m->id.number || !call->is_sent)
                 return;
@@ -139,7 +139,7 @@ void calls_on_answer(struct farhand *f, const struct rpc_message *m)
 
 void calls_send_waiting(struct farhand *f)
 {
-        /* In the order of their ids, which is that in which they were made. */
+        /* The calls are sent in the order of their ids, which is the order in which they were made. */
         uint64_t sent_up_to = 0;
         for (;;) {
                 struct call *next = NULL;

@@ -1,4 +1,4 @@
-/* calls_test: calls of a client whose server the test plays, on lines. */
+/* calls_test: calls of a client. The test itself plays the server, on a connection whose messages are lines. */
 #include "client/client_rig.h"
 
 #include "unit.h"
@@ -84,7 +84,7 @@ TEST(processes_are_asked_once_after_each_loss)
                 eq_int(farhand_step(f, NULL), 0);
                 struct err err = ERR_INIT;
                 (void)err_set(&err, 0, -ECONNRESET, "lost");
-                f->depth++; /* as in a step */
+                f->depth++; /* as if a farhand_step were under way */
                 client_lost(f, &err);
                 eq_u64(f->call_count, 0);
                 f->state = FARHAND_READY;
@@ -134,7 +134,7 @@ TEST(a_hole_that_stays_is_asked_for)
                    "\"exited\":true,\"exitCode\":4294967299,\"closed\":true}}\n");
         struct farhand_exit exit;
         ok(farhand_process_is_closed(p) && farhand_process_has_exited(p, &exit));
-        eq_int(exit.code, -1); /* no exit code has that many bits */
+        eq_int(exit.code, -1); /* an exit code that does not fit counts as not told */
         farhand_free(f);
         fd_close(server);
 }

@@ -1,7 +1,7 @@
 /* child: starts a program with a socket as its stdin and stdout, and ends it.
  *
- * posix_spawn, because this is the library of other people's programs: fork() would copy them. All signals of the program are
- * as at login: what our process ignores or blocks, it does not.
+ * It uses posix_spawn, because fork() would copy the whole program that uses the library. The started program handles all signals
+ * as after a login, whatever our own process ignores or blocks.
  */
 #include "client/child.h"
 
@@ -24,7 +24,7 @@ static bool has_name(const char *variable, const char *name)
         return strncmp(variable, name, n) == 0 && (variable[n] == '=' || variable[n] == '\0');
 }
 
-/* Returns whether one of the added variables replaces this one. */
+/* Returns whether one of the added variables replaces `variable`. */
 static bool is_replaced(const char *variable, const char *const *added)
 {
         size_t n = strcspn(variable, "=");
@@ -34,7 +34,7 @@ static bool is_replaced(const char *variable, const char *const *added)
         return false;
 }
 
-/* Makes the environment of the program: ours without the token, and the added variables. */
+/* Makes the variables of the program: those of our process except spec->without, and the added ones. */
 static char **make_env(struct arena *a, const struct child_spec *spec)
 {
         size_t count = 0, added = 0, n = 0;
@@ -75,7 +75,7 @@ static int set_actions(posix_spawn_file_actions_t *actions, int theirs, const ch
 {
         int r = posix_spawn_file_actions_adddup2(actions, theirs, STDIN_FILENO);
         r = r ? r : posix_spawn_file_actions_adddup2(actions, theirs, STDOUT_FILENO);
-        /* What else the program of our host has open is nobody's business: not every program opens with O_CLOEXEC. */
+        /* The started program must not get the other descriptors of our process, which need not have O_CLOEXEC. */
         r = r ? r : posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
         if (r == 0 && cwd)
                 r = posix_spawn_file_actions_addchdir_np(actions, cwd);
@@ -131,12 +131,14 @@ int child_end(pid_t pid, int patience_ms)
         int status = -1;
         if (pid <= 0)
                 return status;
-        /* Where the kernel has no pidfd the program is killed at once: nothing can be awaited without a signal handler. */
+        /* Where the kernel has no pidfd the program is killed at once: without a pidfd only a signal handler could wait with a time
+         * limit. */
         _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
         uint64_t end = clock_mono_ms() + (uint64_t)patience_ms;
         for (;;) {
-                /* Only what this says to be a child of ours that still runs may be signalled: the host may have reaped it (by
-                 * waitpid(-1), or because it ignores SIGCHLD), and then the pid may be somebody else's. */
+                /* The program may be signalled only when waitpid says that it is our child and still runs. Other code of our
+                 * process may have reaped it (by waitpid(-1), or because SIGCHLD is ignored), and then another process may have its
+                 * pid. */
                 pid_t r = waitpid(pid, &status, WNOHANG);
                 if (r != 0)
                         return r == pid ? status : -1;

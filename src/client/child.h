@@ -1,7 +1,7 @@
-/* child: a program whose stdin and stdout are one socket of ours.
+/* child: a program that this library starts, whose stdin and stdout are the other end of a socket that we hold.
  *
- * The program is ours alone: a server on stdio, ssh, or the TLS end of a connection. It ends when the socket is closed; child_end
- * makes sure of that.
+ * The program is a server on stdio, ssh, or the helper that speaks TLS for a connection. The program ends when our end of the
+ * socket is closed; child_end kills it if it does not.
  */
 #pragma once
 

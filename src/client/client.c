@@ -30,7 +30,7 @@ void client_fail(struct farhand *f, const struct farhand_error *error)
         f->failure = *error;
         transport_close(&f->transport, 0);
         f->attempt_end_ms = f->retry_at_ms = 0;
-        f->state = FARHAND_FAILED; /* so that callbacks cannot make calls */
+        f->state = FARHAND_FAILED; /* set before the callbacks, so that they cannot make calls */
         calls_fail_all(f, error);
         client_processes_fail_all(f, error);
         client_https_fail(f, error->code, error->text);
@@ -106,7 +106,7 @@ static void send_initialize(struct farhand *f)
         transport_send(&f->transport, buf_slice(&text));
 }
 
-/* Copies what the answer says into the client. */
+/* Copies what the answer to initialize says into the client. */
 static void take_info(struct farhand *f, const struct rpc_message *m)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -118,12 +118,13 @@ static void take_info(struct farhand *f, const struct rpc_message *m)
                                                                 : mem_strdup("");
         f->info = slice_dup(json_raw(&m->doc, m->result));
         f->wants_uris = info && info->type == JSON_OBJECT;
-        /* Servers before environmentInfo may know writeIds, or may not: they do not tell. */
+        /* Older servers, without environmentInfo, do not tell whether they know writeIds. */
         f->can_repeat_writes = f->wants_uris;
         f->has_process_control = farhand_has_capability(f, "processControlV1");
 }
 
-/* The server has not noticed yet that our old connection is gone. Old servers have no code of their own for that. */
+/* Returns whether a session cannot be resumed yet because the server has not noticed that our old connection is gone. Old servers
+ * have no error code of its own for that. */
 static bool is_still_attached(const struct farhand_error *error)
 {
         return error->rpc_code == RPC_SESSION_ATTACHED ||
@@ -169,8 +170,8 @@ static bool can_recover(const struct farhand *f)
         return f->has_endpoint && f->session_id[0];
 }
 
-/* Returns whether another attempt may succeed. It cannot when another connection has taken the session, or the server refuses the
- * token. */
+/* Returns whether another attempt may succeed. No attempt can succeed when another connection has taken the session, or the server
+ * refuses the token. */
 static bool is_worth_retry(int code)
 {
         return code != -ESTALE && code != -EACCES && code != -EPROTO && code != -ENOMEM &&
@@ -227,7 +228,8 @@ static void watch_transport(struct farhand *f)
         int fd = f->transport.state == TRANSPORT_CLOSED ? -1 : transport_poll_fd(&f->transport);
         uint32_t events = fd >= 0 ? wanted_events(f) : 0;
         if (events == 0 && fd >= 0) {
-                /* epoll tells of the end of a connection even when it is asked for nothing: a paused client would never sleep. */
+                /* epoll reports the end of a connection even to a caller that wants no events: a paused client would never
+                 * sleep. */
                 (void)epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
                 fd = -1;
         }
@@ -270,14 +272,14 @@ static void on_message(struct farhand *f, struct slice text)
         } else if (m.kind == RPC_NOTIFICATION) {
                 client_on_notification(f, &m);
         }
-        /* A request: this client announces none, and answers none. */
+        /* The message is a request of the server. This client offers no methods, so it ignores the request. */
 }
 
 static void receive(struct farhand *f)
 {
         struct err err = ERR_INIT;
         if (f->is_paused && f->state == FARHAND_READY)
-                return; /* only the queue can be sent on: farhand_step does that */
+                return; /* nothing is read; farhand_step sends what is queued */
         if (transport_on_ready(&f->transport, &err) < 0) {
                 client_lost(f, &err);
                 return;
@@ -332,7 +334,7 @@ int farhand_step(struct farhand *f, struct farhand_error *ret_error)
         if (f->state != FARHAND_FAILED && epoll_wait(f->epoll, &event, 1, 0) > 0)
                 receive(f);
         on_time(f);
-        /* A program on stdio is connected at once. */
+        /* A connection to a program on stdio is open at once, so the handshake begins here. */
         if (f->transport.state == TRANSPORT_OPEN && f->state != FARHAND_READY && !f->is_initializing)
                 send_initialize(f);
         struct err err = ERR_INIT;
@@ -361,7 +363,7 @@ int farhand_timeout_ms(const struct farhand *f)
                 at = MIN(at, f->transport.pinged_at_ms + PING_MS);
         if (f->state == FARHAND_READY && !f->transport.is_lines && !f->is_paused)
                 at = MIN(at, f->transport.heard_at_ms + SILENCE_MS);
-        /* What a callback has queued since the last step is to be sent. */
+        /* A callback has queued bytes since the last step: the next step is due at once, to send them. */
         if (f->transport.state != TRANSPORT_CLOSED && wanted_events(f) != f->watched_events)
                 return 0;
         return at == UINT64_MAX ? -1 : at <= now ? 0 : (int)MIN(at - now, (uint64_t)INT32_MAX);

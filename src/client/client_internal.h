@@ -12,7 +12,7 @@
 #include "wire/rpc.h"
 
 #define CALLS_MAX 1024
-#define REQUEST_MAX ((size_t)96 * 1024 * 1024) /* one request, as JSON */
+#define REQUEST_MAX ((size_t)96 * 1024 * 1024) /* the longest request, as JSON */
 
 #define CONNECT_TIMEOUT_MS 10000
 #define INITIALIZE_TIMEOUT_MS 10000
@@ -22,39 +22,39 @@
 #define SSH_PUT_TIMEOUT_MS 600000     /* until the program has arrived: 2 MB over a slow link */
 #define SSH_RETRY_MS 1000
 #define PING_MS 30000
-#define SILENCE_MS \
-        75000 /* a server that has sent nothing for so long, not even an answer to a ping, is gone */
-#define HOLE_MS \
-        1000 /* events that come out of order are in order by then; what still is missing is asked for */
+/* A server that has sent nothing for so long, not even an answer to a ping, is gone. */
+#define SILENCE_MS 75000
+/* How long a missing event may still come by itself. After that the server is asked for it. */
+#define HOLE_MS 1000
 #define CHILD_PATIENCE_MS 2000
 
-/* Exactly one of m and error is not NULL. */
+/* Gets the answer to a call of the library itself. Exactly one of m and error is not NULL. */
 typedef void (*call_done)(struct farhand *f, void *arg, const struct rpc_message *m,
                           const struct farhand_error *error);
 
 struct call;
-/* Reads an answer, and calls call::on_typed with what it says. Exactly one of m and error is not NULL. */
+/* Reads an answer, and calls call::on_typed with its content. Exactly one of m and error is not NULL. */
 typedef void (*call_tell)(struct farhand *f, const struct call *call, const struct rpc_message *m,
                           const struct farhand_error *error);
 typedef void (*any_function)(void);
 
 struct call {
         uint64_t id;                 /* 0: the slot is free */
-        call_done done;              /* for a call of the library's */
-        farhand_on_answer on_answer; /* for a call of the program's */
-        call_tell tell;              /* for a call of the program's whose answer has a type of its own */
-        any_function on_typed;       /* the program's callback, for `tell` */
-        uint64_t number;             /* for `tell` */
+        call_done done;              /* set for a call of the library itself */
+        farhand_on_answer on_answer; /* set for a call of the program */
+        call_tell tell;              /* set for a call of the program whose answer is read into a struct */
+        any_function on_typed;       /* the callback of the program, which `tell` calls */
+        uint64_t number;             /* a number of the call that `tell` needs, such as a limit */
         void *arg;
         unsigned flags;
         bool is_sent;
-        bool is_forgotten; /* nobody waits for the answer any more */
-        struct buf text;   /* the request, for as long as it may have to be sent (again) */
-        size_t held;       /* what `text` counts for in farhand::held_bytes */
+        bool is_forgotten; /* the answer is dropped: nothing waits for it any more */
+        struct buf text;   /* the request, while it may have to be sent or sent again */
+        size_t held;       /* the part of farhand::held_bytes that `text` takes */
 };
 
 struct farhand {
-        struct farhand_options options; /* its strings are copies in `strings` */
+        struct farhand_options options; /* the strings of the options are copies in `strings` */
         struct arena strings;
         struct endpoint endpoint;
         bool has_endpoint;
@@ -62,29 +62,29 @@ struct farhand {
         bool is_link; /* only the transport is used (link.c) */
         enum farhand_state state;
         bool is_initializing;     /* the answer to initialize is awaited */
-        bool can_repeat_writes;   /* the server is known to drop a write whose writeId it has seen */
+        bool can_repeat_writes;   /* the server drops a write whose writeId it knows already */
         bool wants_uris;          /* paths are spelled as file: URIs */
-        bool has_process_control; /* processControlV1 */
+        bool has_process_control; /* the server has the capability processControlV1 */
         char *session_id;         /* "" when the server gave none: then nothing can be resumed */
         char *info;               /* the answer to initialize */
         struct transport transport;
         int epoll;
         int watched; /* the descriptor in `epoll`, or -1 */
         uint32_t watched_events;
-        unsigned watched_serial; /* transport::serial of it */
+        unsigned watched_serial; /* transport::serial when `watched` was added */
         bool is_paused;          /* nothing is read */
-        uint64_t
-                attempt_end_ms; /* connecting or initializing must be done by then; 0: neither is under way */
+        /* When connecting or initializing must be done; 0: neither is under way. */
+        uint64_t attempt_end_ms;
         uint64_t recover_end_ms;
         uint64_t retry_at_ms;         /* when the next attempt to connect begins; 0: none is due */
         uint64_t losses;              /* how often the connection was lost */
         char lost_text[512];          /* why the connection was lost */
-        struct farhand_error failure; /* FARHAND_FAILED: why */
+        struct farhand_error failure; /* in the state FARHAND_FAILED: why */
         uint64_t next_id;
         struct call calls[CALLS_MAX];
         size_t call_count;
-        size_t held_bytes;     /* of the requests that may have to be sent (again) */
-        bool is_starved;       /* a process was given no room because others had it all */
+        size_t held_bytes;     /* the bytes of all requests that may have to be sent or sent again */
+        bool is_starved;       /* a process got no room for a write because other calls had all of it */
         struct list processes; /* farhand_process::link */
         uint64_t next_process;
         struct list files; /* farhand_file::link */
@@ -93,12 +93,12 @@ struct farhand {
         uint64_t next_http;
         struct list watches; /* farhand_watch::link */
         uint64_t next_watch;
-        unsigned depth; /* how many farhand_step are under way */
+        unsigned depth; /* how many calls of farhand_step are under way, one inside of the other */
 };
 
 enum process_state {
         PROCESS_STARTING,
-        PROCESS_RUNNING, /* also when it has exited, until it is closed */
+        PROCESS_RUNNING, /* also after the exit, until the process is closed */
         PROCESS_OVER,    /* closed or failed: no event follows */
 };
 
@@ -114,21 +114,23 @@ struct farhand_process {
         struct farhand_exit exit;
         bool is_tty, is_stdin_closed;
         bool is_start_unknown; /* the connection was lost before the answer to process/start */
-        bool is_reading;       /* process/read was asked for what was missed */
-        bool is_adopted;  /* others have started it, and it is never ended because of what happens here */
-        bool is_adopting; /* … and the server has not told yet how far it is */
-        uint64_t
-                dropped_seq; /* events up to this number came while it was adopted, and there was no room for them */
-        uint64_t hole_since_ms; /* since when events wait for an earlier one that is missing; 0: none is */
+        bool is_reading;       /* process/read was sent for missed events, and its answer is awaited */
+        /* Another client has started the process (farhand_adopt), so this client never ends it. */
+        bool is_adopted;
+        /* The process is adopted, and the server has not yet told the number of its next event. */
+        bool is_adopting;
+        /* Events up to this number came while the process was being adopted, and there was no room for them. */
+        uint64_t dropped_seq;
+        uint64_t hole_since_ms; /* since when later events wait for a missing one; 0: none is missing */
         bool has_failed;
         struct farhand_error failure;
-        struct head_tail *kept; /* the output that the program has not taken yet; NULL: none is collected */
-        bool is_freed;          /* the program has freed it; its memory is freed at the end of the step */
+        struct head_tail *kept; /* output that the program has not taken yet; NULL: output is not collected */
+        bool is_freed; /* the program has freed the process; its memory is freed at the end of the step */
         /* The first part of every writeId of this object. The server remembers the ids of a process, and drops a write with a known id;
          * so another client that resumes the session must use another prefix. */
         uint32_t write_prefix;
         uint64_t next_write;
-        unsigned writes_waiting; /* for the server's answer */
+        unsigned writes_waiting; /* how many writes wait for the server's answer */
         bool wants_room;         /* a write was cut short: on_writable is due */
 };
 
@@ -153,17 +155,19 @@ NODISCARD int client_send_program(struct farhand *f, struct err *err);
 
 /* ---- calls.c ---- */
 
-/* Begins a request: {"id":N,"method":M,"params": and the caller writes the params. NULL with *ret_error: there are too many. */
+/* Begins a request with {"id":N,"method":M,"params": after which the caller writes the params. Returns NULL with *ret_error when
+ * there are too many calls. */
 struct call *call_begin(struct farhand *f, const char *method, struct jsonw *w,
                         struct farhand_error *ret_error);
-/* Ends it, and sends it when there is a connection. Returns 0, or -EMSGSIZE when it is too long: then nothing is called. */
+/* Ends the request, and sends it when there is a connection. Returns 0, or -EMSGSIZE when the request is too long: then `done` is
+ * never called. */
 int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned flags, call_done done, void *arg,
              struct farhand_error *ret_error);
-/* Answers of calls with this callback (NULL: those of the library itself) and argument are dropped from now on. */
+/* Drops, from now on, the answers of calls with this argument and this callback (NULL: calls of the library itself). */
 void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *arg);
 void calls_on_answer(struct farhand *f, const struct rpc_message *m);
 void calls_send_waiting(struct farhand *f);             /* called after the handshake */
-void calls_on_lost(struct farhand *f, const char *why); /* calls that must not be repeated fail */
+void calls_on_lost(struct farhand *f, const char *why); /* makes the calls fail that must not be repeated */
 void calls_fail_all(struct farhand *f, const struct farhand_error *error);
 void calls_release(struct farhand *f);
 
@@ -173,12 +177,13 @@ void client_process_on_notification(struct farhand *f, const struct rpc_message 
 void client_processes_fail_all(struct farhand *f, const struct farhand_error *error);
 void client_process_release(struct farhand_process *p);
 void client_process_fail(struct farhand_process *p, const struct farhand_error *error);
-/* Reads the members of an exit; the code is -1 when it is not told. */
+/* Reads the members of an exit. The exit code is -1 when the server does not tell it. */
 void client_exit_read(const struct json_doc *d, const struct json *object, struct farhand_exit *ret);
-/* Reads seq, stream and chunk. Returns false when one is missing or wrong. The bytes are to be freed. */
+/* Reads seq, stream and chunk. Returns false when one is missing or wrong. The caller frees ret->bytes. */
 bool client_output_read(const struct json_doc *d, const struct json *object, struct event *ret);
-void client_process_tell(struct farhand_process *p, const struct event *event); /* in its turn */
-void client_process_tell_all(struct farhand_process *p);                        /* what is due, in order */
+/* Tells the program one event, which must be the next in order. */
+void client_process_tell(struct farhand_process *p, const struct event *event);
+void client_process_tell_all(struct farhand_process *p); /* tells all events whose turn has come, in order */
 void client_process_on_started(struct farhand_process *p, int64_t pid);
 /* Called at the end of a step: frees the processes that the program gave back during the step. */
 void client_processes_sweep(struct farhand *f);
@@ -191,42 +196,45 @@ void client_processes_feed(struct farhand *f);
 void client_processes_recover(struct farhand *f); /* asks the server for the events that were missed */
 /* Asks the server for every event after the newest one that the program was told. */
 NODISCARD int client_process_read_missed(struct farhand_process *p, struct farhand_error *ret_error);
-void client_processes_on_time(struct farhand *f,
-                              uint64_t now_ms); /* asks for events that do not come by themselves */
-uint64_t client_processes_due_ms(const struct farhand *f); /* when that is next; UINT64_MAX: never */
+/* Asks the server for missing events that have not come within HOLE_MS. */
+void client_processes_on_time(struct farhand *f, uint64_t now_ms);
+/* Returns when client_processes_on_time has work next; UINT64_MAX: never. */
+uint64_t client_processes_due_ms(const struct farhand *f);
 
 /* ---- wait.c ---- */
 
-/* When a wait of `timeout_ms` is over; -1: never. */
+/* Returns when a wait of `timeout_ms` is over; a wait of -1 never is (UINT64_MAX). */
 uint64_t client_wait_end(int timeout_ms);
-/* Waits for work until `end`, and does it. Returns 1; 0 when the time is over; negative when the client has failed. */
+/* Waits for an event until `end`, and handles it. Returns 1; 0 when the time is over; -errno when the client has failed. */
 NODISCARD int client_wait_until(struct farhand *f, uint64_t end, struct farhand_error *ret_error);
-/* Does work until *is_there. Returns 0; -ETIMEDOUT at `end`; or why the client has failed. `what` is for the error. */
+/* Handles events until *is_there. Returns 0; -ETIMEDOUT at `end`; or another -errno when the client has failed. `what` names the
+ * awaited thing in the error. */
 NODISCARD int client_wait_for(struct farhand *f, const bool *is_there, uint64_t end, const char *what,
                               struct farhand_error *ret_error);
 
 /* ---- files.c ---- */
 
-/* The longest content of a file in one message: as base64 it fits into REQUEST_MAX. */
+/* The longest content of a file in one message: such a content fits into REQUEST_MAX as base64. */
 #define WHOLE_FILE_MAX ((size_t)64 * 1024 * 1024)
 
 /* ---- file_stream.c ---- */
 
 void client_files_release(struct farhand *f);
-void client_files_tell(
-        struct farhand *f); /* called at the end of a step: calls on_progress where it is due */
+/* Called at the end of a step: calls on_progress of the files that made progress. */
+void client_files_tell(struct farhand *f);
 
 /* ---- http.c ---- */
 
-/* Takes a piece of a body. Returns false when it is of a request that the program made itself. */
+/* Takes a piece of a body. Returns false when the piece belongs to a request that the program made itself, with farhand_call. */
 bool client_http_on_body(struct farhand *f, const struct rpc_message *m);
-void client_https_fail(struct farhand *f, int code, const char *why); /* those whose body is on its way */
+/* Fails the requests that are answered and whose body is not complete. */
+void client_https_fail(struct farhand *f, int code, const char *why);
 void client_https_sweep(struct farhand *f);
 void client_https_release(struct farhand *f);
 
 /* ---- watch.c ---- */
 
-/* Returns false when it is about a watch that the program made itself. */
+/* Takes a notification fs/changed. Returns false when it is about a watch that the program made itself, with farhand_call. */
 bool client_watch_on_changed(struct farhand *f, const struct rpc_message *m);
 void client_watches_recover(struct farhand *f); /* asks the server for every watch again */
 void client_watches_fail_all(struct farhand *f, const struct farhand_error *error);
@@ -235,5 +243,5 @@ void client_watches_release(struct farhand *f);
 
 /* ---- paths ---- */
 
-/* Writes an absolute path as this server wants it spelled; null when it is too long or not absolute. */
+/* Writes an absolute path as this server wants paths spelled, or null when the path is too long or not absolute. */
 void client_path_write(const struct farhand *f, struct jsonw *w, const char *path);

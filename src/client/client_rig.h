@@ -1,4 +1,4 @@
-/* client_rig: for unit tests of the client: the test itself plays the server, on lines. */
+/* client_rig: for unit tests of the client. The test itself plays the server, on a connection whose messages are lines. */
 #pragma once
 
 #include "client/client_internal.h"
@@ -8,7 +8,8 @@
 
 #include <sys/socket.h>
 
-/* A client that is ready, of a server that can all that ours can; *ret_server is the other end. It has a URL, so that it can recover. */
+/* Makes a client that is ready, and whose server has all capabilities of Farhand's; *ret_server is the server's end of the
+ * connection. The client has a URL, so that it can recover. */
 static inline struct farhand *played_client(int *ret_server)
 {
         struct farhand_options options = FARHAND_OPTIONS_INIT;
@@ -47,7 +48,8 @@ static inline const char *played_sent(struct farhand *f, int server)
         return text;
 }
 
-/* The connection is lost and, without the client's own attempts, back at once: what it sends in the handshake is read. */
+/* Cuts the connection, and gives the client a new one at once, without its own attempts to connect. Reads what the client sends in
+ * the new handshake. */
 static inline void played_cut(struct farhand *f, int *server)
 {
         int pair[2];

@@ -1,4 +1,4 @@
-/* collect: keeps the output of a process for a program that looks at it now and then, and not as it comes. */
+/* collect: keeps the output of a process for a program that takes the output now and then, and not as it comes. */
 #include "client/client_internal.h"
 
 #include "base/clock.h"
@@ -49,7 +49,8 @@ int farhand_process_yield(struct farhand_process *p, int yield_ms, struct farhan
                 int r = client_wait_until(p->client, end, ret_error);
                 if (r < 0 && p->state != PROCESS_OVER)
                         return r;
-                /* An exit that came in the last moment of the window may have its output right behind it. */
+                /* When the process exits in the last moment of the wait, its last output may follow at once, so that is awaited a
+                 * little longer. */
                 if (r == 0 && (is_draining || !p->has_exited))
                         break;
         }

@@ -1,4 +1,4 @@
-/* collect_test: yields of a process, snapshots, and the environment, of a server that the test plays. */
+/* collect_test: output that a program collects, snapshots, and the environment. The test itself plays the server. */
 #include "client/client_rig.h"
 
 #include "base/mem.h"
@@ -12,7 +12,7 @@
         "{\"method\":\"process/exited\",\"params\":{\"processId\":\"p\",\"seq\":" #seq ",\"exitCode\":3}}\n"
 #define CLOSED(seq) "{\"method\":\"process/closed\",\"params\":{\"processId\":\"p\",\"seq\":" #seq "}}\n"
 
-/* A process that runs, whose output is collected. */
+/* Returns a process that runs, and whose output is collected. */
 static struct farhand_process *running(struct farhand *f, int server, size_t cap)
 {
         struct farhand_command command = FARHAND_COMMAND_INIT;
@@ -29,7 +29,7 @@ static struct farhand_process *running(struct farhand *f, int server, size_t cap
         return p;
 }
 
-/* What a yield of no time at all tells. */
+/* Returns what farhand_process_yield gives without waiting, as text. */
 static const char *yielded(struct farhand_process *p)
 {
         static char text[128];
@@ -56,7 +56,8 @@ TEST(each_byte_is_yielded_once)
         played_say(f, server, OUTPUT(3, "stdout", "YWJjZGVm"));
         eq_str(yielded(p), "1 abef 2 2");
         played_say(f, server, EXITED(4) OUTPUT(5, "stdout", "eA=="));
-        eq_str(yielded(p), "0 x 1 0"); /* a child may hold the stdout: that is not waited for */
+        eq_str(yielded(p),
+               "0 x 1 0"); /* a child of the command may hold stdout open; its end is not awaited */
         played_say(f, server, CLOSED(6));
         eq_str(yielded(p), "0  0 0");
         farhand_free(f);
@@ -72,7 +73,8 @@ TEST(a_yield_ends_with_the_process)
         struct farhand_exit exit;
         static const char said[] = OUTPUT(1, "stdout", "eA==") EXITED(2) CLOSED(3);
         eq_int(send(server, said, strlen(said), 0), (ssize_t)strlen(said));
-        eq_int(farhand_process_yield(p, -1, &taken, NULL), 0); /* would wait for ever */
+        eq_int(farhand_process_yield(p, -1, &taken, NULL),
+               0); /* returns at once, although the time limit is endless */
         eq_str(taken.bytes, "x");
         free(taken.bytes);
         ok(farhand_process_has_exited(p, &exit));
@@ -93,7 +95,8 @@ TEST(what_a_lost_process_has_written_is_yielded_before_its_failure)
         eq_str(yielded(p), "0 x 1 0");
         eq_str(yielded(p), "-5");
         struct farhand_process *other = farhand_adopt(f, "q", 0, NULL, NULL, NULL);
-        eq_int(farhand_process_yield(other, 0, &taken, NULL), -EINVAL); /* nobody collects */
+        eq_int(farhand_process_yield(other, 0, &taken, NULL),
+               -EINVAL); /* output of this process is not collected */
         eq_int(farhand_process_take(other, &taken, NULL), -EINVAL);
         farhand_free(f);
         fd_close(server);
@@ -114,7 +117,7 @@ static void on_snapshot(UNUSED struct farhand *f, UNUSED void *arg, struct farha
                                s->has_exited, s->is_closed, s->exit.code, (int)s->next_seq);
 }
 
-/* What is told for an answer, by a server with or without processControlV1. */
+/* Returns what the program is told when a server with or without processControlV1 answers with `result`. */
 static const char *snapshot(bool has_control, const char *result, const char *want_sent)
 {
         int server;
@@ -155,7 +158,7 @@ TEST(a_snapshot_is_read_from_either_kind_of_server)
                 { true, "{" STREAMS("", "", "") "}", "-71" },
                 { true, "{\"nextSeq\":1}", "-71" },
                 { true, "{" STREAMS("YWFhYWE=", "", "") ",\"nextSeq\":9}",
-                  "-71" }, /* more than was asked for */
+                  "-71" }, /* the server sends more than was asked for */
                 { true, "7", "-71" },
                 { false,
                   "{\"chunks\":[{\"seq\":1,\"stream\":\"stdout\",\"chunk\":\"YWI=\"},{\"seq\":2,\"stream\":"

@@ -11,7 +11,8 @@
 #define HOST_BYTES_MAX 253 /* the longest name in DNS */
 #define TLS_PORT 443
 
-/* Characters of names and addresses; '%' begins the zone of an IPv6 address. Nothing of a host can end a line of the HTTP head. */
+/* Returns whether `host` has only characters of names and addresses, so that no host can end a line of the HTTP head; '%' begins
+ * the zone of an IPv6 address. */
 static bool is_host(struct slice host)
 {
         for (size_t i = 0; i < host.n; i++) {

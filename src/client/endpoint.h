@@ -1,4 +1,4 @@
-/* endpoint: the URL of a server, taken apart. Pure. */
+/* endpoint: takes the URL of a server apart, without any system call. */
 #pragma once
 
 #include "base/err.h"

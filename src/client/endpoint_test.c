@@ -1,9 +1,9 @@
-/* endpoint_test: URLs of servers, good and bad. */
+/* endpoint_test: which URLs of servers are accepted, with which parts, and which are refused. */
 #include "client/endpoint.h"
 
 #include "unit.h"
 
-static void is_good(const char *text, enum endpoint_kind kind, const char *host, uint16_t port,
+static void accepts(const char *text, enum endpoint_kind kind, const char *host, uint16_t port,
                     const char *path)
 {
         struct endpoint e;
@@ -18,7 +18,7 @@ static void is_good(const char *text, enum endpoint_kind kind, const char *host,
         endpoint_release(&e);
 }
 
-static void is_bad(const char *text)
+static void refuses(const char *text)
 {
         struct endpoint e;
         struct err err = ERR_INIT;
@@ -74,12 +74,12 @@ TEST(other_urls_are_refused_with_a_reason)
                 "ssh://far:0",
         };
         for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-                is_bad(bad[i]);
+                refuses(bad[i]);
         char longer[400] = "unix:/";
         memset(longer + strlen(longer), 'a', 200);
-        is_bad(longer);
+        refuses(longer);
         memcpy(longer, "ws://aa", 7);
         memcpy(longer + 300, ":1", 3);
         memset(longer + 7, 'a', 293);
-        is_bad(longer);
+        refuses(longer);
 }

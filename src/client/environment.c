@@ -1,4 +1,4 @@
-/* environment: what a server tells of its machine, and whether it is ready. */
+/* environment: asks a server about its machine, and whether the environment is ready. */
 #include "client/client_internal.h"
 
 #include "base/mem.h"
@@ -80,7 +80,7 @@ static void tell_status(struct farhand *f, const struct call *call, const struct
         on_status(f, call->arg, status, error);
 }
 
-/* Both methods have no params. */
+/* Sends a request without params: both methods of this file have none. */
 static int ask(struct farhand *f, const char *method, call_tell tell, any_function on, void *arg,
                struct farhand_error *ret_error)
 {

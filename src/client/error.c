@@ -1,4 +1,5 @@
-/* error: fills the public error of the library. Texts of the server are kept as they are: who prints them escapes them. */
+/* error: fills the public error of the library. Texts of the server are kept as they are: the caller that prints them must escape
+ * them. */
 #include "client/error.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* file_blocks: the requests of a stream: opens the file, also again after a lost connection, reads or writes its blocks, and closes it. */
+/* file_blocks: the requests of a stream: they open the file, also again after a lost connection, read or write its blocks, and
+ * close the file. */
 #include "client/file_stream.h"
 
 #include "base/base64.h"
@@ -51,7 +52,7 @@ struct call *file_call_begin(struct farhand_file *file, const char *method, stru
         return call;
 }
 
-/* Returns whether the connection is gone and will be resumed: then the file must be opened again. */
+/* Returns whether a request has failed because the connection was lost and will be resumed: then the file must be opened again. */
 static bool is_loss(const struct farhand_file *file, const struct farhand_error *error)
 {
         return error->code == -ECONNRESET && error->rpc_code == 0 &&
@@ -85,7 +86,7 @@ static void on_first_stat(UNUSED struct farhand *f, void *arg, const struct farh
         file->metadata = *metadata;
 }
 
-/* Returns whether the file is the same after the connection was lost. */
+/* Checks that the file did not change while the connection was lost, and goes on with the stream. */
 static void on_second_stat(UNUSED struct farhand *f, void *arg, const struct farhand_metadata *metadata,
                            UNUSED const struct farhand_error *error)
 {
@@ -132,7 +133,7 @@ static void ask_open(struct farhand_file *file)
                 return;
         enum farhand_file_mode mode = file->mode;
         if (file->was_lost && mode == FARHAND_FILE_REPLACE)
-                mode = FARHAND_FILE_RESUME; /* what is written already stays */
+                mode = FARHAND_FILE_RESUME; /* the bytes that are written already stay */
         (void)snprintf(file->handle, sizeof(file->handle), "f%" PRIu64, file->client->next_file++);
         file_handle_write(file, &w);
         jsonw_key(&w, "path");
@@ -146,7 +147,7 @@ static void ask_open(struct farhand_file *file)
 
 /* ---- blocks ---- */
 
-/* Takes the bytes of an answer into the slot. */
+/* Copies the bytes of an answer into the slot. */
 static void take_block(struct slot *slot, const struct rpc_message *m)
 {
         struct farhand_file *file = slot->file;
@@ -173,12 +174,12 @@ static void take_block(struct slot *slot, const struct rpc_message *m)
         for (unsigned i = 0; i < file->count && file_slot_at(file, i)->is_done; i++) {
                 const struct slot *done = file_slot_at(file, i);
                 file->done_bytes = done->offset + done->n;
-                if (done->is_last) /* those behind it lie behind the end of the file */
+                if (done->is_last) /* the blocks behind the last one lie behind the end of the file */
                         break;
         }
 }
 
-/* Forgets the confirmed blocks at the beginning of the ring. */
+/* Frees the slots of confirmed blocks at the beginning of the ring. */
 static void drop_written(struct farhand_file *file)
 {
         while (file->count > 0 && file_slot_at(file, 0)->is_done) {
@@ -201,7 +202,7 @@ static void on_block(UNUSED struct farhand *f, void *arg, const struct rpc_messa
                 return;
         }
         if (error) {
-                /* Of a file that could not be opened the first error counts. */
+                /* When the file could not be opened, that error counts, not the errors of its blocks. */
                 if (file->state == FILE_OPEN)
                         file_fail(file, error);
                 return;

@@ -1,4 +1,4 @@
-/* file_stream: the functions of the header on streams. */
+/* file_stream: the public functions that read and write a file of the server as a stream. */
 #include "client/file_stream.h"
 
 #include "base/mem.h"
@@ -49,7 +49,8 @@ struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
         if (o.mode == FARHAND_FILE_RESUME && !farhand_has_capability(f, "fsControlV1"))
                 file_fail_with(file, -EOPNOTSUPP, "this server cannot resume a write");
         file_advance(file);
-        /* Our own servers find the handle for a request that comes right behind the one that opens it. */
+        /* Farhand's servers (fsControlV1) do requests on a file in order, so the first block can be asked for before the file is
+         * open. */
         if (file->is_open_asked && o.mode == FARHAND_FILE_READ && farhand_has_capability(f, "fsControlV1"))
                 (void)file_ask_block(file_add_slot(file));
         return file;
@@ -82,7 +83,7 @@ void farhand_file_free(struct farhand_file *file)
         free(file);
 }
 
-/* A callback may free any file: after each the search begins anew. */
+/* Finds a file whose progress was not told. A callback may free any file, so the search begins anew after each callback. */
 static struct farhand_file *find_progress(struct farhand *f)
 {
         struct farhand_file *file;
@@ -136,7 +137,7 @@ int64_t farhand_file_read(struct farhand_file *file, void *buf, size_t n, struct
                         file_advance(file);
                 return (int64_t)taken;
         }
-        /* What came before the failure was told first. */
+        /* The program has read all bytes that came before the failure, so the failure is told now. */
         return file->state == FILE_FAILED ? error_copy(ret_error, &file->failure) : -EAGAIN;
 }
 

@@ -1,8 +1,10 @@
-/* file_stream: a file of the server as a stream, with a window of blocks under way; for the three files that do it.
+/* file_stream: a file of the server as a stream, with a window of blocks under way. Only file_stream.c, file_blocks.c and
+ * file_whole.c include this header.
  *
- * Each block has a slot, in a ring in the order of the file. A slot that is read keeps its bytes until the program takes them; one
- * that is written keeps them until the server has confirmed them, so that it can be sent again. Handles belong to the connection: when
- * that was lost, the file is opened again under another id, and the blocks that are not done are asked for again.
+ * Each block has a slot, in a ring in the order of the file. When a file is read, a slot keeps its bytes until the program takes
+ * them. When a file is written, a slot keeps its bytes until the server has confirmed them, so that they can be sent again. Handles
+ * belong to the connection: after a lost connection the file is opened again under another handle, and the blocks that are not done
+ * are asked for again.
  */
 #pragma once
 
@@ -11,7 +13,7 @@
 #define WINDOW_MAX 32
 
 enum file_state {
-        FILE_OPENING, /* also when it must be opened again */
+        FILE_OPENING, /* also when the file must be opened again */
         FILE_OPEN,
         FILE_WHOLE, /* the server has no blocks: `whole` is or becomes the content */
         FILE_CLOSED,
@@ -21,11 +23,11 @@ enum file_state {
 struct slot {
         struct farhand_file *file;
         uint64_t offset;
-        size_t n, at; /* bytes, and how many of them were taken by the program */
+        size_t n, at; /* how many bytes the block has, and how many of them the program has taken */
         bool is_asked;
-        bool is_done; /* reading: the bytes are there */
-        bool is_last; /* reading: the end of the file is behind these */
-        char *bytes;  /* of block_bytes, and two for the rounding of base64 */
+        bool is_done; /* reading: the bytes have come */
+        bool is_last; /* reading: the file ends behind these bytes */
+        char *bytes;  /* room for block_bytes, and two more for the rounding of base64 */
 };
 
 struct farhand_file {
@@ -36,26 +38,27 @@ struct farhand_file {
         enum file_state state;
         struct farhand_error failure;
         char handle[24];
-        uint64_t losses; /* those of the client when the handle was opened */
+        uint64_t losses; /* farhand::losses when the handle was opened */
         bool is_open_asked;
-        bool was_lost;   /* it is being opened again */
-        bool is_checked; /* … and is the same file */
+        bool was_lost;   /* the connection was lost, and the file is opened again */
+        bool is_checked; /* the file opened again was compared with `metadata` */
         bool has_metadata;
-        struct farhand_metadata metadata; /* reading: as it was at first */
+        struct farhand_metadata metadata; /* reading: as it was when the file was opened first */
         unsigned window;
         size_t block_bytes;
         struct slot slots[WINDOW_MAX];
-        unsigned first, count; /* those in use */
+        unsigned first, count; /* the slots in use: the index of the first, and how many */
         uint64_t next_offset;
-        bool is_flowing;   /* reading: the first block has come, and was not the last */
-        bool is_at_end;    /* reading: all was taken */
-        bool is_finishing; /* writing: nothing more will come */
+        bool is_flowing;   /* reading: a block has come, so the whole window may be asked for */
+        bool is_at_end;    /* reading: the program has taken all bytes */
+        bool is_finishing; /* writing: the program has given all bytes */
         bool is_close_asked;
         bool is_whole_there;
         struct buf whole;
         size_t whole_at;
-        uint64_t done_bytes; /* of the file, from its beginning: here, or confirmed as written */
-        uint64_t told_bytes; /* what on_progress was told last */
+        uint64_t
+                done_bytes; /* how many bytes from the beginning of the file have come, or are confirmed as written */
+        uint64_t told_bytes; /* done_bytes when on_progress was called last */
         void (*on_progress)(struct farhand_file *file, void *arg, uint64_t done_bytes, uint64_t total_bytes);
         void *arg;
 };
@@ -73,13 +76,13 @@ void file_advance(struct farhand_file *file);
 struct slot *file_add_slot(struct farhand_file *file);
 bool file_ask_block(struct slot *slot); /* false: there is no room for the request now */
 
-/* The stream fails; the first reason counts. */
+/* Makes the stream fail. Later failures do not replace the first. */
 void file_fail(struct farhand_file *file, const struct farhand_error *error);
 void file_fail_with(struct farhand_file *file, int code, const char *text);
 
-/* Begins a request. NULL when there are too many (it is made later) or the file has failed. */
+/* Begins a request. Returns NULL when there are too many requests, so that this one is made later, or when the file has failed. */
 struct call *file_call_begin(struct farhand_file *file, const char *method, struct jsonw *w);
-/* Ends it. Returns whether it was made; otherwise the file has failed. */
+/* Ends a request. Returns whether the request was made; otherwise the file has failed. */
 bool file_call_end(struct farhand_file *file, struct call *call, struct jsonw *w, unsigned flags,
                    call_done done, void *arg);
 /* Begins the params of a request on the handle. */

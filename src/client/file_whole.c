@@ -1,4 +1,4 @@
-/* file_whole: streams of a server that has no blocks: one request for the whole content. */
+/* file_whole: streams of a server that cannot read or write in blocks: one request takes or gives the whole content. */
 #include "client/file_stream.h"
 
 #include "base/base64.h"

@@ -8,12 +8,12 @@
 
 #include <errno.h>
 
-/* What servers allow a walk at most. */
+/* The largest limits of a walk that servers accept. */
 #define WALK_DEPTH_MAX 64
 #define WALK_DIRECTORIES_MAX 10000
 #define WALK_ENTRIES_MAX 50000
 
-#define PARAMS_MAX ((size_t)512 * 1024) /* two paths, escaped */
+#define PARAMS_MAX ((size_t)512 * 1024) /* room for two paths with all their characters escaped */
 
 /* ---- errors ---- */
 
@@ -70,7 +70,7 @@ static int question_path(struct question *q, const char *key, const char *path,
         return 0;
 }
 
-/* Sends the request, and waits for the answer, which is parsed. */
+/* Sends the request, waits for the answer, and parses it. */
 static int question_ask(struct question *q, struct farhand_error *ret_error)
 {
         _free_ char *result = NULL;
@@ -81,14 +81,14 @@ static int question_ask(struct question *q, struct farhand_error *ret_error)
         int r = farhand_call_wait(q->client, q->method, q->params.p, q->flags, -1, &result, ret_error);
         if (r < 0)
                 return r;
-        /* The parser wants padding behind its text. */
+        /* The JSON parser needs padding behind the text, which a buf has. */
         if (buf_append(&q->text, slice_from_str(result)) < 0 ||
             json_parse(&q->arena, buf_slice(&q->text), &q->doc, &bad) < 0)
                 return error_set(ret_error, -EPROTO, "the server's answer to %s makes no sense", q->method);
         return 0;
 }
 
-/* A question about one path, without further params. */
+/* Asks a question whose only param is one path. */
 static int ask_about(struct question *q, struct farhand *f, const char *method, unsigned flags,
                      const char *path, struct farhand_error *ret_error)
 {
@@ -183,7 +183,8 @@ int farhand_stat(struct farhand *f, const char *path, struct farhand_metadata *r
 
 /* ---- looking ---- */
 
-/* Returns the name of an entry as a string in the arena; NULL when it is none. A name that is not UTF-8 is in `path`. */
+/* Returns the name of an entry as a string in the arena, or NULL when the entry has no valid name. A name that is not UTF-8 is the
+ * end of the member `path`. */
 static const char *name_of(struct question *q, const struct json *entry)
 {
         struct slice name = text_of(q, entry, S("fileName")), uri = text_of(q, entry, S("path")), path;
@@ -217,7 +218,7 @@ int farhand_list(struct farhand *f, const char *path,
         return 0;
 }
 
-/* Returns the path in a member as a string in the arena; NULL when there is none. */
+/* Returns the member `path` as a string in the arena, or NULL when there is no such path. */
 static const char *path_of(struct question *q, const struct json *object)
 {
         struct slice text = text_of(q, object, S("path")), path;

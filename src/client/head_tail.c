@@ -1,4 +1,4 @@
-/* head_tail: the beginning and the end of a long output, bounded. */
+/* head_tail: keeps the beginning and the end of a long output, up to a limit. */
 #include "client/head_tail.h"
 
 #include "base/fatal.h"
@@ -6,7 +6,8 @@
 void head_tail_init(struct head_tail *h, size_t cap_bytes)
 {
         size_t head = cap_bytes / 2, tail = cap_bytes - head;
-        /* Together with a piece that was just put, the tail is never longer than three times its room. */
+        /* The tail is cut back at twice its room, and a piece put into it is never longer than its room: so three times the room is
+         * enough. */
         *h = (struct head_tail){
                 .head = BUF_INIT(cap_bytes), .tail = BUF_INIT(3 * tail), .head_max = head, .tail_max = tail
         };
@@ -44,7 +45,7 @@ void head_tail_skip(struct head_tail *h, uint64_t missing_bytes)
         h->is_head_over = true;
         forget(h, h->tail.n);
         if (__builtin_add_overflow(h->omitted_bytes, missing_bytes, &h->omitted_bytes))
-                h->omitted_bytes = UINT64_MAX; /* the server chose the number */
+                h->omitted_bytes = UINT64_MAX; /* the server chose the number, so the sum may overflow */
 }
 
 char *head_tail_take(struct head_tail *h, size_t *ret_n, size_t *ret_head_bytes, uint64_t *ret_omitted_bytes)

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "unit.h"
 
-/* Returns what is kept as "HEAD|TAIL-omitted". */
+/* Returns the kept bytes as "HEAD|TAIL-N", where N bytes are missing between head and tail. */
 static const char *taken(struct head_tail *h)
 {
         static char text[256];

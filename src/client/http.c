@@ -1,8 +1,8 @@
 /* http: HTTP requests that the server makes for this client, with the answer as events.
  *
- * The body of an answer comes in numbered pieces, which are told as they come. A piece that overtakes the answer is kept, up to
- * HTTP_EARLY_MAX. The protocol has no way to cancel a request: the pieces of one that the program has freed are dropped. A request is
- * never made twice: one that a lost connection meets fails.
+ * The body of an answer comes in numbered pieces, which are told as they come. Pieces that overtake the answer are kept, up to
+ * HTTP_EARLY_MAX bytes. The protocol has no way to cancel a request: the pieces of a request that the program has freed are
+ * dropped. A request is never made twice: when the connection is lost, a request under way fails.
  */
 #include "client/client_internal.h"
 
@@ -26,10 +26,10 @@ struct farhand_http {
         bool is_answered;
         bool is_ended; /* the last piece has come */
         bool is_over;  /* no event follows */
-        bool is_freed; /* its memory is freed at the end of the step */
+        bool is_freed; /* the program has freed the request; its memory is freed at the end of the step */
         uint64_t next_seq;
         struct buf early;             /* pieces that have overtaken the answer */
-        struct farhand_error failure; /* its code is 0: the body is whole */
+        struct farhand_error failure; /* why the body is not whole; its code is 0 when it is */
 };
 
 static void release(struct farhand_http *h)
@@ -86,7 +86,7 @@ void client_https_fail(struct farhand *f, int code, const char *why)
 {
         struct farhand_http *h;
         list_each (h, &f->https, link)
-                if (h->is_answered) /* of the others the call fails */
+                if (h->is_answered) /* for a request without an answer the call itself fails */
                         fail_with(h, code, why);
 }
 
@@ -111,7 +111,7 @@ static void tell_end(struct farhand_http *h)
 
 /* ---- what the server sends ---- */
 
-/* Reads the headers of the answer. What C cannot hold as a string is left out. */
+/* Reads the headers of the answer. Headers that hold a NUL are left out, because C strings cannot hold one. */
 static size_t read_headers(struct arena *a, const struct rpc_message *m, struct farhand_http_header **ret)
 {
         const struct json *list = json_get(&m->doc, m->result, S("headers"));
@@ -155,7 +155,7 @@ static void on_answer(UNUSED struct farhand *f, void *arg, const struct rpc_mess
         tell_end(h);
 }
 
-/* Takes a piece of the body that is in its place. Returns 0, or -errno when it makes no sense or there is no room for it. */
+/* Takes the next piece of the body. Returns 0, or -errno when the piece is not base64 or there is no room for it. */
 static int take_piece(struct farhand_http *h, struct slice text)
 {
         _free_ char *bytes = malloc(base64_decoded_max(text.n) + 1); /* the server chose the size */
@@ -266,7 +266,7 @@ static int check(const struct farhand *f, const struct farhand_http_request *req
         for (size_t i = 0; i < request->header_count; i++) {
                 if (!request->headers[i].name)
                         return error_set(ret_error, -EINVAL, "a header needs a name");
-                /* Another server would make the request without what the variable holds. */
+                /* A server without this capability would make the request without the value of the variable. */
                 if (request->headers[i].value_env && !farhand_has_capability(f, "httpHeaderEnvVars"))
                         return error_set(ret_error, -EOPNOTSUPP,
                                          "this server cannot put variables into headers");

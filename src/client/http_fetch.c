@@ -1,4 +1,4 @@
-/* http_fetch: an HTTP request as one function that waits, and collects the answer. */
+/* http_fetch: one function that makes an HTTP request, waits for the answer, and collects its body. */
 #include "client/client_internal.h"
 
 #include "base/mem.h"
@@ -10,7 +10,7 @@ struct fetch {
         struct farhand_http_result result;
         struct buf body;
         bool is_over;
-        struct farhand_error error; /* its code is 0: all is well */
+        struct farhand_error error; /* its code is 0 when nothing failed */
 };
 
 static void on_response(UNUSED struct farhand_http *h, void *arg, int status,

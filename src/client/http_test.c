@@ -59,7 +59,7 @@ static struct farhand_http *begin(struct farhand *f)
         return farhand_http_start(f, &request, &events, NULL, NULL);
 }
 
-/* What is told when the server says this. */
+/* Returns what the program is told when the server sends `said`. */
 static const char *told(const char *said)
 {
         int server;
@@ -110,7 +110,7 @@ TEST(a_request_that_makes_no_sense_or_cannot_be_done_is_refused)
         request.headers = &header;
         request.header_count = 1;
         ok(!farhand_http_start(f, &request, NULL, NULL, &error));
-        eq_int(error.code, -EOPNOTSUPP); /* this server knows nothing of variables */
+        eq_int(error.code, -EOPNOTSUPP); /* this server has no httpHeaderEnvVars */
         header = (struct farhand_http_header){ .value = "b" };
         ok(!farhand_http_start(f, &request, NULL, NULL, &error));
         eq_int(error.code, -EINVAL);
@@ -135,10 +135,10 @@ TEST(an_answer_is_told_piece_by_piece)
                 { ANSWER PIECE(1, "eA==", ",\"done\":true,\"error\":\"broken\""), "[200 a=b]x,failed -121" },
                 { ANSWER PIECE(1, "eA==", ",\"done\":false,\"error\":\"broken\""), "[200 a=b]x,failed -121" },
                 { ANSWER PIECE(1, "eA==", MORE), "[200 a=b]x," },
-                /* the body overtakes the answer */
+                /* The body overtakes the answer. */
                 { PIECE(1, "eA==", MORE) PIECE(2, "eXo=", LAST) ANSWER, "[200 a=b]xyz,done" },
                 { PIECE(1, "eA==", ",\"done\":true,\"error\":\"b\"") ANSWER, "[200 a=b]x,failed -121" },
-                /* what is no piece of this body */
+                /* These pieces belong to other bodies. */
                 { ANSWER PIECE_OF("farhand-http-2", 1, "eA==", LAST) PIECE_OF("other", 1, "eA==", LAST),
                   "[200 a=b]" },
                 { ANSWER "{\"method\":\"http/request/bodyDelta\",\"params\":null}\n", "[200 a=b]" },
@@ -149,7 +149,7 @@ TEST(an_answer_is_told_piece_by_piece)
                 { ANSWER
                   "{\"method\":\"http/request/bodyDelta\",\"params\":{\"requestId\":\"farhand-http-1\"}}\n",
                   "[200 a=b]failed -71" },
-                /* answers that are none */
+                /* These results are no answers of http/request. */
                 { "{\"id\":1,\"result\":{}}\n", "failed -71" },
                 { "{\"id\":1,\"result\":null}\n", "failed -71" },
                 { "{\"id\":1,\"result\":{\"status\":1e3}}\n", "failed -71" },
@@ -192,12 +192,12 @@ TEST(a_lost_connection_fails_requests_and_never_repeats_them)
 {
         int server;
         struct farhand *f = played_client(&server);
-        ok(begin(f) != NULL); /* not answered */
+        ok(begin(f) != NULL); /* this request gets no answer */
         (void)played_sent(f, server);
         played_cut(f, &server);
         eq_str(log_text, "failed -104");
         struct farhand_http *waiting =
-                begin(f); /* made while there is no connection: it is sent when that is back */
+                begin(f); /* there is no connection now: the request is sent when it is back */
         ok(waiting != NULL);
         eq_str(log_text, "");
         played_resume(f, server);
@@ -205,7 +205,7 @@ TEST(a_lost_connection_fails_requests_and_never_repeats_them)
         played_say(f, server,
                    "{\"id\":2,\"result\":{\"status\":200}}\n" PIECE_OF("farhand-http-2", 1, "eA==", MORE));
         eq_str(log_text, "[200]x,");
-        played_cut(f, &server); /* in its body */
+        played_cut(f, &server); /* while the body is incomplete */
         eq_str(log_text, "[200]x,failed -104");
         played_resume(f, server);
         eq_str(strstr(played_sent(f, server), "http") ? "http" : "", "");

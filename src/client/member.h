@@ -1,4 +1,4 @@
-/* member: reads members of what a server sent. A member that is missing or has another type is as good as none. */
+/* member: reads members of a JSON object that a server sent. A member of another type counts as missing. */
 #pragma once
 
 #include "wire/json.h"
@@ -23,7 +23,7 @@ static inline bool member_i64(const struct json_doc *d, const struct json *objec
         return value && json_i64(d, value, ret) == 0;
 }
 
-/* Returns the bytes of a string, in the arena or in the text; .p is NULL when there is none. */
+/* Returns the bytes of a string, in the arena or in the text of the message; .p is NULL when the member is missing. */
 static inline struct slice member_string(struct arena *a, const struct json_doc *d, const struct json *object,
                                          struct slice key)
 {
@@ -31,7 +31,7 @@ static inline struct slice member_string(struct arena *a, const struct json_doc 
         return value && value->type == JSON_STRING ? json_string(a, d, value) : (struct slice){ 0 };
 }
 
-/* Returns a string that C can hold; NULL when there is none, or it holds a NUL. */
+/* Returns a string in the arena; NULL when the member is missing or holds a NUL. */
 static inline const char *member_text(struct arena *a, const struct json_doc *d, const struct json *object,
                                       struct slice key)
 {

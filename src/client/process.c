@@ -1,4 +1,4 @@
-/* process: the events of the processes of a client, told in order. */
+/* process: takes the events of the processes of a client, and tells them to the program in order. */
 #include "client/client_internal.h"
 
 #include "base/base64.h"
@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Inside of a step a process stays until the end of the step: callers of the callback that freed it still hold it. */
+/* Frees a process. When a callback of the program frees the process inside of a farhand_step, its memory stays until the end of the
+ * step, because the functions that called the callback still use it. */
 void client_process_release(struct farhand_process *p)
 {
         calls_forget(p->client, NULL, p);
@@ -71,7 +72,7 @@ void client_process_tell(struct farhand_process *p, const struct event *event)
                         p->events.on_output(p, p->arg, event->stream, event->bytes, event->n);
                 return;
         case EVENT_EXITED:
-                if (p->has_exited) /* a process exits once, whatever its server says */
+                if (p->has_exited) /* a second exit is ignored: the server may send anything */
                         return;
                 p->has_exited = true;
                 p->exit = event->exit;
@@ -107,7 +108,7 @@ void client_process_tell_all(struct farhand_process *p)
 
 /* ---- decoding ---- */
 
-/* Copies a short word; one that is longer is left out. */
+/* Copies a short text member; a text longer than `size` is left out. */
 static void get_word(const struct json_doc *d, const struct json *object, struct slice key, char *ret,
                      size_t size)
 {
@@ -147,7 +148,8 @@ bool client_output_read(const struct json_doc *d, const struct json *object, str
         *ret = (struct event){ .kind = EVENT_OUTPUT, .stream = (enum farhand_stream)which };
         if (which == ARRAY_LEN(names) || !member_u64(d, object, S("seq"), &ret->seq))
                 return false;
-        ret->bytes = malloc(base64_decoded_max(text.n) + 1); /* the server chose the size */
+        /* This is malloc, not mem_alloc: the server chose the size, so a failure must not end the program. */
+        ret->bytes = malloc(base64_decoded_max(text.n) + 1);
         ssize_t n = ret->bytes ? base64_decode(ret->bytes, text.p, text.n, NULL) : -1;
         if (n < 0) {
                 free(ret->bytes);
@@ -165,7 +167,7 @@ static void put(struct farhand_process *p, const struct event *event)
         int r = sequence_put(&p->sequence, event, &err);
         if (r < 0 && p->is_adopting)
                 p->dropped_seq =
-                        MAX(p->dropped_seq, event->seq); /* asked for, unless the server tells it anyway */
+                        MAX(p->dropped_seq, event->seq); /* the server will be asked for these events */
         else if (r < 0)
                 fail_with(p, err.code, "", err.text);
         else
@@ -183,7 +185,7 @@ static void on_output(struct farhand_process *p, const struct rpc_message *m)
         free(event.bytes);
 }
 
-/* Older servers give the close no number: it is the last of all. */
+/* Returns a number for the close of a process, to which older servers give none: the close is the last event. */
 static uint64_t last_number(const struct farhand_process *p)
 {
         const struct sequence *s = &p->sequence;
@@ -212,7 +214,7 @@ void client_process_on_notification(struct farhand *f, const struct rpc_message 
         _arena_ struct arena a = ARENA_INIT;
         struct slice id = member_string(&a, &m->doc, m->params, S("processId"));
         struct farhand_process *p;
-        /* A program may have adopted a process of its own, too: each object is told. */
+        /* A program may have two objects for one process, when it adopted a process that it had started: each object is told. */
         list_each (p, &f->processes, link)
                 if (p->state != PROCESS_OVER && slice_eq(slice_from_str(p->id), id))
                         on_event(p, m);

@@ -1,4 +1,5 @@
-/* programs: finds farhand and farhand-net. PATH is not searched: it may name a directory of somebody else. */
+/* programs: finds the programs farhand and farhand-net. PATH is not searched, because it may name a directory that another user can
+ * write. */
 #include "client/programs.h"
 
 #include "base/mem.h"
@@ -27,7 +28,7 @@ static char *own_directory(void)
         return directory_of(self);
 }
 
-/* Returns DIRECTORY/NAME when there is such a program, else NULL. */
+/* Returns the path DIRECTORY/NAME if there is such a program, else NULL. */
 static char *program_in(const char *directory, const char *name)
 {
         if (!directory)

@@ -1,5 +1,5 @@
-/* recover: finds out what a process did while nobody listened: after a lost connection, in a hole between its events, and before it
- * was adopted. */
+/* recover: asks the server for events of a process that this client has not got: after a lost connection, when an event between
+ * others is missing, and from before the process was adopted. */
 #include "client/client_internal.h"
 
 #include "base/mem.h"
@@ -24,13 +24,13 @@ int client_process_read_missed(struct farhand_process *p, struct farhand_error *
         jsonw_member_u64(&w, "afterSeq", p->sequence.last);
         jsonw_member_u64(&w, "waitMs", 0);
         jsonw_object_end(&w);
-        /* Not repeated: after a loss every process is asked anew. */
+        /* The request is not repeated by itself, because after a lost connection every process is asked for anew. */
         int r = call_end(p->client, call, &w, 0, on_read, p, ret_error);
         p->is_reading = r == 0;
         return r;
 }
 
-/* The same, where nobody waits for the result: a process that cannot be asked is lost. */
+/* Asks for missed events where no caller can get an error: if the request cannot be made, the process fails. */
 static void read_missed(struct farhand_process *p)
 {
         struct farhand_error error;
@@ -38,7 +38,7 @@ static void read_missed(struct farhand_process *p)
                 client_process_fail(p, &error);
 }
 
-/* When the process is to be asked for what its hole hides; UINT64_MAX: not at all. */
+/* Returns when the server is to be asked for the missing events of the process; UINT64_MAX: not at all. */
 static uint64_t due_ms(const struct farhand_process *p)
 {
         return p->state == PROCESS_RUNNING && p->hole_since_ms && !p->is_reading ? p->hole_since_ms + HOLE_MS
@@ -76,7 +76,7 @@ void client_processes_recover(struct farhand *f)
                         read_missed(p);
 }
 
-/* Lays the answer over what is known. Returns 0, or -errno with *err filled. */
+/* Adds the events of an answer to process/read to those that are known. Returns 0, or -errno with *err filled. */
 static int merge(struct farhand_process *p, const struct rpc_message *m, struct sequence_state *state,
                  struct err *err)
 {
@@ -91,7 +91,7 @@ static int merge(struct farhand_process *p, const struct rpc_message *m, struct 
         client_exit_read(&m->doc, m->result, &state->exit);
         p->sequence.is_filling = true;
         int r = 0;
-        uint64_t before = 0; /* out of order, thousands of them would take very long to put into order */
+        uint64_t before = 0; /* chunks must be in order: to sort thousands of them would take very long */
         json_each (chunk, &m->doc, chunks) {
                 struct event event;
                 bool is_good = client_output_read(&m->doc, chunk, &event);
@@ -113,7 +113,7 @@ static int merge(struct farhand_process *p, const struct rpc_message *m, struct 
         return r < 0 ? r : sequence_fill(&p->sequence, state, err);
 }
 
-/* Tells of an adopted process what it has behind it: an exit or a close up to the number from which on events were asked for. */
+/* Tells the exit of an adopted process when that lies before the events that were asked for, and so is not among them. */
 static void tell_past_exit(struct farhand_process *p, const struct sequence_state *state)
 {
         if (!state->has_exited || p->sequence.has_exited)

@@ -1,4 +1,5 @@
-/* recover_test: what is told of a process that others have started, and of one whose events are no longer kept. */
+/* recover_test: what the program is told of a process that another client has started, and of a process whose events the server no
+ * longer keeps. */
 #include "client/client_rig.h"
 
 #include <errno.h>
@@ -75,7 +76,7 @@ TEST(an_adopted_process_tells_what_is_kept_and_always_how_it_ended)
                 { 0, READ(1, CHUNK(7, A), 8, RUNS), "gap1-6:0 a " },
                 { 0, READ(1, "", 8, RUNS), "gap1-7:0 " },
                 { 0, READ(1, "", 1, RUNS), "" },
-                /* the exit is behind, between, before and among what is kept */
+                /* The exit comes behind, between, before and among the chunks that are kept. */
                 { 0, READ(1, CHUNK(7, A), 10, CLOSED), "gap1-6:0 a exit3 closed " },
                 { 0, READ(1, CHUNK(1, A) "," CHUNK(3, B), 5, CLOSED), "a exit3 b closed " },
                 { 0, READ(1, CHUNK(7, A), 9, CLOSED), "gap1-5:0 exit3 a closed " },
@@ -83,14 +84,15 @@ TEST(an_adopted_process_tells_what_is_kept_and_always_how_it_ended)
                 { 0, READ(1, "", 3, CLOSED), "exit3 closed " },
                 { 0, READ(1, "", 2, EXITED), "exit3 " },
                 { 4, READ(1, CHUNK(5, A), 6, EXITED), "exit3 a " },
-                /* everything was told before */
+                /* All events were told before. */
                 { 8, READ(1, "", 9, CLOSED), "exit3 closed " },
                 { 7, READ(1, "", 9, CLOSED), "exit3 closed " },
                 { 8, READ(1, "", 9, RUNS), "" },
-                /* notifications come before the answer */
+                /* Notifications come before the answer. */
                 { 0, OUTPUT(2, B) READ(1, CHUNK(1, A) "," CHUNK(2, B), 3, RUNS), "a b " },
                 { 0, OUTPUT(1, A) READ(1, CHUNK(1, A), 2, RUNS) OUTPUT(2, B), "a b " },
-                { 0, OUTPUT(9, A) READ(1, CHUNK(5, B), 6, RUNS), "gap1-4:0 b " }, /* 6 to 8 may come yet */
+                { 0, OUTPUT(9, A) READ(1, CHUNK(5, B), 6, RUNS),
+                  "gap1-4:0 b " }, /* events 6 to 8 may still come */
                 { 0, OUTPUT(2, A) OUTPUT(3, A) READ(1, CHUNK(6, B), 7, RUNS), "gap1-1:0 a a gap4-5:0 b " },
                 { 0, "{\"error\":{\"code\":-32600,\"message\":\"unknown process id p\"},\"id\":1}\n",
                   "failed-121 " },
@@ -149,7 +151,8 @@ TEST(events_that_flood_an_adoption_are_asked_for)
                 played_say(f, server, text);
         }
         eq_str(log_text, "");
-        played_say(f, server, READ(1, CHUNK(1, A), 2, RUNS)); /* older than what was told */
+        played_say(f, server,
+                   READ(1, CHUNK(1, A), 2, RUNS)); /* the answer is older than the events told already */
         eq_u64(farhand_process_last_seq(p), 257);
         ok(strstr(played_sent(f, server), "\"afterSeq\":257") != NULL);
         played_say(f, server, READ(2, CHUNK(400, B), 401, RUNS));
@@ -158,7 +161,8 @@ TEST(events_that_flood_an_adoption_are_asked_for)
         fd_close(server);
 }
 
-/* Starts a process, tells 1, loses the connection, and gets an answer in which 2 to 4 are missing. */
+/* Starts a process, gets event 1, loses the connection, and gets an answer in which the events 2 to 4 are missing. Returns what the
+ * program was told. */
 static const char *recovered(const struct farhand_process_events *with, const char **ret_sent)
 {
         int server;
@@ -190,7 +194,7 @@ TEST(a_gap_ends_only_a_process_whose_program_does_not_want_to_hear_of_it)
         eq_str(sent, "");
         eq_str(recovered(&without, &sent), "a failed-61 ");
         ok(strstr(sent, "process/terminate") != NULL);
-        /* … and never one that others have started. */
+        /* A gap never ends a process that another client has started. */
         int server;
         struct farhand *f = played_client(&server);
         log_text[0] = '\0';

@@ -1,7 +1,7 @@
-/* resolver: getaddrinfo on a thread of its own.
+/* resolver: runs getaddrinfo on a thread of its own.
  *
- * The thread blocks all signals, so that the handlers of the program never run on it. It shares a counted struct with the caller:
- * whoever leaves last frees it, so that a lookup that hangs holds up nobody.
+ * The thread blocks all signals, so that the signal handlers of the program never run on this thread. The thread and the caller
+ * share a struct that counts its users; the last user frees the struct, so that the caller never waits for a lookup that hangs.
  */
 #include "client/resolver.h"
 
@@ -17,11 +17,11 @@
 #include <sys/socket.h>
 
 struct resolver {
-        atomic_int users; /* the caller and the thread */
+        atomic_int users; /* how many of the caller and the thread still use this struct */
         int fd;
         char *host;
         char port[8];
-        int result; /* of getaddrinfo */
+        int result; /* what getaddrinfo returned */
         int os_errno;
         struct addrinfo *addresses;
 };
@@ -50,12 +50,12 @@ static void *look_up(void *arg)
         struct addrinfo wanted = hints(AI_ADDRCONFIG);
         r->result = getaddrinfo(r->host, r->port, &wanted, &r->addresses);
         r->os_errno = errno;
-        (void)eventfd_write(r->fd, 1); /* a fresh eventfd takes its first write */
+        (void)eventfd_write(r->fd, 1); /* cannot fail: the first write to an eventfd always has room */
         unref(r);
         return NULL;
 }
 
-/* Looks up on a thread. Returns 0, or an errno. */
+/* Starts the thread that looks the name up. Returns 0, or a positive errno. */
 static int begin(struct resolver *r)
 {
         pthread_t thread;

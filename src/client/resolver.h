@@ -9,8 +9,8 @@ struct resolver;
 
 /* Begins to look up. Returns NULL with *err filled when no thread can be had. */
 NODISCARD struct resolver *resolver_new(const char *host, uint16_t port, struct err *err);
-/* Gives the resolver up; what it still does ends by itself. NULL is fine; returns NULL. */
+/* Gives the resolver up; a lookup that still runs ends by itself. NULL is fine; returns NULL. */
 struct resolver *resolver_free(struct resolver *r);
 int resolver_fd(const struct resolver *r); /* readable when there is a result */
-/* Returns 0 with the addresses, which stay the resolver's; or -errno with *err filled. */
+/* Returns 0 with the addresses, which belong to the resolver, or -errno with *err filled. */
 NODISCARD int resolver_result(struct resolver *r, const struct addrinfo **ret, struct err *err);

@@ -1,4 +1,4 @@
-/* sequence: puts the events of a process into order, and finds what is missing after a lost connection. */
+/* sequence: puts the events of a process into order, and finds the events that are missing after a lost connection. */
 #include "client/sequence.h"
 
 #include "base/mem.h"
@@ -30,8 +30,9 @@ void sequence_release(struct sequence *s)
         sequence_init(s, s->last);
 }
 
-/* Returns the early event behind which one with this number belongs (the head when it is the first); NULL when there is one with
- * this number. Events nearly always come in order, so the search begins at the end. */
+/* Returns the link of the early event behind which an event with number `seq` belongs, or the head of the list when that event is
+ * the first; NULL when there is an event with this number already. Events nearly always come in order, so the search begins at the
+ * end. */
 static struct list *place_of(struct sequence *s, uint64_t seq)
 {
         struct list *at = s->early.prev;
@@ -89,7 +90,8 @@ struct event *sequence_take(struct sequence *s)
         return first;
 }
 
-/* Finds the numbers from last + 1 to `end` that no early event has. Returns how many there are; *ret_first is the first. */
+/* Finds the numbers from last + 1 to `end` that no early event has. Returns how many such numbers there are; *ret_first is the
+ * first. */
 static uint64_t count_missing(struct sequence *s, uint64_t end, uint64_t *ret_first)
 {
         uint64_t missing = 0, next = s->last + 1;
@@ -110,7 +112,7 @@ static uint64_t count_missing(struct sequence *s, uint64_t end, uint64_t *ret_fi
         return missing;
 }
 
-/* Adds an EVENT_GAP for each range up to `end` that no early event has. */
+/* Adds an EVENT_GAP for each range of numbers up to `end` that no early event has. */
 static void mark_lost(struct sequence *s, uint64_t end, const struct sequence_state *state)
 {
         uint64_t next = s->last + 1, bytes = state->lost_bytes;
@@ -136,7 +138,7 @@ static void mark_lost(struct sequence *s, uint64_t end, const struct sequence_st
                 return;
         uint64_t last = gap->last_seq--;
         insert(s, &gap->link, &(struct event){ .seq = last, .kind = EVENT_EXITED, .exit = state->exit });
-        if (gap->seq == last) { /* nothing but the exit was missing */
+        if (gap->seq == last) { /* the gap is empty: only the exit was missing */
                 list_remove(&gap->link);
                 s->count--;
                 event_free(gap);
@@ -145,7 +147,7 @@ static void mark_lost(struct sequence *s, uint64_t end, const struct sequence_st
 
 int sequence_fill(struct sequence *s, const struct sequence_state *state, struct err *err)
 {
-        /* The answer may be older than notifications that have overtaken it: then it tells nothing new. */
+        /* Notifications may have overtaken the answer: then the answer tells nothing new. */
         if (state->next_seq == 0 || state->next_seq - 1 < s->last)
                 return 0;
         uint64_t end = state->next_seq - 1, first = 0;

@@ -1,4 +1,4 @@
-/* sequence_test: events in every order, twice, too many, and with holes. */
+/* sequence_test: events that come in every order, twice, in too large a number, and with some missing. */
 #include "client/sequence.h"
 
 #include "unit.h"
@@ -20,7 +20,7 @@ static int put(struct sequence *s, uint64_t seq, const char *text)
         return sequence_put(s, &event, &err);
 }
 
-/* Takes all that is due, as text: output as it is, E for the exit, C for the close, G for a gap. */
+/* Takes all events whose turn has come. Returns them as text: output as it is, E for the exit, C for the close, G for a gap. */
 static const char *taken(struct sequence *s)
 {
         static char text[4096];
@@ -113,7 +113,7 @@ TEST(too_many_early_bytes_are_refused)
 TEST(the_exit_is_the_one_number_that_is_missing)
 {
         struct err err = ERR_INIT;
-        /* Output 1 to 4, where each of the numbers 1 to 5 in turn is the exit; then the close. */
+        /* There are four chunks, an exit, and then the close. The exit has each of the numbers 1 to 5 in turn. */
         for (uint64_t exit = 1; exit <= 5; exit++) {
                 struct sequence s;
                 sequence_init(&s, 0);
@@ -131,7 +131,7 @@ TEST(the_exit_is_the_one_number_that_is_missing)
         }
 }
 
-TEST(a_process_that_runs_on_has_no_hole)
+TEST(a_process_that_still_runs_misses_no_event)
 {
         struct sequence s;
         struct err err = ERR_INIT;
@@ -172,7 +172,7 @@ TEST(holes_that_nothing_explains_are_losses)
 
         sequence_init(&s, 0);
         eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = 2 }, &err),
-               -ENODATA); /* not an exit */
+               -ENODATA); /* the process has not exited, so the missing event is no exit */
         sequence_init(&s, 9);
         eq_int(sequence_fill(&s, &(struct sequence_state){ .next_seq = UINT64_MAX, .has_exited = true },
                              &err),
@@ -211,8 +211,8 @@ TEST(what_is_lost_becomes_gaps_when_that_is_wanted)
                 { { 2, 4 },
                   { .next_seq = 5, .has_exited = true },
                   "GxEx",
-                  4 },                                     /* the exit is one of the two */
-                { { 2, 9 }, { .next_seq = 4 }, "GxG", 3 }, /* 9 has overtaken the answer */
+                  4 },                                     /* one of the two missing events is the exit */
+                { { 2, 9 }, { .next_seq = 4 }, "GxG", 3 }, /* event 9 has overtaken the answer */
                 { { 0 }, { .next_seq = UINT64_MAX }, "G", UINT64_MAX - 1 },
                 { { 0 }, { .next_seq = 0 }, "", 0 },
         };

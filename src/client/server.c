@@ -1,7 +1,7 @@
-/* server: starts a server beside this program, which ends with it.
+/* server: starts a server as a child of this program. The server ends when this program ends.
  *
- * The child's stdin and stdout are one socket of ours. The child prints its URL there, and takes the same socket for its lifeline: when
- * our end is closed, by us or by the kernel after our death, it ends.
+ * The child's stdin and stdout are one end of a socket, and this program holds the other. The child prints its URL to the socket,
+ * and watches it: when our end is closed, by us or by the kernel after our death, the child ends.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -21,7 +21,7 @@ _Static_assert(__builtin_strcmp(FARHAND_DEFAULT_LISTEN_URL, LISTEN_URL_DEFAULT) 
                "the header tells the default");
 
 #define START_TIMEOUT_MS 10000
-#define END_PATIENCE_MS 5000 /* more than the grace period of its commands */
+#define END_PATIENCE_MS 5000 /* longer than the server gives its commands to end */
 #define GONE_PATIENCE_MS 1000
 #define LINE_MAX_BYTES 512
 #define ARGS_MAX 256
@@ -29,7 +29,7 @@ _Static_assert(__builtin_strcmp(FARHAND_DEFAULT_LISTEN_URL, LISTEN_URL_DEFAULT) 
 struct farhand_server {
         pid_t pid;
         int fd;
-        char *url; /* NULL: on stdio */
+        char *url; /* NULL: the server speaks on its stdio */
 };
 
 int farhand_listen_url_check(const char *text, struct farhand_error *ret_error)
@@ -62,7 +62,7 @@ static int start(struct farhand_server *s, const struct farhand_server_options *
         return child_start(&spec, &s->fd, &s->pid, err);
 }
 
-/* The server is gone before it has said its URL. */
+/* Fills the error of a server that ended before it printed its URL. */
 static int ended(struct farhand_server *s, struct err *err)
 {
         s->fd = fd_close(s->fd);
@@ -74,7 +74,8 @@ static int ended(struct farhand_server *s, struct err *err)
         return err_set(err, 0, -ECONNRESET, "the server ended before it listened");
 }
 
-/* Reads the line that the server prints. The program may be any: what it prints is bounded, and so is the wait. */
+/* Reads the line that the server prints. The started program may be any program, so the length of the line and the wait have a
+ * limit. */
 static int read_line(struct farhand_server *s, unsigned timeout_ms, char ret[LINE_MAX_BYTES], struct err *err)
 {
         size_t n = 0;
@@ -100,7 +101,7 @@ static int read_line(struct farhand_server *s, unsigned timeout_ms, char ret[LIN
         return err_set(err, 0, -EPROTO, "the program that was started is no server: it printed no URL");
 }
 
-/* Waits for the URL, which has to be one of the kind that was asked for. */
+/* Waits for the URL that the server prints. Its kind must be the one that was asked for. */
 static int learn_url(struct farhand_server *s, const struct farhand_server_options *o, enum listen_kind kind,
                      struct err *err)
 {
@@ -130,7 +131,7 @@ static int set_up(struct farhand_server *s, const struct farhand_server_options 
                 memcpy(&o, given, MIN(given->size, sizeof(o)));
         if (!o.listen)
                 o.listen = FARHAND_DEFAULT_LISTEN_URL;
-        if (strchr(o.listen, '\n')) /* a path may have it, but then its URL is no line */
+        if (strchr(o.listen, '\n')) /* a path may hold a line end, but then the URL would not be one line */
                 return err_set(err, 0, -EINVAL, "the URL to listen on has a line end");
         struct listen_url url = { 0 };
         int r = listen_url_parse(o.listen, &url, err);
@@ -150,7 +151,7 @@ struct farhand_server *farhand_server_start(const struct farhand_server_options 
         if (set_up(s, options, &err) == 0)
                 return s;
         error_from_err(ret_error, &err);
-        (void)child_end(s->pid, 0); /* nobody uses it yet */
+        (void)child_end(s->pid, 0); /* no client uses the server yet, so it need not end gracefully */
         s->pid = 0;
         farhand_server_free(s);
         return NULL;

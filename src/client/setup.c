@@ -1,4 +1,4 @@
-/* setup: makes a client from its options, frees it, and says what it knows of its server. */
+/* setup: makes a client from its options, frees a client, and says which capabilities its server has. */
 #include "client/client_internal.h"
 
 #include "base/clock.h"
@@ -33,7 +33,7 @@ static const char *const *keep_list(struct farhand *f, const char *const *list)
         return copy;
 }
 
-/* Copies the options as far as the caller's version of the struct knows them. */
+/* Copies those options that the struct of the caller has: a program compiled with an older header has a shorter struct. */
 static void keep_options(struct farhand *f, const struct farhand_options *given)
 {
         struct farhand_options *o = &f->options;
@@ -52,7 +52,7 @@ static void keep_options(struct farhand *f, const struct farhand_options *given)
         o->token = o->token_file = NULL;
 }
 
-/* A token goes into a line of the HTTP head: only what such a line may hold. */
+/* Checks that a token has only characters that may stand in a line of the HTTP head. */
 static int check_token(struct slice token, struct err *err)
 {
         for (size_t i = 0; i < token.n; i++)
@@ -61,7 +61,7 @@ static int check_token(struct slice token, struct err *err)
         return token.n > 0 ? 0 : err_set(err, 0, -EINVAL, "the token is empty");
 }
 
-/* Finds the token in the options. *ret stays NULL when none is asked for. */
+/* Finds the token that the options name. *ret stays NULL when they name none. */
 static int read_token(const struct farhand_options *o, char **ret, struct err *err)
 {
         _buf_ struct buf file = BUF_INIT(TOKEN_FILE_MAX);

@@ -1,6 +1,7 @@
-/* snapshot: the beginning and the end of what a process has written so far, and how far it is.
+/* snapshot: asks for the beginning and the end of the output of a process so far, and for its state.
  *
- * Servers with processControlV1 make it themselves. Of others the retained output is read, which is the end of it.
+ * Servers with processControlV1 make a snapshot themselves. From other servers the retained output is read, which is the end of the
+ * output.
  */
 #include "client/client_internal.h"
 
@@ -19,7 +20,8 @@ void farhand_snapshot_release(struct farhand_snapshot *s)
         *s = (struct farhand_snapshot){ 0 };
 }
 
-/* Decodes base64 of the server's, which chose the size, and appends the bytes. Returns 0, or a negative errno. */
+/* Decodes base64 and appends the bytes. The server chose their size, so memory that cannot be had is an error. Returns 0 or
+ * -errno. */
 static int append_decoded(struct buf *b, struct slice text)
 {
         char *room;
@@ -45,7 +47,7 @@ static int read_made(struct arena *a, const struct json_doc *d, const struct jso
         uint64_t missing[3] = { 0 };
         if (!out.p || !err.p || !terminal.p)
                 return -EPROTO;
-        /* A process has a terminal or two pipes, so that one of these is empty. */
+        /* A process has either a terminal or pipes, so one of these two is empty. */
         int r = append_decoded(&first, out);
         r = r < 0 ? r : append_decoded(&first, terminal);
         r = r < 0 ? r : append_decoded(&second, err);
@@ -69,7 +71,7 @@ static int read_made(struct arena *a, const struct json_doc *d, const struct jso
 
 /* ---- others ---- */
 
-/* Puts the retained chunks together. */
+/* Makes a snapshot of the retained chunks. */
 static int read_chunks(struct arena *a, const struct json_doc *d, const struct json *chunks, size_t max_bytes,
                        struct farhand_snapshot *ret)
 {
@@ -171,7 +173,7 @@ static void on_there(UNUSED struct farhand *f, void *arg, struct farhand_snapsho
                 return;
         }
         wanted->snapshot = *snapshot;
-        *snapshot = (struct farhand_snapshot){ 0 }; /* its strings are ours now */
+        *snapshot = (struct farhand_snapshot){ 0 }; /* the caller of the waiting function gets the strings */
 }
 
 int farhand_snapshot(struct farhand *f, const char *process_id, size_t max_bytes, int timeout_ms,

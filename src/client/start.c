@@ -1,4 +1,4 @@
-/* start: what a program does with processes: starts them, writes to them, signals and ends them. */
+/* start: the public functions that start a process, write to it, signal it and end it. */
 #include "client/client_internal.h"
 
 #include "base/mem.h"
@@ -9,11 +9,12 @@
 #include <inttypes.h>
 #include <signal.h>
 
-/* How many writes may wait for the server's answers, and how long each is. A program that writes more is told when there is room. */
+/* How many writes of a process may wait for the server's answers, and the longest write. on_writable tells a program that wanted to
+ * write more when there is room. */
 #define WRITES_MAX 16
 #define WRITE_BYTES_MAX ((size_t)64 * 1024)
 
-/* The environment of the server, but for what looks like a secret. */
+/* The command gets the variables of the server, except those that look like secrets. */
 static const char default_policy[] =
         "{\"inherit\":\"all\",\"ignoreDefaultExcludes\":false,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
 
@@ -27,7 +28,7 @@ static struct farhand_process *process_new(struct farhand *f, const char *id, ui
         p->arg = arg;
         p->next_write = 1;
         random_bytes(&p->write_prefix, sizeof(p->write_prefix));
-        p->exit.code = -1; /* until the server tells it */
+        p->exit.code = -1; /* -1 until the server tells the exit code */
         sequence_init(&p->sequence, after_seq);
         list_append(&f->processes, &p->link);
         return p;
@@ -57,7 +58,8 @@ static void write_env(struct jsonw *w, const char *const *env)
                 jsonw_string(&k, name);
                 if (jsonw_end(&k) < 0)
                         continue;
-                /* jsonw_key writes a literal; a name may need escapes, so the text between the quotes is given. */
+                /* jsonw_key escapes nothing, and a name may need escapes: so jsonw_key gets the escaped text, without its
+                 * quotes. */
                 key.p[key.n - 1] = '\0';
                 jsonw_key(w, key.p + 1);
                 jsonw_string(w, value.p ? value : S(""));
@@ -65,7 +67,7 @@ static void write_env(struct jsonw *w, const char *const *env)
         jsonw_object_end(w);
 }
 
-/* Finds the directory that the server itself is in. Returns NULL when it does not tell. */
+/* Returns the working directory of the server, or NULL when the server does not tell it. */
 static char *server_cwd(const struct farhand *f)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -87,7 +89,7 @@ static void write_cwd(const struct farhand *f, struct jsonw *w, const char *cwd)
                 client_path_write(f, w, cwd);
                 return;
         }
-        _free_ char *own = server_cwd(f); /* spelled as the server spells it */
+        _free_ char *own = server_cwd(f); /* this path is spelled as the server wants it already */
         jsonw_str(w, own ? own : f->wants_uris ? "file:///" : "/");
 }
 
@@ -134,9 +136,9 @@ static void on_start_answer(struct farhand *f, void *arg, const struct rpc_messa
 {
         struct farhand_process *p = arg;
         if (p->state != PROCESS_STARTING)
-                return; /* what came before the answer has ended it */
+                return; /* an earlier event has ended the process already */
         if (error && error->code == -ECONNRESET && f->state == FARHAND_RECOVERING) {
-                p->is_start_unknown = true; /* the server is asked when the connection is back */
+                p->is_start_unknown = true; /* process/read will tell when the connection is back */
                 return;
         }
         if (error) {
@@ -191,7 +193,8 @@ struct farhand_process *farhand_adopt(struct farhand *f, const char *process_id,
                 return NULL;
         }
         struct farhand_process *p = process_new(f, process_id, after_seq, events, arg);
-        p->is_tty = true; /* not known: the server says what can be written */
+        /* It is unknown whether there is a terminal: the server refuses what cannot be written. */
+        p->is_tty = true;
         p->state = PROCESS_RUNNING;
         p->is_adopted = p->is_adopting = true;
         if (client_process_read_missed(p, ret_error) == 0)
@@ -209,7 +212,8 @@ static void on_written(struct farhand *f, void *arg, const struct rpc_message *m
         const struct json *status = m ? json_get(&m->doc, m->result, S("status")) : NULL;
         p->writes_waiting--;
         if (error && error->code == -ECONNRESET && f->state == FARHAND_RECOVERING) {
-                client_process_fail(p, error); /* written twice would be as wrong as not at all */
+                /* The write must not be repeated: the server may have done it already. */
+                client_process_fail(p, error);
                 return;
         }
         if (error ||
@@ -219,7 +223,7 @@ static void on_written(struct farhand *f, void *arg, const struct rpc_message *m
                 client_process_tell_writable(p);
 }
 
-/* Sends one piece, which is at most WRITE_BYTES_MAX. */
+/* Sends one write of at most WRITE_BYTES_MAX bytes. */
 static int write_piece(struct farhand_process *p, struct slice piece, struct farhand_error *ret_error)
 {
         struct jsonw w;
@@ -264,8 +268,8 @@ int64_t farhand_process_write(struct farhand_process *p, const void *bytes, size
         return (int64_t)taken;
 }
 
-/* Calls on_writable of processes that could write nothing because other calls took all the room. They have no write of their own
- * whose answer could do it. */
+/* Calls on_writable of processes that could write nothing because other calls took all the room. Such a process waits for no answer
+ * to a write of its own, after which on_writable is called usually. */
 void client_processes_feed(struct farhand *f)
 {
         struct farhand_process *p;
@@ -340,7 +344,7 @@ int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned co
         return end(p, call, &w, NULL);
 }
 
-/* The oldest servers know no signal at all: what can be done there is to end the process. */
+/* Ends the process when the server does not know process/signal, because the oldest servers have no other way. */
 static void on_signalled(UNUSED struct farhand *f, void *arg, UNUSED const struct rpc_message *m,
                          const struct farhand_error *error)
 {

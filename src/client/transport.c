@@ -1,4 +1,4 @@
-/* transport: connects, and moves messages over one connection. */
+/* transport: connects to a server, and moves messages over one connection. */
 #include "client/transport.h"
 
 #include "base/clock.h"
@@ -20,12 +20,12 @@
 #include <unistd.h>
 
 #define READ_BYTES ((size_t)256 * 1024)
-/* A message and the start of the next one; a server that keeps to its word sends no more than one message at a time per read. */
+/* Room for a message and what one read brings behind it. */
 #define IN_MAX (TRANSPORT_MESSAGE_MAX + 2 * READ_BYTES)
-/* Beside what callers queue there are heads of frames, the handshake, pings and pongs; and what is sent is cut off only when it is
- * the larger half. */
+/* Room for what callers queue, and for heads of frames, the handshake, pings and pongs; twice, because sent bytes are cut off only
+ * when they are half of the queue. */
 #define OUT_MAX (2 * (TRANSPORT_OUT_MAX + 1024 * 1024))
-/* A server that pings and does not read gets no more answers than this. */
+/* The most answers that are queued for a server that pings and does not read. */
 #define PONGS_MAX 1000
 /* How long an ssh that may be asking for a password gets to put the terminal right. */
 #define GREETING_PATIENCE_MS 1000
@@ -38,8 +38,8 @@ void transport_init(struct transport *t)
         buf_init(&t->out, OUT_MAX);
 }
 
-/* Tells the program that nothing more will come, and reads until it has closed its side. A socket that is closed with unread bytes
- * would look to the program like a broken connection, of which ssh complains. */
+/* Tells the child that no more bytes will come, and reads until the child has closed its end. A socket that is closed with unread
+ * bytes would look to the child like a broken connection, about which ssh prints an error. */
 static void take_leave(int fd, int patience_ms)
 {
         char dropped[4096];
@@ -86,7 +86,7 @@ static void begin_upgrade(struct transport *t)
 {
         t->state = TRANSPORT_UPGRADING;
         upgrade_key(t->key);
-        /* The queue is empty, and has room for far more than the head of a request. */
+        /* This cannot fail: the queue is empty, and has room for far more than the head of a request. */
         must(upgrade_request(&t->out, &t->endpoint, t->key, t->token) == 0);
 }
 
@@ -106,7 +106,7 @@ static int open_unix(struct transport *t, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         memcpy(address.sun_path, t->endpoint.path,
-               strlen(t->endpoint.path) + 1); /* endpoint_parse has bounded it */
+               strlen(t->endpoint.path) + 1); /* endpoint_parse has checked that the path fits */
         t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (t->fd < 0 || connect(t->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
                 return err_set(err, 0, -errno, "cannot connect to unix:%s: %s", t->endpoint.path,
@@ -241,7 +241,8 @@ int transport_flush(struct transport *t, struct err *err)
                         return lost(err, errno);
                 t->out_at += (size_t)n;
         }
-        /* A queue that is never empty must not grow by what was sent. What is moved is less than what was sent since. */
+        /* Sent bytes must not fill a queue that is never empty. They are cut off when they are half of it, so that less is moved
+         * than was sent. */
         if (t->out_at >= t->out.n - t->out_at) {
                 buf_consume(&t->out, t->out_at);
                 t->out_at = 0;
@@ -253,7 +254,7 @@ int transport_flush(struct transport *t, struct err *err)
         return 0;
 }
 
-/* Reads what is there, once. */
+/* Reads once what has arrived. */
 static int receive(struct transport *t, struct err *err)
 {
         char *room;
@@ -334,7 +335,7 @@ int transport_on_ready(struct transport *t, struct err *err)
 
 /* ---- messages ---- */
 
-/* Cuts off what is sent, each byte of the rest being moved at most once for each that was sent. */
+/* Cuts off the bytes that are sent when they are half of the queue, so that less is moved than was sent. */
 static void tidy_out(struct transport *t)
 {
         if (t->out_at < transport_queued(t) || t->out_at == 0)
@@ -396,12 +397,13 @@ static int next_line(struct transport *t, struct slice *ret, struct err *err)
         }
 }
 
-/* Adds a piece of a data message. Returns 1 when the message is complete. */
+/* Takes a piece of a data message. Returns 1 with *ret when the message is complete, 0 when it is not, or -errno with *err
+ * filled. */
 static int on_piece(struct transport *t, const struct ws_piece *piece, struct slice *ret, struct err *err)
 {
         char *room;
         if (piece->message_start && piece->message_end) {
-                *ret = piece->payload; /* it lies in `in` until the next read */
+                *ret = piece->payload; /* the bytes stay in t->in until the next read */
                 return 1;
         }
         if (piece->message_start)

@@ -1,11 +1,11 @@
-/* transport: messages to and from one server, over one connection, without knowing what they mean.
+/* transport: moves messages to and from one server over one connection, without knowing what the messages mean.
  *
  * A connection is a WebSocket (on TCP, on a unix socket, through the TLS helper or ssh), or lines on the stdio of a program. Nothing
  * here blocks: the caller watches transport_poll_fd() for transport_events(), and calls transport_on_ready(). A transport that was closed
  * can be opened again.
  *
- * What the server sends is hostile: a message is at most TRANSPORT_MESSAGE_MAX bytes, the head of its HTTP answer at most 16 KiB, and
- * memory that is not there for a message ends the connection, not the program.
+ * What the server sends is hostile: a message is at most TRANSPORT_MESSAGE_MAX bytes, the head of its HTTP answer at most 16 KiB,
+ * and when there is no memory for a message, the connection ends, not the program.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #define TRANSPORT_MESSAGE_MAX (64 * 1024 * 1024)
-#define TRANSPORT_OUT_MAX ((size_t)256 * 1024 * 1024) /* what callers may have queued at once */
+#define TRANSPORT_OUT_MAX ((size_t)256 * 1024 * 1024) /* the most bytes that callers may have queued */
 
 enum transport_state {
         TRANSPORT_CLOSED,
@@ -33,8 +33,9 @@ struct resolver;
 
 struct transport {
         enum transport_state state;
-        unsigned serial; /* changes with the descriptor to watch: its number alone does not tell */
-        int fd;          /* -1 while it is closed, or a name is looked up */
+        unsigned
+                serial; /* changes with the descriptor to watch, because another one may get the same number */
+        int fd;         /* -1 while the transport is closed, or a name is looked up */
         pid_t child;
         bool is_lines;
         bool needs_program;             /* GREETING: the far machine waits for transport_send_program */
@@ -44,28 +45,28 @@ struct transport {
         struct resolver *resolver;      /* while it connects */
         const struct addrinfo *address; /* of the resolver: what is tried next */
         struct endpoint endpoint;       /* a copy, for the HTTP request */
-        char *token;                    /* NULL: none */
+        char *token;                    /* NULL: the transport sends no token */
         char key[25];                   /* Sec-WebSocket-Key */
-        struct buf in;                  /* what has arrived; the first `in_at` bytes are done with */
+        struct buf in;                  /* bytes that have arrived; the first `in_at` of them are handled */
         size_t in_at;
-        struct buf message; /* a message in several pieces */
-        struct buf out;     /* what is to be sent; the first `out_at` bytes are sent */
+        struct buf message; /* the pieces of an incomplete message */
+        struct buf out;     /* bytes to send; the first `out_at` of them are sent */
         size_t out_at;
-        unsigned pongs; /* how many were queued since the queue was empty */
+        unsigned pongs; /* how many answers to pings were queued since the queue was empty */
         struct ws_decoder ws;
         struct line_decoder lines;
         bool at_end;           /* the server has closed its side */
-        uint64_t heard_at_ms;  /* when something arrived last */
+        uint64_t heard_at_ms;  /* when bytes arrived last */
         uint64_t pinged_at_ms; /* when a ping was sent last */
 };
 
 void transport_init(struct transport *t);
-/* Begins to connect to a URL. */
+/* Begins to connect to a server. Returns 0, or -errno with *err filled. */
 NODISCARD int transport_open(struct transport *t, const struct endpoint *endpoint, const char *token,
                              struct err *err);
-/* Talks lines with a program that was started: takes the socket and the pid over. */
+/* Exchanges messages as lines with a child that was started. Takes over the socket and the pid. */
 void transport_open_child(struct transport *t, int fd, pid_t pid);
-/* Talks WebSocket through a program that was started: the TLS end of a connection to `endpoint`. */
+/* Speaks WebSocket through a child that was started and that speaks TLS with `endpoint`. Takes over the socket and the pid. */
 void transport_open_tls(struct transport *t, const struct endpoint *endpoint, const char *token, int fd,
                         pid_t pid);
 /* Talks WebSocket through ssh, once the far machine is ready. */
@@ -75,17 +76,18 @@ void transport_send_program(struct transport *t, struct buf *program);
 /* Sends nothing more, and frees everything. A child gets `patience_ms` to end by itself. */
 void transport_close(struct transport *t, int patience_ms);
 
-int transport_poll_fd(
-        const struct transport
-                *t); /* the descriptor to watch; it may change when transport_on_ready was called */
+/* Returns the descriptor to watch, which each call of transport_on_ready may change. */
+int transport_poll_fd(const struct transport *t);
 NODISCARD uint32_t transport_events(const struct transport *t); /* EPOLLIN, EPOLLOUT */
-/* Goes on: connects, sends, receives. Returns 0, or -errno with *err filled when the connection is lost. */
+/* Connects, sends and receives as far as that is possible now. Returns 0, or -errno with *err filled when the connection is
+ * lost. */
 NODISCARD int transport_on_ready(struct transport *t, struct err *err);
-/* Takes the next message out of what was received. Returns 1 with *ret, which is valid until the next call and has BUF_PADDING
- * bytes behind it; 0 when there is none; -errno with *err filled when the connection must be given up. */
+/* Takes the next message out of the received bytes. Returns 1 with *ret, which is valid until the next call and has BUF_PADDING
+ * bytes behind it; 0 when there is no complete message; -errno with *err filled when the connection must be given up. */
 NODISCARD int transport_next(struct transport *t, struct slice *ret, struct err *err);
 
-/* Queues a message, for which TRANSPORT_OUT_MAX has room; the next transport_flush sends it. */
+/* Queues a message; the next transport_flush sends it. The caller has checked that TRANSPORT_OUT_MAX leaves room for the
+ * message. */
 void transport_send(struct transport *t, struct slice text);
 NODISCARD int transport_flush(struct transport *t, struct err *err);
 void transport_ping(struct transport *t);

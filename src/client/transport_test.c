@@ -1,4 +1,5 @@
-/* transport_test: messages over a socket pair whose other end the test holds: every split, every truncation, control frames, lengths. */
+/* transport_test: messages over a socket pair; the test holds the server's end. They are split and cut at every byte, and there are
+ * control frames and wrong lengths. */
 #include "client/transport.h"
 
 #include "base/fd.h"
@@ -43,7 +44,7 @@ static void say(struct link *l, struct slice bytes)
                 eq_int(send(l->server, bytes.p, bytes.n, MSG_NOSIGNAL), (ssize_t)bytes.n);
 }
 
-/* Takes all messages that are there; notes each as <text>, and the loss of the connection as its text. */
+/* Takes all messages that have come. Notes each message as <text>, and the loss of the connection as the text of its error. */
 static void take(struct link *l)
 {
         struct err err = ERR_INIT;
@@ -61,7 +62,7 @@ static void take(struct link *l)
         }
 }
 
-/* The WebSocket is agreed upon. */
+/* Answers the HTTP request of the client, so that the WebSocket begins. */
 static void agree(struct link *l)
 {
         char accept[29], request[1024];
@@ -85,7 +86,7 @@ static void ws_open(struct link *l)
         agree(l);
 }
 
-/* Says the same in all ways to cut it in two, and at once. */
+/* Sends `stream` cut in two at each byte, and as a whole; the result must be the same each time. */
 static void check_splits(bool is_lines, struct slice stream, const char *want)
 {
         for (size_t n = 0; n <= stream.n; n++) {
@@ -103,7 +104,7 @@ static void check_splits(bool is_lines, struct slice stream, const char *want)
         }
 }
 
-/* A stream that ends too early gives the beginning of what it gives whole, and then the loss. */
+/* Checks that a stream that ends too early gives the first messages of the whole stream, and then the loss of the connection. */
 static void check_truncations(bool is_lines, struct slice stream, const char *want)
 {
         struct slice loss = S("the connection was lost: Connection reset by peer");
@@ -129,7 +130,7 @@ static void check_truncations(bool is_lines, struct slice stream, const char *wa
 TEST(messages_in_frames)
 {
         struct slice stream = S("\x81\x03one"
-                                "\x01\x01t\x00\x01w\x80\x01o" /* in three pieces */
+                                "\x01\x01t\x00\x01w\x80\x01o" /* one message in three pieces */
                                 "\x81\x00"
                                 "\x82\x05three");
         check_splits(false, stream, "<one><two><><three>");
@@ -171,7 +172,7 @@ TEST(a_ping_is_answered_with_its_payload)
         eq_int(transport_flush(&l.t, &err), 0);
         eq_int(recv(l.server, pong, sizeof(pong), 0), 2 + 4 + 2);
         eq_int((unsigned char)pong[0], 0x8a);
-        eq_int((unsigned char)pong[1], 0x82); /* masked, two bytes */
+        eq_int((unsigned char)pong[1], 0x82); /* the payload is masked and has two bytes */
         eq_int(pong[6] ^ pong[2], 'h');
         eq_int(pong[7] ^ pong[3], 'i');
         link_close(&l);
@@ -193,7 +194,7 @@ TEST(pings_of_a_server_that_does_not_read_fill_no_memory)
                 struct err err = ERR_INIT;
                 char room[65536];
                 ssize_t n;
-                /* Not through transport_on_ready, which would also send. */
+                /* This test calls transport_next without transport_on_ready, which would also send. */
                 buf_truncate(&l.t.in, 0);
                 l.t.in_at = 0;
                 while ((n = recv(l.t.fd, room, sizeof(room), MSG_DONTWAIT)) > 0)
@@ -231,12 +232,12 @@ TEST(a_close_frame_ends_the_connection_and_says_why)
 TEST(broken_frames_end_the_connection)
 {
         static const char *const frames[] = {
-                "\x83\x01x",     /* an opcode that is none */
+                "\x83\x01x",     /* an unknown opcode */
                 "\xc1\x01x",     /* a reserved bit */
-                "\x81\x81xxxxx", /* masked */
+                "\x81\x81xxxxx", /* a server must not mask */
                 "\x80\x01x",     /* the continuation of nothing */
                 "\x09\x01x",     /* a ping in pieces */
-                "\x81\x01\xff",  /* no UTF-8 */
+                "\x81\x01\xff",  /* not UTF-8 */
         };
         for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
                 struct link l;
@@ -252,7 +253,7 @@ TEST(a_message_that_is_too_long_is_refused_by_its_head)
 {
         struct link l;
         ws_open(&l);
-        say(&l, S("\x81\x7f\0\0\0\0\x04\0\0\x01")); /* 64 MiB and one */
+        say(&l, S("\x81\x7f\0\0\0\0\x04\0\0\x01")); /* the length is 64 MiB and one byte */
         take(&l);
         eq_slice(buf_slice(&l.log), S("the server sent a broken frame (1009)"));
         link_close(&l);

@@ -38,7 +38,7 @@ int upgrade_request(struct buf *out, const struct endpoint *e, const char *key, 
         return r == 0 ? buf_append(out, S("\r\n")) : r;
 }
 
-/* Returns the next line of the head without its end. A lone LF ends a line, too. */
+/* Returns the next line of the head, without the CR LF or LF at its end. */
 static struct slice next_line(struct slice *rest)
 {
         struct slice line = slice_split(rest, '\n');
@@ -47,7 +47,7 @@ static struct slice next_line(struct slice *rest)
         return line;
 }
 
-/* Returns the length of the head with its empty line; 0 when it is not complete. */
+/* Returns the length of the head with its empty line, or 0 when the head is not complete. */
 static size_t head_length(struct slice in)
 {
         for (size_t i = 0; i + 1 < in.n; i++) {
@@ -71,7 +71,7 @@ static bool has_token(struct slice value, struct slice token)
         return false;
 }
 
-/* Reads HTTP/1.x STATUS. Returns -1 when the line is none. */
+/* Returns the status of the line "HTTP/1.x STATUS …", or -1 when the line is no such line. */
 static int read_status(struct slice line)
 {
         uint64_t status;
@@ -81,7 +81,8 @@ static int read_status(struct slice line)
         return (int)status;
 }
 
-/* Returns whether a body may follow: not when its length is told to be 0, and the connection may stay open. */
+/* Returns whether a body may follow. A head that says that the length is 0 has none, and must not be waited for: the connection may
+ * stay open. */
 static bool has_body(struct slice head)
 {
         while (head.n > 0) {
@@ -92,7 +93,7 @@ static bool has_body(struct slice head)
         return true;
 }
 
-/* What a server that refuses says: the first line of its body. */
+/* Fills the error of a server that refuses: the first line of the body says why. */
 static int refuse(int status, struct slice body, struct err *err)
 {
         struct slice said = next_line(&body);
@@ -120,7 +121,7 @@ ssize_t upgrade_answer(struct slice in, bool at_end, const char *key, struct err
                 return err_set(err, 0, -EPROTO, "this is no exec server: its answer is not HTTP");
         if (status != 101) {
                 if (!at_end && in.n == length && has_body(rest))
-                        return 0; /* the reason is in the body */
+                        return 0; /* the body, which says why, has not come yet */
                 return refuse(status, slice_from(in.p + length, in.n - length), err);
         }
 

@@ -1,11 +1,11 @@
-/* upgrade_test: requests as they are sent, answers whole, cut and wrong. */
+/* upgrade_test: the request as it is sent, and answers that are whole, cut off or wrong. */
 #include "client/upgrade.h"
 
 #include "unit.h"
 
 #include <errno.h>
 
-/* The pair of RFC 6455, 1.3. */
+/* The key and its answer are the example of RFC 6455, 1.3. */
 #define KEY "dGhlIHNhbXBsZSBub25jZQ=="
 #define ACCEPT "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
 #define UPGRADE "Upgrade: websocket\r\n"
@@ -74,7 +74,8 @@ TEST(wrong_answers_are_refused)
                 { "HTTP/1.1 101 x\r\n" UPGRADE CONNECTION ACCEPT
                   "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n",
                   -EPROTO },
-                { "HTTP/1.1 101 x\r\n\r\n" UPGRADE CONNECTION ACCEPT "\r\n", -EPROTO }, /* not of the head */
+                { "HTTP/1.1 101 x\r\n\r\n" UPGRADE CONNECTION ACCEPT "\r\n",
+                  -EPROTO }, /* these lines are behind the head */
                 { "HTTP/2 101 x\r\n\r\n", -EPROTO },
                 { "HTTP/1.1 1010\r\n\r\n", -EPROTO },
                 { "HTTP/1.1 +01 x\r\n\r\n", -EPROTO },

@@ -1,4 +1,4 @@
-/* wait: the functions that wait, for programs without a loop of their own. */
+/* wait: the public functions that wait for a result, for programs without an event loop of their own. */
 #include "client/client_internal.h"
 
 #include "base/clock.h"
@@ -53,7 +53,7 @@ int farhand_wait(struct farhand *f, int timeout_ms, struct farhand_error *ret_er
 struct farhand *farhand_connect(const struct farhand_options *options, struct farhand_error *ret_error)
 {
         struct farhand *f = farhand_new(options, ret_error);
-        /* Connecting and the handshake have time limits of their own. */
+        /* This loop needs no time limit, because connecting and the handshake have theirs. */
         while (f && f->state == FARHAND_CONNECTING) {
                 if (client_wait_until(f, UINT64_MAX, ret_error) < 0) {
                         farhand_free(f);
@@ -132,7 +132,7 @@ struct dialogue {
         size_t written;
         bool is_input_done;
         struct buf streams[2];
-        int failure; /* -EMSGSIZE: there was more output than is wanted */
+        int failure; /* -EMSGSIZE: there was more output than the caller wants */
         struct farhand_error error;
 };
 
@@ -141,7 +141,7 @@ static void give_input(struct farhand_process *p, struct dialogue *d)
         while (d->written < d->input.n) {
                 int64_t n = farhand_process_write(p, d->input.p + d->written, d->input.n - d->written, NULL);
                 if (n == -EPIPE)
-                        break; /* the command does not want the rest */
+                        break; /* the command has closed its stdin or ended */
                 if (n <= 0)
                         return;
                 d->written += (size_t)n;
@@ -208,7 +208,7 @@ int farhand_communicate(struct farhand *f, const struct farhand_command *given, 
                         r = error_set(ret_error, -ETIMEDOUT, "the command did not end in time");
         }
         if (r < 0 && p && p->state != PROCESS_OVER && farhand_process_terminate(p) == 0)
-                (void)farhand_step(f, NULL); /* sends it */
+                (void)farhand_step(f, NULL); /* sends the request to end the process */
         if (r == 0)
                 r = d.failure ? error_copy(ret_error, &d.error) : result_of(p, &ret->exit, ret_error);
         if (r == 0) {

@@ -1,8 +1,8 @@
-/* watch: what changes in the file system of the server, told as it happens.
+/* watch: tells a program what changes in the file system of the server, as it happens.
  *
- * A watch belongs to the connection. When the connection was lost and is resumed, the watch is made again under another id; what
- * happened meanwhile nobody knows, and the program is told so. What the server tells and this client does not understand is told in
- * the same way.
+ * A watch belongs to the connection. When the session is resumed after a lost connection, the watch is made again under another id,
+ * and on_overflow tells the program that changes may have been missed. A change that this client does not understand is told by
+ * on_overflow too.
  */
 #include "client/client_internal.h"
 
@@ -27,7 +27,7 @@ struct farhand_watch {
         bool is_asked;   /* the answer to fs/watch is awaited */
         bool is_started; /* the program was told that the watch has begun */
         bool is_over;    /* no event follows */
-        bool is_freed;   /* its memory is freed at the end of the step */
+        bool is_freed;   /* the program has freed the watch; its memory is freed at the end of the step */
 };
 
 static void release(struct farhand_watch *w)
@@ -85,7 +85,7 @@ static void on_answer(struct farhand *f, void *arg, UNUSED const struct rpc_mess
         bool was_started = w->is_started;
         w->is_asked = false;
         if (w->is_over || (error && error->code == -ECONNRESET && f->state == FARHAND_RECOVERING))
-                return; /* the server is asked again when the connection is back */
+                return; /* fs/watch is sent again when the connection is back */
         if (error) {
                 fail(w, error);
                 return;
@@ -157,7 +157,7 @@ void farhand_watch_free(struct farhand_watch *w)
                 return;
         struct farhand *f = w->client;
         calls_forget(f, NULL, w);
-        /* A request to watch that waits for the connection is sent, and this one behind it. */
+        /* Also when fs/watch still waits for the connection: fs/unwatch is then sent behind it. */
         struct call *call = w->is_over ? NULL : call_begin(f, "fs/unwatch", &j, NULL);
         if (call) {
                 jsonw_object(&j);
@@ -170,7 +170,7 @@ void farhand_watch_free(struct farhand_watch *w)
 
 /* ---- changes ---- */
 
-/* Returns a path of the server; NULL when there is none, or what is there is no path. */
+/* Returns a member that is a path, or NULL when it is missing or no path. */
 static const char *member_path(struct arena *a, const struct json_doc *d, const struct json *object,
                                struct slice key)
 {
@@ -178,7 +178,7 @@ static const char *member_path(struct arena *a, const struct json_doc *d, const 
         return text.p && uri_to_path(a, text, &path, NULL) == URI_OK ? path.p : NULL;
 }
 
-/* Tells one change. Returns false when it cannot be understood. */
+/* Tells the program one change. Returns false when the change cannot be understood. */
 static bool tell_change(struct farhand_watch *w, const struct json_doc *d, const struct json *event)
 {
         static const char *const kinds[] = { [FARHAND_CREATED] = "created",
@@ -218,7 +218,7 @@ bool client_watch_on_changed(struct farhand *f, const struct rpc_message *m)
         struct slice id = member_string(&a, &m->doc, m->params, S("watchId"));
         struct farhand_watch *w;
         if (!id.p || !slice_starts(id, S(ID_PREFIX)))
-                return false; /* the program watches by itself, with farhand_call */
+                return false; /* the program has made this watch itself, with farhand_call */
         list_each (w, &f->watches, link) {
                 if (!w->is_over && slice_eq(slice_from_str(w->id), id)) {
                         on_changed(w, m);

@@ -1,4 +1,4 @@
-/* watch_test: what a watch tells, whatever the server sends, and across a lost connection. */
+/* watch_test: what a watch tells the program when the server sends good and bad messages, and after a lost connection. */
 #include "client/client_rig.h"
 
 #include <errno.h>
@@ -100,7 +100,7 @@ TEST(a_watch_that_cannot_be_made_fails_once)
         played_say(f, server,
                    "{\"error\":{\"code\":-32004,\"message\":\"no\"},\"id\":1}\n" CHANGED("\"events\":7"));
         eq_str(log_text, "failed -121;");
-        farhand_watch_free(w); /* nothing is to be ended */
+        farhand_watch_free(w); /* fs/unwatch is not sent, because there is no watch */
         eq_str(played_sent(f, server), "");
         farhand_free(f);
         fd_close(server);
@@ -114,7 +114,7 @@ TEST(a_lost_watch_is_made_again_and_told_as_an_overflow)
         log_text[0] = '\0';
         ok(farhand_watch_start(f, "/d", true, &events, NULL, NULL) != NULL);
         (void)played_sent(f, server);
-        played_cut(f, &server); /* before it was answered: nothing was promised */
+        played_cut(f, &server); /* the connection is lost before the answer, so no overflow is told */
         played_resume(f, server);
         ok(strstr(played_sent(f, server), ASKED(2, 2)) != NULL);
         played_say(f, server, "{\"id\":2,\"result\":{}}\n");
@@ -143,7 +143,7 @@ TEST(a_watch_ends_at_the_server_too)
         struct farhand *f = played_client(&server);
         log_text[0] = '\0';
         ok(farhand_watch_start(f, "/d", true, &events, &server, NULL) !=
-           NULL); /* freed at its first change */
+           NULL); /* the callback frees the watch at its first change */
         (void)played_sent(f, server);
         played_say(f, server,
                    "{\"id\":1,\"result\":{}}\n" CHANGED(
@@ -154,7 +154,7 @@ TEST(a_watch_ends_at_the_server_too)
         eq_str(played_sent(f, server),
                "{\"id\":2,\"method\":\"fs/unwatch\",\"params\":{\"watchId\":\"farhand-watch-1\"}}\n");
         ok(list_is_empty(&f->watches));
-        /* One that still waits for the connection is made and ended in this order. */
+        /* A watch that is made and freed while there is no connection is made and ended later in this order. */
         played_cut(f, &server);
         farhand_watch_free(farhand_watch_start(f, "/d", true, &events, NULL, NULL));
         played_resume(f, server);
@@ -176,7 +176,7 @@ TEST(a_client_that_fails_fails_its_watches)
         ok(farhand_watch_start(f, "/d", true, &events, NULL, NULL) != NULL);
         (void)played_sent(f, server);
         played_say(f, server, "{\"id\":1,\"result\":{}}\n");
-        ok(farhand_watch_start(f, "/d", true, &events, NULL, NULL) != NULL); /* not answered */
+        ok(farhand_watch_start(f, "/d", true, &events, NULL, NULL) != NULL); /* this watch gets no answer */
         f->depth++;
         client_fail(f, &error);
         f->depth--;
