@@ -1,14 +1,14 @@
 /* farhand: run commands and touch files on another machine, from C.
  *
- * A `struct farhand` is a client: a connection to an exec server, and what is needed to survive the loss of that connection. It
- * has no threads of its own that run callbacks, no signal handlers, prints nothing and shares nothing with other clients, so
- * that a program may have several, one thread each at a time.
+ * A `struct farhand` is a client: a connection to an exec server, and what is needed to survive the loss of that connection. It has
+ * no threads of its own that run callbacks, no signal handlers, prints nothing and shares nothing with other clients, so that a
+ * program may have several, one thread each at a time.
  *
- * Everything happens in farhand_step(): call it when farhand_fd() is readable, or when farhand_timeout_ms() has passed. It calls
- * the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that wait. The
- * functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_process_yield, farhand_communicate,
- * farhand_snapshot, farhand_http_fetch, farhand_file_wait, and those on files and the environment that say so) call farhand_step()
- * themselves.
+ * Everything happens in farhand_step(): call it when farhand_fd() is readable, or when farhand_timeout_ms() has passed.
+ * farhand_step() calls the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that
+ * wait. The functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_process_yield,
+ * farhand_communicate, farhand_snapshot, farhand_http_fetch, farhand_file_wait, and those on files and the environment that say so)
+ * call farhand_step() themselves.
  *
  * Functions return 0 or more, or a negative errno. A `struct farhand_error *` may be NULL. Options and commands are structs that
  * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT or FARHAND_COMMAND_INIT.
@@ -38,8 +38,8 @@ struct farhand_error {
         int code;     /* a negative errno; -EREMOTEIO when the server has answered with an error */
         int rpc_code; /* the code of the server's error; 0 when the error is not the server's */
         char text[1024];
-        char data
-                [1024]; /* the `data` of the server's error as JSON; empty when there is no data, or more of it than fits */
+        /* The `data` of the server's error as JSON; empty when there is none, or when it does not fit. */
+        char data[1024];
 };
 
 /* Returns the errno (a positive number) that the server's system gave, as far as the server tells it; else 0. */
@@ -65,9 +65,9 @@ struct farhand_options {
         size_t size;
         const char *url;
         const char *const *argv; /* ends with NULL */
-        const char *const
-                *env; /* for argv: "NAME=VALUE", added to the environment of this process; ends with NULL */
-        const char *cwd;     /* for argv */
+        /* For argv: "NAME=VALUE", added to the variables of this process; ends with NULL. */
+        const char *const *env;
+        const char *cwd;     /* the working directory of argv; NULL: that of this process */
         const char *farhand; /* the program farhand; NULL: beside this program, or where it was installed */
         const char *farhand_net;        /* the program farhand-net; NULL: where it is found from `farhand` */
         const char *token;              /* sent as a bearer token */
@@ -76,12 +76,13 @@ struct farhand_options {
         const char *client_name;        /* "farhand" */
         unsigned connect_timeout_ms;    /* 0: 10,000; for ssh:// 120,000 */
         unsigned initialize_timeout_ms; /* 0: 10,000 */
-        const char *resume_session_id;  /* attach to this session of the server */
-        bool takeover;                  /* attach also when another connection has the session */
-        uint64_t detach_ms; /* how long the session shall live without a connection; 0: as the server likes */
-        /* The state has changed; `text` says why, in words for people. */
+        const char *resume_session_id;  /* the session to go on with; NULL: a new one */
+        bool takeover;                  /* take the session from another connection that has it */
+        /* How long the session shall live without a connection; 0: the server decides. */
+        uint64_t detach_ms;
+        /* Called when the state has changed; `text` says why, in words for people. */
         void (*on_state)(struct farhand *f, void *arg, int state, const char *text);
-        /* A notification that belongs to no process, watch or HTTP request of the library's. `params` is JSON. */
+        /* Called for a notification that belongs to no process, watch or HTTP request of this header. `params` is JSON. */
         void (*on_notification)(struct farhand *f, void *arg, const char *method, const char *params);
         void *arg;
         const char *ssh; /* for ssh://: the program; NULL: ssh of PATH */
@@ -95,30 +96,29 @@ struct farhand_options {
         }
 
 enum farhand_state {
-        FARHAND_CONNECTING, /* for the first time */
+        FARHAND_CONNECTING, /* the first connection is being made */
         FARHAND_READY,
-        FARHAND_RECOVERING, /* the connection was lost; calls wait until there is one again, for 25 s at most */
-        FARHAND_FAILED,     /* for good: everything that waited has failed */
+        FARHAND_RECOVERING, /* the connection was lost; calls wait until it is back, for 25 s at most */
+        FARHAND_FAILED,     /* the client has failed for good, with everything that waited */
 };
 
 /* Begins to connect. Calls are possible when the state is FARHAND_READY. Returns NULL with *ret_error when the options are bad or
  * the program cannot be started. */
 FARHAND_API struct farhand *farhand_new(const struct farhand_options *options,
                                         struct farhand_error *ret_error);
-/* As farhand_new, but waits until the client is ready. */
+/* Makes a client like farhand_new(), and waits until the client is ready. */
 FARHAND_API struct farhand *farhand_connect(const struct farhand_options *options,
                                             struct farhand_error *ret_error);
 /* Closes the connection and frees the client with its processes; no callback is called. NULL is fine. A program that was started
- * for this client ends, at the latest after two seconds by SIGKILL. */
+ * for this client ends; after two seconds SIGKILL ends it. */
 FARHAND_API void farhand_free(struct farhand *f);
 
 FARHAND_API int farhand_fd(const struct farhand *f); /* for poll: readable when farhand_step has work */
-FARHAND_API int farhand_timeout_ms(
-        const struct farhand *
-                f); /* for poll: after this time farhand_step has work even if the fd is not readable; -1: never */
-FARHAND_API int farhand_step(struct farhand *f,
-                             struct farhand_error *ret_error); /* negative: failed for good */
-/* Waits for at most `timeout_ms` (-1: without a limit) until there is work, and calls farhand_step. */
+/* For poll: after how many milliseconds farhand_step has work although farhand_fd is not readable; -1: never. */
+FARHAND_API int farhand_timeout_ms(const struct farhand *f);
+/* Does the work that is due. Returns 0, or a negative errno when the client has failed for good. */
+FARHAND_API int farhand_step(struct farhand *f, struct farhand_error *ret_error);
+/* Waits for work for at most `timeout_ms` (-1: as long as it takes) and does that work. */
 FARHAND_API int farhand_wait(struct farhand *f, int timeout_ms, struct farhand_error *ret_error);
 
 /* While a client is paused nothing is read from the server: neither answers nor output, which the server then holds back. */
@@ -152,24 +152,26 @@ FARHAND_API void farhand_link_free(struct farhand_link *link);
 /* ---- any method ---- */
 
 enum farhand_call_flags {
-        /* The call is sent again when the connection is lost before its answer: for calls that change nothing, or may be done
-         * twice. Otherwise the call fails with -ECONNRESET, because the client cannot know whether the server has done it. */
+        /* The call is sent again when the connection is lost before its answer. This flag is for calls that change nothing, or may
+         * be done twice. Without this flag the call fails with -ECONNRESET, because it is unknown whether the server has done
+         * it. */
         FARHAND_REPEAT = 1,
 };
 
-/* Exactly one of `result` (JSON) and `error` is not NULL. */
+/* Gets the answer to a call. Exactly one of `result` (JSON) and `error` is not NULL. */
 typedef void (*farhand_on_answer)(struct farhand *f, void *arg, const char *result,
                                   const struct farhand_error *error);
 
-/* Calls a method; `params` is JSON. At most 1,024 calls wait at once: -EAGAIN. The callback is called exactly once, unless the
+/* Calls a method; `params` is JSON. Returns -EAGAIN when 1,024 calls wait already. The callback is called exactly once, unless the
  * client is freed before. */
 FARHAND_API int farhand_call(struct farhand *f, const char *method, const char *params, unsigned flags,
                              farhand_on_answer on_answer, void *arg, struct farhand_error *ret_error);
-/* Makes a call and waits for the answer. *ret_result is JSON, to be freed by the caller. timeout_ms -1: waits without a limit. */
+/* Calls a method like farhand_call(), and waits for the answer for at most `timeout_ms` (-1: as long as it takes). *ret_result is
+ * JSON, which the caller frees. */
 FARHAND_API int farhand_call_wait(struct farhand *f, const char *method, const char *params, unsigned flags,
                                   int timeout_ms, char **ret_result, struct farhand_error *ret_error);
 
-/* How many bytes wait to be sent. A program that sends much waits until they are few. */
+/* Returns how many bytes wait to be sent. A program that sends much waits until they are few. */
 FARHAND_API size_t farhand_queued_bytes(const struct farhand *f);
 /* Returns a path as this server wants it spelled, as a JSON string with its quotes, to be freed by the caller; NULL when the path
  * is not absolute. */
@@ -180,53 +182,56 @@ FARHAND_API char *farhand_path_json(const struct farhand *f, const char *path);
 enum farhand_stream { FARHAND_STDOUT, FARHAND_STDERR, FARHAND_PTY };
 
 struct farhand_exit {
-        int code;        /* 128 + the signal that killed the command; -1 when the server does not know */
-        char signal[16]; /* "SIGKILL"; empty: none, or the server does not tell */
+        int code;        /* 128 + the signal that killed the process; -1 when the code is unknown */
+        char signal[16]; /* such as "SIGKILL"; empty: no signal, or the server does not tell */
         char reason[24]; /* "exited", "signalled", "wallLimit", …; empty: the server does not tell */
         bool core_dumped;
         bool sandbox_denied; /* false when the server does not tell */
 };
 
 struct farhand_process_events {
-        void (*on_started)(struct farhand_process *p, void *arg, int64_t pid); /* pid -1: not told */
+        void (*on_started)(struct farhand_process *p, void *arg,
+                           int64_t pid); /* pid -1: the server does not tell */
         void (*on_output)(struct farhand_process *p, void *arg, enum farhand_stream stream, const void *bytes,
                           size_t n);
-        /* What this process has been given is with the server: there is room for more. */
+        /* The server has taken what was written to this process: there is room for more. */
         void (*on_writable)(struct farhand_process *p, void *arg);
         void (*on_exited)(struct farhand_process *p, void *arg, const struct farhand_exit *exit);
         void (*on_closed)(struct farhand_process *p, void *arg); /* no output will come any more */
         /* The start failed, or the process was lost. No other event follows. */
         void (*on_failed)(struct farhand_process *p, void *arg, const struct farhand_error *error);
-        /* The server no longer keeps the events from `first_seq` to `last_seq`, which came while no client was connected. `bytes` of output are
-         * missing (0: the server does not tell how many). Without this callback, and without farhand_process_collect, a process that was
-         * started here is ended, and fails; one that was adopted fails. */
+        /* The server no longer keeps the events from `first_seq` to `last_seq`, which came while this client was not connected:
+         * `bytes` of output are missing here (0: the server does not tell how many). Without this callback, and without
+         * farhand_process_collect, a process that this client started is ended, and fails; a process that it adopted fails. */
         void (*on_gap)(struct farhand_process *p, void *arg, uint64_t first_seq, uint64_t last_seq,
                        uint64_t bytes);
 };
 
 struct farhand_command {
         size_t size;
-        const char *process_id;  /* NULL: one is made */
+        const char *process_id;  /* NULL: the library makes an id */
         const char *const *argv; /* ends with NULL */
-        const char
-                *cwd; /* absolute, on the server's machine; NULL: the server's own, if the server tells it */
-        const char *const *env; /* "NAME=VALUE"; ends with NULL; NULL: none */
-        const char
-                *env_policy; /* JSON; NULL: the environment of the server, without what looks like a secret */
+        /* An absolute path on the server's machine; NULL: the working directory of the server, if the server tells it. */
+        const char *cwd;
+        const char *const *env; /* more variables, "NAME=VALUE"; ends with NULL; NULL: none */
+        /* JSON of the member `envPolicy`; NULL: the variables of the server, except those that look like secrets. */
+        const char *env_policy;
         const char *arg0;
         bool tty;
         bool stdin_open;        /* without a tty: stdin is a pipe; false: stdin is empty */
-        unsigned rows, columns; /* of the tty; 0: 24, 80 */
+        unsigned rows, columns; /* the size of the tty; 0: 24 and 80 */
         const char *sandbox;    /* JSON of the member `sandbox` */
         const char *limits;     /* JSON of the member `limits` */
-        bool prepared; /* the caller has wrapped the command in a sandbox of its own; the server may refuse that */
+        /* The caller has wrapped the command in a sandbox of its own. A server may refuse that. */
+        bool prepared;
 };
 #define FARHAND_COMMAND_INIT                           \
         {                                              \
                 .size = sizeof(struct farhand_command) \
         }
 
-/* Asks the server to start a command. The struct and the callbacks' arg are the caller's; `events` is copied. */
+/* Asks the server to start a command. `command` and `events` are needed only during the call; `arg` belongs to the caller. Returns
+ * NULL with *ret_error when the request cannot be made. */
 FARHAND_API struct farhand_process *farhand_start(struct farhand *f, const struct farhand_command *command,
                                                   const struct farhand_process_events *events, void *arg,
                                                   struct farhand_error *ret_error);
@@ -237,66 +242,71 @@ FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char 
                                                   uint64_t after_seq,
                                                   const struct farhand_process_events *events, void *arg,
                                                   struct farhand_error *ret_error);
-/* Forgets the process, which runs on. NULL is fine. */
+/* Frees the struct; the process itself runs on. NULL is fine. */
 FARHAND_API void farhand_process_free(struct farhand_process *p);
 FARHAND_API const char *farhand_process_id(const struct farhand_process *p);
-/* The number of the newest event that was told, for farhand_adopt(). */
+/* Returns the number of the newest event that was told, for farhand_adopt(). */
 FARHAND_API uint64_t farhand_process_last_seq(const struct farhand_process *p);
 
 /* Writes to the stdin. Returns how many bytes were taken, which may be fewer than n: on_writable says when there is room again.
- * -EPIPE: the stdin is closed, or the process has gone. */
+ * Returns -EPIPE when the stdin is closed or the process has ended. */
 FARHAND_API int64_t farhand_process_write(struct farhand_process *p, const void *bytes, size_t n,
                                           struct farhand_error *ret_error);
-/* What was written is delivered first. -EOPNOTSUPP: this server cannot close a pipe. */
+/* Closes the stdin, after what was written is delivered. Returns -EOPNOTSUPP when this server cannot close a pipe. */
 FARHAND_API int farhand_process_close_stdin(struct farhand_process *p, struct farhand_error *ret_error);
 FARHAND_API int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned columns);
-/* A signal by its number, to the process group. A server without processControlV1 takes SIGINT only: -EOPNOTSUPP. */
+/* Sends a signal, by its number, to the process group. Returns -EOPNOTSUPP for a signal other than SIGINT when the server has no
+ * processControlV1. */
 FARHAND_API int farhand_process_signal(struct farhand_process *p, int signo);
-FARHAND_API int farhand_process_terminate(struct farhand_process *p); /* SIGKILL to the whole tree */
+/* Sends SIGKILL to the process and all its descendants. */
+FARHAND_API int farhand_process_terminate(struct farhand_process *p);
 
 FARHAND_API bool farhand_process_has_exited(const struct farhand_process *p, struct farhand_exit *ret_exit);
-FARHAND_API bool farhand_process_is_closed(const struct farhand_process *p); /* or has failed */
+/* Returns true also when the process has failed. */
+FARHAND_API bool farhand_process_is_closed(const struct farhand_process *p);
 
 /* Waits until the process is closed (all its output was told), has failed, or the time is over (-ETIMEDOUT). */
 FARHAND_API int farhand_process_wait(struct farhand_process *p, int timeout_ms, struct farhand_exit *ret_exit,
                                      struct farhand_error *ret_error);
 
-/* For programs that look at the output now and then: from now on the library collects the output. Of more than `cap_bytes` (0: 1 MiB)
- * it keeps half that many from the beginning and half from the end. No output is missed when this is called right after
- * farhand_start or farhand_adopt. The callbacks are called as before. */
+/* Keeps the output from now on, for programs that take it now and then: the first half of `cap_bytes` from the beginning and the
+ * other half from the end; 0: 1 MiB. A call right after farhand_start or farhand_adopt misses no output. The callbacks are called
+ * as before. */
 FARHAND_API int farhand_process_collect(struct farhand_process *p, size_t cap_bytes,
                                         struct farhand_error *ret_error);
 
 struct farhand_taken {
-        char *bytes; /* of all streams as they came; to be freed by the caller; a NUL that is not counted follows */
+        /* The bytes of all streams in the order in which they came, and a NUL that is not counted. The caller frees them. */
+        char *bytes;
         size_t n;
-        size_t head_bytes;      /* where in `bytes` output is missing: behind the first `head_bytes` bytes */
-        uint64_t omitted_bytes; /* how many bytes are missing there */
+        size_t head_bytes;      /* omitted_bytes are missing behind these */
+        uint64_t omitted_bytes; /* how many bytes are missing */
 };
-/* Takes what was collected since the last call, without waiting. Each byte is given to the program once. */
+/* Takes the output that was collected since the last call, without waiting. Each byte is given once. */
 FARHAND_API int farhand_process_take(struct farhand_process *p, struct farhand_taken *ret,
                                      struct farhand_error *ret_error);
-/* As farhand_process_take, but waits first: for `yield_ms` (-1: without a limit), until the process has exited and its output has
- * ended, or until 50 ms after its exit. Returns 1 while the process runs, 0 when it has exited. Of a process that failed the output
- * is taken first; the next call returns the error. */
+/* Takes the output like farhand_process_take, but waits before: for `yield_ms` (-1: as long as it takes), or until the process has
+ * exited and its output has ended, or until 50 ms after its exit. Returns 1 while the process runs, 0 when it has exited. Of a
+ * process that failed, a first call gives the output, a second call the error. */
 FARHAND_API int farhand_process_yield(struct farhand_process *p, int yield_ms, struct farhand_taken *ret,
                                       struct farhand_error *ret_error);
 
-/* What a process of the session has written so far, and its state. Reading a snapshot takes nothing away from other readers. */
+/* The output of a process of the session so far, and its state. A snapshot takes no output away from other readers. */
 struct farhand_snapshot {
         char *out, *err; /* a NUL that is not counted follows the bytes; what a tty shows is in `out` */
         size_t out_bytes, err_bytes;
-        /* How many bytes are missing between the beginning and the end of a stream. */
+        /* How many bytes are missing between the beginning and the end of each stream. */
         uint64_t out_omitted_bytes, err_omitted_bytes;
-        bool is_truncated; /* output is missing; a server without processControlV1 does not say how much */
+        /* Output is missing. From servers without processControlV1 the number of missing bytes may be unknown. */
+        bool is_truncated;
         bool has_exited, is_closed;
-        struct farhand_exit exit; /* valid once the process has exited */
-        uint64_t next_seq;        /* the number of the next event; after_seq of farhand_adopt is one less */
+        struct farhand_exit exit; /* set when has_exited */
+        uint64_t next_seq;        /* the number of the next event; next_seq - 1 is for farhand_adopt */
 };
 /* Exactly one of `snapshot` and `error` is not NULL. The strings that the callback leaves in the struct are freed. */
 typedef void (*farhand_on_snapshot)(struct farhand *f, void *arg, struct farhand_snapshot *snapshot,
                                     const struct farhand_error *error);
-/* At most `max_bytes` of each stream, half of them from the beginning, if the server still keeps the beginning. */
+/* Asks for a snapshot with at most `max_bytes` of each stream, half of them from the beginning if the server keeps that. */
 FARHAND_API int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max_bytes,
                                        farhand_on_snapshot on_snapshot, void *arg,
                                        struct farhand_error *ret_error);
@@ -310,25 +320,26 @@ struct farhand_output {
         size_t out_bytes, err_bytes;
         struct farhand_exit exit;
 };
-/* Runs a command: writes the input, closes the stdin, waits until it is closed, and collects what it wrote: at most `max_bytes` of
- * each stream, more is -EMSGSIZE. Without a tty the stdin is a pipe when there is input, or when the command asks for one; what a tty
- * shows is in `out`. *ret is written only on success. */
+/* Runs a command: writes the input, closes the stdin, waits until the process is closed, and collects its output: at most
+ * `max_bytes` of each stream; more output is -EMSGSIZE. Without a tty the stdin is a pipe when there is input, or when the command
+ * asks for one; what a tty shows is in `out`. *ret is written only on success. */
 FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_command *command,
                                     const void *input, size_t input_bytes, size_t max_bytes, int timeout_ms,
                                     struct farhand_output *ret, struct farhand_error *ret_error);
 
 /* ---- the environment of the server ---- */
 
-/* What a server tells about its environment. A member that is NULL was not told. */
+/* What a server tells about its machine. A member is NULL when the server does not tell it. */
 struct farhand_environment {
         char *shell_name, *shell_path;
         char *cwd, *home, *temp_dir; /* paths */
         char *os;                    /* "linux" */
         char *executor_name, *executor_version;
         char *sandbox_backend; /* "namespaces", "bubblewrap", "landlock", "none" */
-        char *json;            /* the whole answer of the server to environment/info */
+        char *json;            /* the whole answer of the server */
 };
-/* Exactly one of `environment` and `error` is not NULL. The environment is the callback's, to be freed with farhand_environment_free. */
+/* Exactly one of `environment` and `error` is not NULL. The callback owns the environment and frees it with
+ * farhand_environment_free. */
 typedef void (*farhand_on_environment)(struct farhand *f, void *arg, struct farhand_environment *environment,
                                        const struct farhand_error *error);
 /* Exactly one of `status` and `error` is not NULL. `status` is "ready" when the server can work. */
@@ -338,7 +349,7 @@ FARHAND_API int farhand_environment_info_begin(struct farhand *f, farhand_on_env
                                                void *arg, struct farhand_error *ret_error);
 FARHAND_API int farhand_environment_status_begin(struct farhand *f, farhand_on_status on_status, void *arg,
                                                  struct farhand_error *ret_error);
-/* As the two functions above, but wait for the answer. The status is to be freed by the caller. */
+/* These two functions ask like the two above, and wait for the answer. The caller frees the results. */
 FARHAND_API int farhand_environment_info(struct farhand *f, int timeout_ms, struct farhand_environment **ret,
                                          struct farhand_error *ret_error);
 FARHAND_API int farhand_environment_status(struct farhand *f, int timeout_ms, char **ret,
@@ -349,8 +360,8 @@ FARHAND_API void farhand_environment_free(struct farhand_environment *environmen
 
 struct farhand_http_header {
         const char *name, *value;
-        const char *
-                value_env; /* of a request: the value of this variable of the server follows `value`; NULL: none */
+        /* In a request: a variable of the server whose value is put behind `value`; NULL: none. */
+        const char *value_env;
 };
 
 struct farhand_http_request {
@@ -361,8 +372,8 @@ struct farhand_http_request {
         size_t header_count;
         const void *body; /* at most 64 MiB */
         size_t body_bytes;
-        unsigned timeout_ms;   /* for the whole, with redirects and the body; 0: none */
-        bool stop_at_redirect; /* a redirect is told as the answer; otherwise up to ten are followed */
+        unsigned timeout_ms;   /* for the whole request, with redirects and the body; 0: no time limit */
+        bool stop_at_redirect; /* a redirect is the answer; false: up to ten redirects are followed */
 };
 #define FARHAND_HTTP_REQUEST_INIT                           \
         {                                                   \
@@ -370,23 +381,23 @@ struct farhand_http_request {
         }
 
 struct farhand_http_events {
-        /* The names of headers are in lower case. All is valid during the call. */
+        /* The answer has begun. The names of headers are in lower case. The headers are valid during the call. */
         void (*on_response)(struct farhand_http *h, void *arg, int status,
                             const struct farhand_http_header *headers, size_t header_count);
-        /* The body, piece by piece. A program that cannot take more uses farhand_pause. */
+        /* The next piece of the body. A program that cannot take more uses farhand_pause. */
         void (*on_body)(struct farhand_http *h, void *arg, const void *bytes, size_t n);
         void (*on_done)(struct farhand_http *h, void *arg); /* the body is whole; no other event follows */
         /* There was no answer, or its body has broken off. No other event follows. */
         void (*on_failed)(struct farhand_http *h, void *arg, const struct farhand_error *error);
 };
 
-/* Asks the server for an HTTP request. It is never made twice: when the connection is lost, the request fails with -ECONNRESET. */
+/* Has the server make an HTTP request. The request is never made twice: when the connection is lost, it fails with -ECONNRESET. */
 FARHAND_API struct farhand_http *farhand_http_start(struct farhand *f,
                                                     const struct farhand_http_request *request,
                                                     const struct farhand_http_events *events, void *arg,
                                                     struct farhand_error *ret_error);
-/* Forgets the request. The protocol cannot cancel it: the server goes on until it is done or its time is over, and what it sends is
- * dropped. NULL is fine. */
+/* Frees the struct. The protocol cannot cancel a request: the server goes on until the request is done or its time is over, and the
+ * answer is dropped. NULL is fine. */
 FARHAND_API void farhand_http_free(struct farhand_http *h);
 
 struct farhand_http_result {
@@ -396,33 +407,35 @@ struct farhand_http_result {
         char *body; /* a NUL that is not counted follows the bytes */
         size_t body_bytes;
 };
-/* Makes a request, waits, and collects the answer: at most `max_bytes` of its body, more is -EMSGSIZE. *ret is written only on success. */
+/* Makes a request, waits, and collects the answer: at most `max_bytes` of its body; a longer body is -EMSGSIZE. *ret is written
+ * only on success. */
 FARHAND_API int farhand_http_fetch(struct farhand *f, const struct farhand_http_request *request,
                                    size_t max_bytes, int timeout_ms, struct farhand_http_result *ret,
                                    struct farhand_error *ret_error);
-FARHAND_API void farhand_http_result_release(struct farhand_http_result *result); /* frees what it holds */
+/* Frees the headers and the body. */
+FARHAND_API void farhand_http_result_release(struct farhand_http_result *result);
 
 /* ---- a server of our own ---- */
 
 #define FARHAND_DEFAULT_LISTEN_URL "ws://127.0.0.1:0"
 
-/* Whether a server can listen on this URL, as far as the text tells: ws://IP:PORT, unix:PATH, stdio. Returns 0, or a negative errno
- * with the sentence that `farhand serve --listen` would print. */
+/* Checks the text of a URL to listen on: ws://IP:PORT, unix:PATH or stdio. Returns 0, or a negative errno with the sentence that
+ * `farhand serve --listen` would print. */
 FARHAND_API int farhand_listen_url_check(const char *text, struct farhand_error *ret_error);
 
-/* A server that runs beside this program, for clients of any kind. It is a child, and it ends with this process, however that ends:
- * by farhand_server_free(), by exit, by SIGKILL. (What this process forks without an exec holds it alive, too.)
+/* A server that runs as a child of this process, for clients of any kind. The server ends after farhand_server_free(), and when
+ * this process ends, by exit or by a signal. (A process that this process forked, without an exec, keeps the server alive too.)
  *
- * On ws:// every user of this machine can connect and run commands as us, unless `args` asks for a token (--ws-auth); a unix socket
- * is for our own user alone. */
+ * On ws:// every user of this machine can connect and run commands as the user of this process, unless `args` asks for a token
+ * (--ws-auth); a unix socket is for that user alone. */
 struct farhand_server;
 
 struct farhand_server_options {
         size_t size;
-        const char *listen;      /* NULL: FARHAND_DEFAULT_LISTEN_URL */
-        const char *farhand;     /* as in struct farhand_options */
+        const char *listen;  /* NULL: FARHAND_DEFAULT_LISTEN_URL */
+        const char *farhand; /* the program farhand; NULL: beside this program, or where it was installed */
         const char *const *args; /* more options of `farhand serve`; ends with NULL; NULL: none */
-        const char *const *env;  /* "NAME=VALUE", added to our environment; ends with NULL */
+        const char *const *env;  /* "NAME=VALUE", added to the variables of this process; ends with NULL */
         const char *cwd;
         unsigned start_timeout_ms; /* 0: 10,000 */
 };
@@ -431,22 +444,22 @@ struct farhand_server_options {
                 .size = sizeof(struct farhand_server_options) \
         }
 
-/* Starts a server and waits until it listens. Returns NULL with *ret_error when it does not; the server prints its complaints on
+/* Starts a server and waits until it listens. Returns NULL with *ret_error when it does not; the server prints its own errors on
  * stderr. `options` may be NULL. */
 FARHAND_API struct farhand_server *farhand_server_start(const struct farhand_server_options *options,
                                                         struct farhand_error *ret_error);
-/* Returns the URL on which the server listens, for farhand_options::url and for others; NULL with `stdio`. */
+/* Returns the URL on which the server listens, for farhand_options::url and for other clients; NULL with `stdio`. */
 FARHAND_API const char *farhand_server_url(const struct farhand_server *s);
-/* With `stdio`: the connected descriptor, on which the protocol is spoken, one message per line. It is non-blocking, and stays the
- * server's. Otherwise -1. */
+/* Returns, with `stdio`, the descriptor on which the server speaks the protocol, one message per line. The descriptor is
+ * non-blocking, and belongs to the struct. Returns -1 for other URLs. */
 FARHAND_API int farhand_server_fd(const struct farhand_server *s);
-/* Ends the server with all its commands, at the latest after five seconds by SIGKILL. NULL is fine. */
+/* Ends the server with all its commands; after five seconds SIGKILL ends it. NULL is fine. */
 FARHAND_API void farhand_server_free(struct farhand_server *s);
 
 /* ---- files ----
  *
- * Paths are absolute paths on the server's machine: bytes, not text. Of a server that lacks a method the error has the rpc_code
- * -32601. */
+ * Paths are absolute paths on the server's machine: bytes, not text. When the server does not have a method, the error has the
+ * rpc_code -32601. */
 
 struct farhand_metadata {
         bool is_directory, is_file; /* of a link: its target; neither: a device, a socket, … */
@@ -465,7 +478,7 @@ typedef void (*farhand_on_stat)(struct farhand *f, void *arg, const struct farha
 FARHAND_API int farhand_stat_begin(struct farhand *f, const char *path, farhand_on_stat on_stat, void *arg,
                                    struct farhand_error *ret_error);
 
-/* All that follow wait for the answer. */
+/* The following functions on files, up to farhand_write_file, wait for the answer. */
 FARHAND_API int farhand_stat(struct farhand *f, const char *path, struct farhand_metadata *ret,
                              struct farhand_error *ret_error);
 
@@ -480,79 +493,79 @@ FARHAND_API int farhand_list(struct farhand *f, const char *path,
 
 struct farhand_walk {
         size_t size;
-        unsigned max_depth, max_directories,
-                max_entries; /* 0: as much as servers allow: 64, 10,000, 50,000 */
-        bool follow_links;   /* into directories */
-        bool skip_hidden;    /* directories whose names begin with a dot */
+        /* 0: the largest values that servers allow, 64, 10,000 and 50,000. */
+        unsigned max_depth, max_directories, max_entries;
+        bool follow_links; /* walk into directories that links lead to */
+        bool skip_hidden;  /* do not walk into directories whose names begin with a dot */
         /* The paths are valid during the call. */
         void (*on_entry)(void *arg, const char *path, bool is_directory);
-        void (*on_error)(void *arg, const char *path,
-                         const char *text); /* the path cannot be read; the walk goes on */
+        /* The directory `path` cannot be read; the walk goes on. */
+        void (*on_error)(void *arg, const char *path, const char *text);
         void *arg;
 };
 #define FARHAND_WALK_INIT                           \
         {                                           \
                 .size = sizeof(struct farhand_walk) \
         }
-/* Calls on_entry for the files and directories below a directory, breadth first. Returns 1 when a limit left some of them out. */
+/* Calls on_entry for the files and directories below a directory, breadth first. Returns 0, or 1 when a limit ended the walk. */
 FARHAND_API int farhand_walk(struct farhand *f, const char *path, const struct farhand_walk *walk,
                              struct farhand_error *ret_error);
-/* *ret is to be freed by the caller. */
+/* These two functions write a path to *ret, which the caller frees. */
 FARHAND_API int farhand_read_link(struct farhand *f, const char *path, char **ret,
                                   struct farhand_error *ret_error);
 FARHAND_API int farhand_canonicalize(struct farhand *f, const char *path, char **ret,
                                      struct farhand_error *ret_error);
 FARHAND_API int farhand_make_directory(struct farhand *f, const char *path, bool with_parents,
                                        struct farhand_error *ret_error);
-/* with_force: a missing path is no error. */
+/* Removes a file or directory. With `with_force` a path that does not exist is no error. */
 FARHAND_API int farhand_remove(struct farhand *f, const char *path, bool is_recursive, bool with_force,
                                struct farhand_error *ret_error);
 FARHAND_API int farhand_rename(struct farhand *f, const char *from, const char *to,
                                struct farhand_error *ret_error);
-/* Copies a file; or, with `is_recursive`, a directory, whose content goes into the directory `to`, which is made if it is missing. */
+/* Copies a file, or with `is_recursive` a directory. The target directory is made when it does not exist. */
 FARHAND_API int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
                              struct farhand_error *ret_error);
 /* Makes a link whose text is `target`. */
 FARHAND_API int farhand_symlink(struct farhand *f, const char *target, const char *path,
                                 struct farhand_error *ret_error);
-/* A negative value leaves that attribute as it is. */
+/* Sets the mode and the time of the last change. A negative value leaves the mode or the time as it is. */
 FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
                                      struct farhand_error *ret_error);
 /* Replaces a file by a content of at most 64 MiB, as a whole where the server can: a reader sees the old content or the new. A
- * negative mode keeps that of a file that is there. */
+ * negative mode keeps the mode of a file that exists. */
 FARHAND_API int farhand_write_file(struct farhand *f, const char *path, const void *bytes, size_t n, int mode,
                                    struct farhand_error *ret_error);
 
 enum farhand_change { FARHAND_CREATED, FARHAND_MODIFIED, FARHAND_REMOVED, FARHAND_RENAMED };
 
 struct farhand_watch_events {
-        void (*on_started)(struct farhand_watch *w, void *arg); /* what changes from now on is told */
-        /* `from` is the former path of what was renamed, otherwise NULL. When the watched path itself is removed, nothing follows. The
-         * paths are valid during the call. */
+        void (*on_started)(struct farhand_watch *w, void *arg); /* later changes are told from now on */
+        /* `from` is the former path for FARHAND_RENAMED, otherwise NULL. After the watched path itself is removed, no change
+         * follows. The paths are valid during the call. */
         void (*on_change)(struct farhand_watch *w, void *arg, enum farhand_change kind, const char *path,
                           const char *from);
-        /* Changes were lost: look again. Also when the connection was lost and is back. */
+        /* Changes were lost, so the program must look at the files again. This is also called when a lost connection is back. */
         void (*on_overflow)(struct farhand_watch *w, void *arg);
         /* The watch could not be made, or not be made again. No other event follows. */
         void (*on_failed)(struct farhand_watch *w, void *arg, const struct farhand_error *error);
 };
-/* Watches a file, or a directory and what is in it; recursive: also what is in those below. */
+/* Watches a file, or a directory and the names in it; with `is_recursive` also all directories below. */
 FARHAND_API struct farhand_watch *farhand_watch_start(struct farhand *f, const char *path, bool is_recursive,
                                                       const struct farhand_watch_events *events, void *arg,
                                                       struct farhand_error *ret_error);
 FARHAND_API void farhand_watch_free(struct farhand_watch *w); /* ends the watch; NULL is fine */
 
-/* A file that is read or written as a stream, in constant memory and with several requests under way. None of its functions waits but
- * farhand_file_wait: a program with a loop of its own calls farhand_step, and tries again what was -EAGAIN.
+/* A file that is read or written as a stream, in constant memory and with several requests under way. Only farhand_file_wait waits:
+ * a program with a loop of its own calls farhand_step, and calls a function that returned -EAGAIN again.
  *
- * When the connection is lost and resumed, the stream goes on: blocks whose fate is not known are asked for or written again. A
- * file that was changed meanwhile is not read on: -ESTALE. A stream that has failed can be begun again at an offset.
+ * When a lost connection is back, the stream goes on: blocks without an answer are asked for or written again. Reading fails with
+ * -ESTALE when the file was changed meanwhile. A stream that has failed can be begun again at an offset.
  *
- * Servers without blocks are served by one request for the whole content, of at most 64 MiB. */
+ * For servers that cannot read or write blocks, one request carries the whole content, of at most 64 MiB. */
 enum farhand_file_mode {
         FARHAND_FILE_READ,
-        FARHAND_FILE_REPLACE, /* created or emptied */
-        FARHAND_FILE_RESUME,  /* created or kept, and written from `offset` on */
+        FARHAND_FILE_REPLACE, /* the file is created or emptied */
+        FARHAND_FILE_RESUME,  /* the file is created or kept, and written from `offset` on */
 };
 struct farhand_file_options {
         size_t size;
@@ -560,8 +573,9 @@ struct farhand_file_options {
         uint64_t offset;    /* where reading or writing begins; FARHAND_FILE_REPLACE: 0 */
         unsigned window;    /* how many blocks are under way at once, at most 32; 0: 6 */
         size_t block_bytes; /* at most 1 MiB; 0: 256 KiB */
-        /* So many bytes of the file, from its beginning, have come or are confirmed as written; `total_bytes` is its size when it was opened for
-         * reading, UINT64_MAX: not known. At most once in each step. It must not free a file that is waited for. */
+        /* Called at most once in each step. The first `done_bytes` of the file have come or are confirmed as written; `total_bytes`
+         * is the size of a file that is read, or UINT64_MAX when it is unknown. The callback must not free a file on which
+         * farhand_file_wait waits. */
         void (*on_progress)(struct farhand_file *file, void *arg, uint64_t done_bytes, uint64_t total_bytes);
         void *arg;
 };
@@ -570,19 +584,22 @@ struct farhand_file_options {
                 .size = sizeof(struct farhand_file_options) \
         }
 
-/* Begins to open. Whether that succeeds is said by the functions below. NULL: the options are bad. */
+/* Begins to open a file. The functions below return an error when the file cannot be opened. Returns NULL when the options are
+ * bad. */
 FARHAND_API struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
                                                    const struct farhand_file_options *options,
                                                    struct farhand_error *ret_error);
-/* Forgets the stream; the server closes its file. What was written and not finished may or may not be there. NULL is fine. */
+/* Frees the stream; the server closes the file. Bytes that were written without farhand_file_finish may or may not be in the file.
+ * NULL is fine. */
 FARHAND_API void farhand_file_free(struct farhand_file *file);
-/* Copies what comes next. Returns how many bytes; 0 at the end of the file; -EAGAIN: nothing has arrived yet. */
+/* Copies the next bytes of the file. Returns how many bytes were copied; 0 at the end of the file; -EAGAIN when none have arrived
+ * yet. */
 FARHAND_API int64_t farhand_file_read(struct farhand_file *file, void *buf, size_t n,
                                       struct farhand_error *ret_error);
-/* Returns how many bytes were taken; -EAGAIN: the window is full. */
+/* Writes the next bytes of the file. Returns how many bytes were taken, or -EAGAIN when the window is full. */
 FARHAND_API int64_t farhand_file_write(struct farhand_file *file, const void *bytes, size_t n,
                                        struct farhand_error *ret_error);
-/* After the last write: 0 when everything is written and the file closed; -EAGAIN: not yet. */
+/* Called after the last write. Returns 0 when everything is written and the file is closed, or -EAGAIN when it is not yet. */
 FARHAND_API int farhand_file_finish(struct farhand_file *file, struct farhand_error *ret_error);
 /* Waits until the file is open and farhand_file_read, farhand_file_write or, once it was called, farhand_file_finish does not return
  * -EAGAIN. Returns 0; -ETIMEDOUT; or why the stream has failed. */
