@@ -1,4 +1,4 @@
-/* answer: calls methods for subcommands, and reads their results. What a server sends is bounded by the library. */
+/* answer: calls methods for subcommands, and reads their results. The library limits how long a result can be. */
 #include "cli/answer.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* answer: the result of a call, parsed. */
+/* answer: calls a method and parses its result. */
 #pragma once
 
 #include "base/arena.h"
@@ -17,11 +17,12 @@ struct answer {
 void answer_release(struct answer *a);
 #define _answer_ CLEANUP(answer_release)
 
-/* Calls a method that changes nothing, and parses its result. Returns 0, or -errno; then stderr was told why. */
+/* Calls a method that changes nothing, and parses its result. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int answer_get(struct answer *ret, const struct remote *r, struct farhand *f, const char *method,
                          const char *params);
 
-/* Members of an object; "" , `otherwise` or false when there is no such member of that type. Texts are in the answer's arena. */
+/* These three functions return a member of an object, or "", `otherwise` or false when there is no such member of that type. Texts
+ * are in the answer's arena. */
 const char *answer_text(struct answer *a, const struct json *object, const char *key);
 int64_t answer_number(struct answer *a, const struct json *object, const char *key, int64_t otherwise);
 bool answer_is_true(struct answer *a, const struct json *object, const char *key);

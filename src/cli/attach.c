@@ -1,4 +1,5 @@
-/* attach: `farhand attach`, `farhand shell`: a person on a terminal of an environment, which goes on when the person leaves. */
+/* attach: `farhand attach` and `farhand shell`: connect a person to a command of an environment, which runs on when the person
+ * leaves. */
 #include "cli/cli.h"
 
 #include "cli/command_args.h"
@@ -14,7 +15,7 @@
 
 /* ---- attach ---- */
 
-/* The first words of the command of a process, as the server tells them. */
+/* Returns the first words of the command of a process, as the server tells them. */
 static const char *const *words_of(struct answer *a, const struct json *process)
 {
         const char **words = arena_alloc(&a->arena, (WORDS_MAX + 1) * sizeof(*words));
@@ -87,7 +88,7 @@ int cmd_attach(int argc, char **argv)
 
 /* ---- shell ---- */
 
-/* The login shell of the other side, as it tells it; here ours. */
+/* Returns the login shell: on this machine that of the user, else the one that the server tells. */
 static const char *find_shell(struct remote *r, struct farhand *f)
 {
         _answer_ struct answer info = ANSWER_INIT;

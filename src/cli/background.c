@@ -1,7 +1,7 @@
-/* background: finds the user's server, or starts it.
+/* background: finds the background server of the user, or starts it.
  *
- * Two commands that start at once take turns by a lock. The server gets a session of its own, so that nothing that ends the terminal
- * ends it, and ends by itself when it has had no session for ten minutes.
+ * A lock makes two commands that want to start the server at once take turns. The server gets a session (setsid) of its own, so
+ * that it does not end with the terminal. The server ends by itself when it has had no client session for ten minutes.
  */
 #include "cli/background.h"
 
@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 #define IDLE_SECONDS "600"
-#define KEEP_SECONDS "3600" /* a person asks later than a program */
+#define KEEP_SECONDS "3600" /* how long the server keeps an ended process: people ask later than programs */
 #define START_MS 15000
 #define URL_BYTES 256
 
 /* ---- the directory ---- */
 
-/* Makes the directory if it is not there, and checks that it is ours alone. Returns a descriptor. */
+/* Makes the directory if it does not exist, and checks that only our user can use it. Returns a descriptor or -errno. */
 static int open_directory(const char *path, struct err *err)
 {
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -66,7 +66,7 @@ int background_directory(struct arena *a, const char *name, struct err *err)
 
 /* ---- the socket ---- */
 
-/* Connects once. Returns 0 when somebody listens; -ENOENT when nobody does. */
+/* Connects once to the socket. Returns 0 when a server listens there, or -ENOENT when none does. */
 static int try_socket(int directory, const char *path, struct err *err)
 {
         struct stat st;
@@ -85,7 +85,7 @@ static int try_socket(int directory, const char *path, struct err *err)
                 return err_set(err, 0, -errno, "socket: %s", errno_text(errno));
         if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
                 return 0;
-        /* Only ECONNREFUSED means that its server is dead; a full backlog means that it is alive. */
+        /* Only ECONNREFUSED means that the server of the socket is dead; a full backlog (EAGAIN) means that it lives. */
         if (errno == ECONNREFUSED || errno == ENOENT)
                 return -ENOENT;
         return errno == EAGAIN ? 0 : err_set(err, 0, -errno, "%s: %s", path, errno_text(errno));
@@ -167,7 +167,7 @@ const char *background_url(struct arena *a, bool may_start, struct err *err)
                 (void)err_set(err, 0, -errno, "%s/lock: %s", directory, errno_text(errno));
                 return NULL;
         }
-        r = try_socket(fd, path, err); /* somebody else may have started it meanwhile */
+        r = try_socket(fd, path, err); /* another command may have started the server meanwhile */
         if (r == -ENOENT)
                 r = spawn_server(url, arena_printf(a, "%s/log", directory), err);
         return r == 0 ? url : NULL;

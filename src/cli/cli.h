@@ -1,4 +1,5 @@
-/* cli: the subcommands that are clients of a server. Each gets its own argc and argv (argv[0] is its name) and returns the exit code. */
+/* cli: the subcommands that are clients of a server. Each function gets the argc and argv of its subcommand (argv[0] is the name of
+ * the subcommand) and returns the exit code. */
 #pragma once
 
 int cmd_run(int argc, char **argv);

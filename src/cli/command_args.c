@@ -1,4 +1,4 @@
-/* command_args: makes the params of a start from the options. */
+/* command_args: makes a struct farhand_command from the options of the command line. */
 #include "cli/command_args.h"
 
 #include "base/buf.h"
@@ -13,17 +13,18 @@
 #define PROFILE_MAX (1024 * 1024)
 #define TEXT_MAX (4 * PROFILE_MAX)
 
-/* Here a command has our variables, all of them; elsewhere those of the server that look like no secret. */
+/* On this machine a command gets all variables of a private server, which are ours. On other machines it gets those of the server
+ * that do not look like secrets. */
 static const char policy_local[] =
         "{\"inherit\":\"all\",\"ignoreDefaultExcludes\":true,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
 
-/* The background server has the variables of whoever started it: a command gets ours instead. */
+/* The background server has the variables of the command that started it. A command gets our variables instead. */
 static const char policy_background[] =
         "{\"inherit\":\"none\",\"ignoreDefaultExcludes\":true,\"exclude\":[],\"set\":{},\"includeOnly\":[]}";
 
 /* ---- variables ---- */
 
-/* Adds NAME=VALUE, in place of one with the same name. */
+/* Adds NAME=VALUE, and replaces a variable with the same name. */
 static void put(const char **env, size_t *n, const char *item)
 {
         size_t name = strcspn(item, "=") + 1;
@@ -127,7 +128,8 @@ static void write_permissions(const struct command_args *c, struct jsonw *w)
         jsonw_object_end(w);
 }
 
-/* Reads the profile of --profile into `file`, and checks that it is one JSON value: it is sent as it is. */
+/* Reads the profile of --profile into `file`, and checks that the text is one JSON value, because it is sent to the server
+ * unchanged. */
 static int read_profile(const struct command_args *c, struct remote *r, struct buf *file)
 {
         struct json_doc doc;

@@ -54,7 +54,7 @@ struct command_args {
                         .target = &(c)->has_network                                                      \
         }
 
-/* Fills the command from the options. `wants_terminal`: TERM and LANG travel. Everything is in the arena of the remote. Returns 0, or
- * -errno; then stderr was told why. */
+/* Fills the command from the options. With `wants_terminal` the command gets our TERM and LANG. All texts are in the arena of the
+ * remote. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int command_args_apply(const struct command_args *c, struct remote *r, const struct farhand *f,
                                  bool wants_terminal, struct farhand_command *ret);

@@ -1,4 +1,4 @@
-/* detached: ids of sessions, kept and found. */
+/* detached: keeps the ids of sessions in files, and finds them again. */
 #include "cli/detached.h"
 
 #include "base/fd.h"
@@ -27,7 +27,7 @@ bool detached_is_possible(const struct remote *r, const struct farhand *f)
                farhand_session_id(f)[0] != '\0';
 }
 
-/* A name that is made of what ids are made of; anything else in the directory, or from a server, is left alone. */
+/* Returns whether a text has the form of a session id. Other names in the directory, or from a server, are ignored. */
 static bool is_id(const char *text)
 {
         return strlen(text) == ID_BYTES && strspn(text, "0123456789abcdef-") == ID_BYTES;
@@ -119,7 +119,7 @@ int detached_process(struct answer *a, const struct remote *r, struct farhand *f
              it && it < a->doc.tokens + list->end; it = a->doc.tokens + it->end) {
                 struct detached one = { answer_text(a, it, "sessionId"), answer_text(a, it, "processId"),
                                         answer_is_true(a, it, "running") };
-                /* What the person types may be longer than what the server shows. */
+                /* The person may type more of the id than the server shows. */
                 if (!begins_with(one.session_id, id) && !begins_with(id, detached_id(one.session_id)))
                         continue;
                 if (ret->session_id && strcmp(ret->session_id, one.session_id) != 0) {

@@ -1,5 +1,5 @@
-/* env: the verbs of `farhand env`. Each gets its own argc and argv (argv[0] is its name) and returns the exit code; `--help` prints
- * its help. */
+/* env: the verbs of `farhand env`. Each function gets the argc and argv of its verb (argv[0] is the name of the verb) and returns
+ * the exit code. */
 #pragma once
 
 int env_list(int argc, char **argv);

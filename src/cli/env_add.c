@@ -1,5 +1,5 @@
-/* env_add: `farhand env add`: adds an environment to environments.toml of Farhand. The rest of the file stays byte for byte; the file
- * is replaced at once, and only by one that can be read. */
+/* env_add: `farhand env add`: adds an environment to environments.toml of Farhand. The rest of the file keeps its bytes; the file
+ * is replaced in one step, and only by a file that can be read. */
 #include "cli/env.h"
 
 #include "base/args.h"
@@ -17,7 +17,8 @@ static int fail(const struct err *err)
         return 1;
 }
 
-/* A path on the command line is meant from here; in the file it would be taken from the folder of the file. */
+/* Makes the path of --token-file absolute. On the command line a relative path begins at our working directory, but in the file it
+ * would begin at the directory of the file. */
 static int token_file_resolve(struct arena *a, const struct environment_variables *v, const char **file,
                               struct err *err)
 {
@@ -30,7 +31,7 @@ static int token_file_resolve(struct arena *a, const struct environment_variable
         return 0;
 }
 
-/* Says when environments that are used now are not any more, because a new file decides alone. */
+/* Warns when the environments used until now are no longer used, because the new file alone names the environments. */
 static void warn_takeover(struct arena *a, const struct environment_variables *v, const char *path)
 {
         struct environments_file codex;
@@ -57,7 +58,7 @@ static int add(struct arena *a, struct environment_addition *addition, struct er
         if (r < 0)
                 return r;
 
-        /* Tried on an empty file first: what can never be added leaves no directory behind. */
+        /* The addition is tried on an empty text first, so that an addition that can never succeed leaves no directory behind. */
         struct slice text;
         r = environments_add(a, S(""), path, addition, &text, err);
         if (r < 0)
@@ -105,7 +106,8 @@ int env_add(int argc, char **argv)
                 .about = "Add an environment to environments.toml in FARHAND_HOME (~/.config/farhand).",
                 .table = table,
         };
-        /* The id comes first, in the place of the name that args_parse skips; without it the options are parsed for --help. */
+        /* The id stands before the options, so it takes the place of the name that args_parse skips. Without an id the options are
+         * parsed too, for --help. */
         bool has_id = argc > 1 && argv[1][0] != '-';
         switch (args_parse(&spec, has_id ? argc - 1 : argc, has_id ? argv + 1 : argv, &rest)) {
         case ARGS_OK:

@@ -9,7 +9,7 @@
 
 #define ROUNDS 5
 
-/* Returns the shortest of a few round trips, in microseconds; negative when one fails. */
+/* Returns the time of the shortest of ROUNDS round trips, in microseconds, or a negative number when one fails. */
 static int64_t round_trip(struct remote *r, struct farhand *f)
 {
         _answer_ struct answer status = ANSWER_INIT;

@@ -1,7 +1,7 @@
 /* env_list: `farhand env list`: shows the environments that commands would use here and now, and what names them.
  *
- * Nothing is connected to, and no token is read. Each line on stdout begins with an id, which the completions of shells rely on;
- * everything else is on stderr. Texts from files and variables are shown without control characters; values of variables that a
+ * This verb connects to no server, and reads no token. Each line on stdout begins with an id, which the completions of shells rely
+ * on; everything else is on stderr. Texts from files and variables are shown without control characters; values of variables that a
  * program gets are not shown. */
 #include "cli/env.h"
 
@@ -13,7 +13,8 @@
 
 #include <stdio.h>
 
-#define JSON_BYTES_MAX (16 * 1024 * 1024) /* a file of 1 MiB in which each byte becomes an escape */
+#define JSON_BYTES_MAX \
+        (16 * 1024 * 1024) /* enough for a file of 1 MiB in which each byte becomes an escape */
 
 static int id_width(const struct environments *e)
 {
@@ -67,7 +68,7 @@ static void write_one(struct jsonw *w, const struct environment *one)
                 for (size_t i = 0; one->argv[i]; i++)
                         jsonw_str(w, one->argv[i]);
                 jsonw_array_end(w);
-                jsonw_key(w, "env"); /* the names only */
+                jsonw_key(w, "env"); /* only the names of the variables are shown */
                 jsonw_array(w);
                 for (size_t i = 0; i < one->env_count; i++)
                         jsonw_str(w, one->env[i].name);

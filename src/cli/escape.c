@@ -1,7 +1,7 @@
-/* escape: a state machine over what is typed. */
+/* escape: finds escapes, with a state machine over the typed bytes. */
 #include "cli/escape.h"
 
-/* Follows the marks of a paste. */
+/* Notes the marks at the beginning and the end of a paste. */
 static void see_mark(struct escape *e, char c)
 {
         const char *mark = e->in_paste ? "\033[201~" : "\033[200~";

@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-/* Filters `in`, given in two pieces split at `split`. Returns what is for the command, with <LEAVE> and <HELP> for escapes. */
+/* Filters `in`, given in two pieces split at `split`. Returns the bytes for the command, with <LEAVE> and <HELP> for escapes. */
 static const char *filtered(const char *in, size_t split)
 {
         static char text[256];

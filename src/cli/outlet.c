@@ -1,11 +1,11 @@
-/* outlet: writes to our own descriptors as they take it. */
+/* outlet: writes to a descriptor of this program as fast as its reader takes the bytes. */
 #include "cli/outlet.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <unistd.h>
 
-/* The server sends no more than a message after it was told to wait. */
+/* This is enough: when the outlet is full the client is paused, and at most one message more arrives. */
 #define OUTLET_MAX_BYTES ((size_t)256 * 1024 * 1024)
 
 void outlet_init(struct outlet *o, int fd)
@@ -28,7 +28,7 @@ static void drop(struct outlet *o, int os_errno)
 
 void outlet_put(struct outlet *o, const void *bytes, size_t n)
 {
-        /* What never runs empty must not grow by what was written. */
+        /* Written bytes must not fill an outlet that is never empty. */
         if (o->at >= outlet_waiting(o)) {
                 buf_consume(&o->bytes, o->at);
                 o->at = 0;

@@ -1,4 +1,4 @@
-/* outlet: what is to be written to one of our own descriptors, without blocking and without changing how it is open.
+/* outlet: bytes to be written to a descriptor of this program, without blocking and without changing the flags of the descriptor.
  *
  * A descriptor may be shared with other programs, so O_NONBLOCK is not set: poll says when a piece of PIPE_BUF bytes fits.
  */
@@ -12,16 +12,17 @@ struct outlet {
         int fd;
         struct buf bytes;
         size_t at;
-        bool is_broken; /* nobody reads it any more: what comes is dropped */
-        int os_errno;   /* of the write that failed */
+        bool is_broken; /* a write has failed: later bytes are dropped */
+        int os_errno;   /* the errno of the write that failed */
 };
 
-#define OUTLET_FULL_BYTES ((size_t)1024 * 1024) /* from here on no more output is asked for */
+#define OUTLET_FULL_BYTES \
+        ((size_t)1024 * 1024) /* an outlet with so many bytes is full: the caller asks for no more output */
 
 void outlet_init(struct outlet *o, int fd);
 void outlet_release(struct outlet *o);
 void outlet_put(struct outlet *o, const void *bytes, size_t n);
-/* Writes what fits now. */
+/* Writes as many bytes as fit now. */
 void outlet_flush(struct outlet *o);
 static inline size_t outlet_waiting(const struct outlet *o)
 {

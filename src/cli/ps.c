@@ -1,5 +1,5 @@
-/* ps: `farhand ps`, `farhand logs`, `farhand kill`: what runs on a server, what it has written, and its end. None of them disturbs the
- * client that a command belongs to.
+/* ps: `farhand ps`, `farhand logs` and `farhand kill`: list the processes of a server, print their output, and signal them. None of
+ * these disturbs the client that has started a process.
  */
 #include "cli/cli.h"
 
@@ -36,7 +36,7 @@ static void print_age(int64_t started_at_ms)
                 printf("%3" PRId64 "h%02" PRId64 "m", seconds / 3600, seconds / 60 % 60);
 }
 
-/* Prints the words of a command, each so that a terminal can show it. */
+/* Prints the words of a command, without control characters for the terminal. */
 static void print_command(struct answer *a, const struct json *process)
 {
         const struct json *argv = json_get(&a->doc, process, S("argv"));
@@ -192,7 +192,7 @@ int cmd_logs(int argc, char **argv)
 
 /* ---- kill ---- */
 
-/* Reads TERM, SIGTERM or 15. Returns 0 when it is no signal. */
+/* Reads a signal such as TERM, SIGTERM or 15. Returns 0 when the text is no signal. */
 static int parse_signal(const char *text)
 {
         uint64_t number;
@@ -208,7 +208,7 @@ static int parse_signal(const char *text)
         return 0;
 }
 
-/* SIGKILL ends everything that the command has started; other signals go to its process group. */
+/* Sends a signal to a command. SIGKILL ends all processes that the command has started; other signals go to its process group. */
 static int kill_one(struct remote *r, struct farhand *f, const char *id, int signo)
 {
         _answer_ struct answer list = ANSWER_INIT;

@@ -1,10 +1,10 @@
-/* pump: one poll over the client, our stdin, our outputs and signals.
+/* pump: carries bytes and signals, with one poll over the client, our stdin, our outputs and signals.
  *
- * Nothing here blocks: output that nobody takes makes us read less from the server, and input that the command does not take makes us
- * read less from stdin. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; without -t that is what Ctrl-C means. Where the
- * person may leave, SIGTERM, SIGHUP and the end of the terminal mean just that: the command runs on. The
- * command may leave children that hold its output: when it has exited, output is awaited for a moment of silence only. What is
- * silence here may be a slow or lost connection: the server is asked something, and what was on the way comes before its answer.
+ * Nothing here blocks: when our stdout is slow we read less from the server, and when the command does not take its input we read
+ * less from stdin. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; so Ctrl-C works without -t. With `may_leave`, SIGTERM,
+ * SIGHUP and the end of the terminal make the person leave, and the command runs on. After its exit a command may leave children
+ * that hold its output open: so we wait only until no output has come for a moment. As a slow or lost connection is silent too, the
+ * server is then asked a question: output that was on its way comes before the answer.
  */
 #include "cli/pump.h"
 
@@ -37,24 +37,24 @@ struct pump {
         struct remote *remote;
         struct farhand *client;
         struct farhand_process *process;
-        char what[WHAT_BYTES]; /* the command, for the message that it is lost */
+        char what[WHAT_BYTES]; /* the command, for the message that the server is lost */
         struct terminal terminal;
         struct escape escape;
         struct outlet out, err;
         int signals;
-        bool is_in_open;  /* our stdin is still of interest */
-        bool is_in_ended; /* there was its end; the command is told when all is written */
-        bool wants_raw;   /* the command has a terminal, and so have we */
-        bool may_leave;   /* the command runs on without us */
+        bool is_in_open;  /* our stdin is still read */
+        bool is_in_ended; /* our stdin has ended; the command's is closed when all input is written */
+        bool wants_raw;   /* the command has a terminal, and our stdin is a terminal */
+        bool may_leave;   /* the command runs on when the person leaves */
         bool has_left;    /* the person has left by ~. */
         char in[IN_BYTES + 1];
-        size_t in_at, in_n; /* read and not written yet */
+        size_t in_at, in_n; /* the part of `in` that is read and not written yet */
         bool has_started, has_exited, is_over;
         int code;
         uint64_t quiet_since_ms;
-        bool is_asking;    /* the server is asked whether it has more to tell */
-        uint64_t asked_ms; /* quiet_since_ms of then */
-        bool is_settled;   /* it had not */
+        bool is_asking;    /* the answer to the question after the exit is awaited */
+        uint64_t asked_ms; /* quiet_since_ms when the question was sent */
+        bool is_settled;   /* the answer has come, and no output before it */
 };
 
 /* ---- events of the process ---- */
@@ -65,7 +65,7 @@ static void give_input(struct pump *p)
                 int64_t n = farhand_process_write(p->process, p->in + p->in_at, p->in_n - p->in_at, NULL);
                 if (n == 0)
                         return;
-                if (n < 0) { /* the command does not want it */
+                if (n < 0) { /* the command takes no more input */
                         p->is_in_open = false;
                         p->in_at = p->in_n = 0;
                         return;
@@ -146,7 +146,8 @@ static void read_input(struct pump *p)
         ssize_t n = read(STDIN_FILENO, typed, sizeof(typed));
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
-        if (n <= 0 && p->may_leave && p->terminal.is_raw) { /* our terminal is gone: no key can mean this */
+        if (n <= 0 && p->may_leave &&
+            p->terminal.is_raw) { /* our terminal is gone: no key makes a raw terminal end */
                 p->has_left = true;
                 return;
         }
@@ -179,7 +180,7 @@ static void on_signal(struct pump *p)
                 p->has_left = true;
                 return;
         }
-        /* A server that cannot pass the signal on can at least end the command, which is what it is for. */
+        /* A server that cannot pass the signal on can at least end the command, which these signals ask for. */
         if (info.ssi_signo != SIGWINCH &&
             farhand_process_signal(p->process, (int)info.ssi_signo) == -EOPNOTSUPP)
                 (void)farhand_process_terminate(p->process);
@@ -189,7 +190,7 @@ static void on_signal(struct pump *p)
                 (void)farhand_process_resize(p->process, rows, columns);
 }
 
-/* Returns whether stdin can say anything: a terminal, a pipe, a file, but not /dev/null. */
+/* Returns whether stdin may have input: a terminal, a pipe or a file may, /dev/null does not. */
 static bool has_input(void)
 {
         struct stat st;
@@ -226,7 +227,7 @@ static void on_asked(UNUSED struct farhand *f, void *arg, UNUSED const char *res
         p->is_settled = p->asked_ms == p->quiet_since_ms;
 }
 
-/* After the exit and a moment of silence, asks the server for nothing. */
+/* Asks the server a question of no importance, after the exit and a moment of silence: only the time of the answer matters. */
 static void ask_for_more(struct pump *p)
 {
         char params[1200];
@@ -241,7 +242,7 @@ static void ask_for_more(struct pump *p)
                 farhand_call(p->client, "process/read", params, FARHAND_REPEAT, on_asked, p, NULL) == 0;
 }
 
-/* One round: waits, and does what is due. Returns negative when the client has failed. */
+/* Waits once, and does the work that is due. Returns a negative number when the client has failed. */
 static int turn(struct pump *p)
 {
         bool is_full =
@@ -270,7 +271,7 @@ static int turn(struct pump *p)
         return farhand_step(p->client, NULL);
 }
 
-/* For a command that somebody else has started: it goes on, whatever was missed. */
+/* Tells the person that output is missing. The process runs on, because `farhand attach` must not end it. */
 static void on_gap(UNUSED struct farhand_process *process, void *arg, UNUSED uint64_t first,
                    UNUSED uint64_t last, uint64_t bytes)
 {
@@ -312,7 +313,7 @@ static void make_raw(struct pump *p)
         p->remote->is_raw = p->terminal.is_raw;
 }
 
-/* Keeps the beginning of the command. */
+/* Keeps the beginning of the command line, for messages. */
 static void keep_what(struct pump *p, const char *const *argv)
 {
         size_t n = 0;
@@ -322,7 +323,7 @@ static void keep_what(struct pump *p, const char *const *argv)
                 memcpy(p->what + sizeof(p->what) - 4, "...", 4);
 }
 
-/* Stays until the process is over, frees the pump, and returns the exit code. */
+/* Runs the pump until the process is over or the person leaves, and frees it. Returns the exit code. */
 static int pump_stay(struct pump *p)
 {
         struct remote *r = p->remote;
@@ -376,7 +377,7 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, con
                 return PUMP_FAILED;
         p->may_leave = p->has_started = true;
         keep_what(p, argv);
-        p->escape.is_off = p->terminal.fd < 0; /* a command without a terminal can be left, too */
+        p->escape.is_off = p->terminal.fd < 0; /* escapes also work when the command has no terminal */
         p->is_in_open = has_input();
         make_raw(p);
         uint64_t seq = 0;

@@ -1,4 +1,4 @@
-/* remote: finds the environment that is meant, and connects to it. */
+/* remote: finds the environment that the options name, and connects to it. */
 #include "cli/remote.h"
 
 #include "base/printable.h"
@@ -70,7 +70,7 @@ static void on_state(UNUSED struct farhand *f, void *arg, int state, const char 
         r->was_lost = state == FARHAND_RECOVERING;
 }
 
-/* "NAME=VALUE" for each variable of the environment. */
+/* Returns "NAME=VALUE" for each variable of the environment. */
 static const char *const *env_texts(struct remote *r)
 {
         const struct environment *e = r->environment;

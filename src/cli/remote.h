@@ -1,4 +1,4 @@
-/* remote: what the subcommands that use a server share: the options that name it, connecting, and messages for people. */
+/* remote: what the subcommands that use a server share: the options that name the server, connecting, and messages for people. */
 #pragma once
 
 #include "base/arena.h"
@@ -10,9 +10,9 @@ struct remote {
         const char *env_name, *url; /* --env, --url */
         struct arena arena;
         const struct environment *environment;
-        bool is_background; /* the environment is the user's background server here */
-        bool is_none_fine;  /* nothing is said when there is no background server */
-        bool is_quiet;      /* says nothing of lost and resumed connections */
+        bool is_background; /* the environment is the background server of this machine */
+        bool is_none_fine;  /* no message is printed when there is no background server */
+        bool is_quiet;      /* no message is printed about lost and resumed connections */
         bool is_raw;        /* the terminal is raw: lines end with CR LF */
         bool was_lost;      /* the connection is being resumed */
 };
@@ -31,7 +31,7 @@ struct remote {
                         .target = &(r)->url                                                      \
         }
 
-/* Finds the environment. Returns 0, or -errno; then stderr was told why. */
+/* Finds the environment that the options name. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int remote_choose(struct remote *r);
 /* The same for what outlives us. ssh:// reaches the background server of the far machine in any case. Here it is the
  * user's background server in place of a private one; it is started when there is none and `may_start`. */
@@ -47,5 +47,6 @@ static inline bool remote_is_local(const struct remote *r)
         return r->is_background || (r->environment && r->environment->kind == ENVIRONMENT_LOCAL);
 }
 
-/* Prints "farhand: TEXT" on stderr. What a server or a file has said comes in escaped: no control character reaches the terminal. */
+/* Prints "farhand: TEXT" on stderr. Control characters are escaped, because texts of a server or a file must not control the
+ * terminal. */
 void remote_say(const struct remote *r, const char *fmt, ...) PRINTF_LIKE(2, 3);

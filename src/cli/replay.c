@@ -1,4 +1,4 @@
-/* replay: a state machine over control sequences, and the request for what the server has kept. */
+/* replay: takes questions out of old output, with a state machine over control sequences, and asks the server for that output. */
 #include "cli/replay.h"
 
 #include "base/base64.h"
@@ -14,14 +14,16 @@
 
 /* ---- questions ---- */
 
-/* CSI: the letter at the end says what it is, together with a mark behind the bracket and one before the letter. */
+/* Returns whether a CSI sequence (ESC [ …) is a question. The letter at its end says what the sequence means, together with a mark
+ * behind the bracket and one before the letter. */
 static bool is_csi_question(const char *held, size_t n)
 {
         char last = held[n - 1], mark = held[n - 2], first = held[2];
         static const char pairs[][2] = { { '$', 'p' }, { '$', 'u' }, { '$', 'w' }, { '&', 'u' },
                                          { '"', 'v' }, { '*', 'y' }, { '#', 'R' }, { '#', '|' } };
         for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
-                if (mark == pairs[i][0] && last == pairs[i][1]) /* reports of modes and contents */
+                if (mark == pairs[i][0] &&
+                    last == pairs[i][1]) /* these sequences ask for reports of modes and contents */
                         return true;
         if (mark >= ' ' && mark <= '/')
                 return false;
@@ -88,7 +90,7 @@ static void hold(struct replay *r, char c, char *out, size_t *made)
         r->held[r->n++] = c;
 }
 
-/* The sequence has ended, or something else has begun. */
+/* Ends the held sequence: drops a question, and gives everything else out. */
 static void finish(struct replay *r, char *out, size_t *made)
 {
         if (!is_question(r))
@@ -184,6 +186,6 @@ int replay_show(const struct remote *r, struct farhand *f, const char *process_i
                 outlet_put(out, shown, replay_filter(&filter, bytes, (size_t)n, shown));
                 *ret_seq = MAX(*ret_seq, (uint64_t)seq);
         }
-        outlet_put(out, filter.held, filter.n); /* what comes now goes on with it */
+        outlet_put(out, filter.held, filter.n); /* later output continues this unfinished sequence */
         return 0;
 }

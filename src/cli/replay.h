@@ -1,8 +1,9 @@
-/* replay: shows on our terminal what a far program had written before we came.
+/* replay: shows on our terminal what a remote program had written before this program attached.
  *
- * Programs ask their terminal questions: where its cursor is, what kind it is, which colours it has. The terminal answers as if somebody
- * typed. Shown again, an old question would be answered again, and the answer would be typed into whatever runs there now. So the
- * questions are taken out; all other bytes stay. Questions in the form of 8-bit control characters are not known here.
+ * Programs ask their terminal questions: where its cursor is, what kind it is, which colours it has. The terminal answers as if a
+ * person typed. If old output with a question were shown again, our terminal would answer again, and the answer would be typed into
+ * the program that runs now. So the questions are taken out; all other bytes stay. Questions in the form of 8-bit control
+ * characters are not found.
  */
 #pragma once
 
@@ -18,11 +19,11 @@ struct replay {
         bool is_long; /* the beginning of the sequence was written to `out` already */
 };
 
-/* Copies `in` to `out`, which has room for n + REPLAY_HELD_MAX bytes, without the questions to the terminal. Returns how many bytes
- * were written. Pure; the input may be split anywhere. */
+/* Copies `in` without its questions to `out`, which has room for n + REPLAY_HELD_MAX bytes. Returns how many bytes were copied. The
+ * input may be split anywhere. */
 size_t replay_filter(struct replay *r, const char *in, size_t n, char *out);
 
-/* Writes the output that the server still keeps of a process of this session to `out`, without questions. *ret_seq is the number of the
- * last chunk. Returns 0, or -errno; then stderr was told why. */
+/* Writes the output that the server still keeps of a process of this session to `out`, without questions. *ret_seq is the number of
+ * the last chunk. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int replay_show(const struct remote *r, struct farhand *f, const char *process_id,
                           struct outlet *out, uint64_t *ret_seq);

@@ -1,11 +1,11 @@
-/* replay_test: questions go, everything else stays, wherever the input is split. */
+/* replay_test: questions are taken out and all other bytes stay, wherever the input is split. */
 #include "cli/replay.h"
 
 #include "unit.h"
 
 #define BYTES 2048
 
-/* Filters `in`, given in two pieces split at `split`, and what is held in the end. */
+/* Filters `in`, given in two pieces split at `split`. Copies the result, and the bytes that are held at the end, to `out`. */
 static size_t filtered(const char *in, size_t total, size_t split, char *out)
 {
         struct replay r = { 0 };

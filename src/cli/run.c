@@ -22,7 +22,7 @@ static void on_started(UNUSED struct farhand_process *p, void *arg, UNUSED int64
         *(bool *)arg = true;
 }
 
-/* Starts the command, prints its id and leaves it alone. */
+/* Starts the command, prints its id, and does not wait for its end. */
 static int run_detached(struct remote *r, struct farhand *f, struct farhand_command *command)
 {
         static const struct farhand_process_events events = { .on_started = on_started };
@@ -39,7 +39,7 @@ static int run_detached(struct remote *r, struct farhand *f, struct farhand_comm
         while (p && !has_started && !farhand_process_is_closed(p) && farhand_wait(f, START_MS, &error) == 0)
                 ;
         if (p && farhand_process_is_closed(p) && !has_started)
-                (void)farhand_process_wait(p, 0, NULL, &error); /* says why */
+                (void)farhand_process_wait(p, 0, NULL, &error); /* fills `error` with the reason */
         farhand_process_free(p);
         if (!has_started) {
                 remote_say(r, "%s", error.text);

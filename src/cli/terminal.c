@@ -1,4 +1,4 @@
-/* terminal: modes and size of the terminal of the person in front of us. */
+/* terminal: modes and size of the terminal that `farhand` runs on. */
 #include "cli/terminal.h"
 
 #include <sys/ioctl.h>

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static int ran;            /* argc of the verb that ran */
-static const char *ran_as; /* its argv[0] */
+static const char *ran_as; /* argv[0] of the verb that ran */
 
 static int parse(const char *usage, int argc, char **argv)
 {
@@ -65,7 +65,7 @@ static const struct verbs fs = { .name = "prog fs", .about = "Files.", .list = l
 
 static char printed[2048];
 
-/* Runs `line`, whose words are separated by blanks, while `fd` goes into `printed`. Returns the exit code. */
+/* Runs `line`, whose words are separated by blanks, and collects what is written to `fd` in `printed`. Returns the exit code. */
 static int run(int fd, const char *line)
 {
         static char words[128];

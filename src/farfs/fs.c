@@ -73,7 +73,7 @@ int fs_end(struct fs *fs, int code)
 
 /* ---- paths ---- */
 
-/* The directory of the server, as it tells it; NULL when it does not. */
+/* Returns the working directory of the server, or NULL when the server does not tell it. */
 static const char *server_cwd(struct fs *fs)
 {
         struct arena *a = &fs->remote.arena;
@@ -147,7 +147,7 @@ const char *fs_last_name(struct fs *fs, const char *path)
 
 /* ---- complaints ---- */
 
-/* The words of the system, without the number that servers put behind them. */
+/* Returns the text of an error for people, without the "(os error N)" that servers put behind it. */
 static const char *words_of(struct fs *fs, const struct farhand_error *error)
 {
         if (error->rpc_code == -32601)

@@ -35,7 +35,7 @@ static void guard(struct fs_flow *flow)
         flow->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A signal that has ended the flow is still held back. */
+/* Unblocks the signals, unless one has ended the flow: then fs_flow_end does that, when the caller has cleaned up. */
 static void unguard(struct fs_flow *flow)
 {
         const sigset_t set = guarded();
@@ -53,8 +53,8 @@ void fs_flow_end(struct fs_flow *flow)
         (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Waits for the client, a signal, or `events` of fd (-1: none), and does what is due for the client. Returns the events of fd, or
- * -1 when the flow shall end. */
+/* Waits for the client, a signal, or `events` of fd (-1: no descriptor), and does the work of the client. Returns the events of fd,
+ * or -1 when the flow must end. */
 static int turn(struct fs_flow *flow, int fd, short events)
 {
         struct farhand *f = flow->fs->client;
@@ -70,13 +70,14 @@ static int turn(struct fs_flow *flow, int fd, short events)
                 flow->signo = (int)info.ssi_signo;
                 return -1;
         }
-        (void)farhand_step(f, NULL); /* what fails is told by the stream */
+        (void)farhand_step(f, NULL); /* the stream tells a failure */
         return fds[AT_FD].revents;
 }
 
 /* ---- from the server ---- */
 
-/* Moves what has arrived into the outlet. Returns 1 at the end of the file, 0, or -1. */
+/* Moves the bytes that have arrived into the outlet. Returns 1 at the end of the file, 0 when more will come, or -1 after a
+ * failure. */
 static int fill(struct fs_flow *flow, struct outlet *out)
 {
         struct farhand_error error;
@@ -96,7 +97,7 @@ static int fill(struct fs_flow *flow, struct outlet *out)
         return 0;
 }
 
-/* The reader has gone while nothing was to be written: ends as a write would. */
+/* Ends the outlet as a failed write would, because its reader has gone while there were no bytes to write. */
 static void drop_reader(struct outlet *out)
 {
         (void)raise(SIGPIPE);
@@ -132,11 +133,11 @@ static int carry_out(struct fs_flow *flow, int fd)
 
 struct input {
         char piece[PIECE_BYTES];
-        struct slice rest; /* read, and not given to the stream yet */
+        struct slice rest; /* bytes that are read, and not given to the stream yet */
         bool has_ended;
 };
 
-/* Returns 1 when all is with the server, 0, or -1. */
+/* Gives bytes to the stream. Returns 1 when the server has confirmed all of them, 0 when it has not yet, or -1 after a failure. */
 static int give(struct fs_flow *flow, struct input *in)
 {
         struct farhand_error error;

@@ -1,8 +1,8 @@
-/* fs_flow: carries the content of one file between a stream of the server and a descriptor of ours.
+/* fs_flow: carries the content of one file between a stream of the server and a descriptor of this program.
  *
- * Neither side blocks the other, and nothing is kept but the window of the stream. With `guards_signals` SIGINT, SIGTERM and SIGHUP end the
- * flow instead of the program, so that what is half written can be removed; the caller then calls fs_flow_end, which lets the
- * signal do what it would have done.
+ * A slow server does not block the descriptor, nor a slow descriptor the server, and only the window of the stream is kept in
+ * memory. With `guards_signals`, SIGINT, SIGTERM and SIGHUP end the flow instead of the program, so that the caller can remove a
+ * half-written file. The caller then calls fs_flow_end, which lets the signal act.
  */
 #pragma once
 
@@ -11,14 +11,15 @@
 struct fs_flow {
         struct fs *fs;
         struct farhand_file *file;
-        const char *there, *here; /* as the user gave them, for complaints */
+        const char *there, *here; /* the two paths as the user gave them, for error messages */
         bool guards_signals;
         int signals; /* signalfd, or -1 */
-        int signo;   /* the signal that has ended the flow; 0: none */
+        int signo;   /* the signal that has ended the flow; 0: no signal has */
 };
 
-/* Return 0, or -1; then stderr was told why, or signo says it. `head` is written before what is read from fd. */
+/* fs_flow_out copies the stream to fd, and fs_flow_in fd to the stream, with `head` before it. Both return 0, or -1 after they have
+ * printed why on stderr or set signo. */
 NODISCARD int fs_flow_out(struct fs_flow *flow, int fd);
 NODISCARD int fs_flow_in(struct fs_flow *flow, int fd, struct slice head);
-/* Lets the signal that has ended the flow do what it does. */
+/* Lets the signal that has ended the flow act on the program. */
 void fs_flow_end(struct fs_flow *flow);

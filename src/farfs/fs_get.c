@@ -1,4 +1,4 @@
-/* fs_get: `farhand fs cat` and `farhand fs get`: content from there to here. */
+/* fs_get: `farhand fs cat` and `farhand fs get`: copy files of an environment to stdout and to files of this machine. */
 #include "base/fd.h"
 #include "base/mem.h"
 #include "farfs/fs_flow.h"
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens a file of the server, and waits for its first block or the reason why there is none. NULL: stderr was told. */
+/* Opens a file of the server, and waits for its first block or an error. Returns NULL after it has printed the error on stderr. */
 static struct farhand_file *open_there(struct fs *fs, const char *given, const char *path)
 {
         struct farhand_file_options options = FARHAND_FILE_OPTIONS_INIT;
@@ -17,7 +17,7 @@ static struct farhand_file *open_there(struct fs *fs, const char *given, const c
         struct farhand_file *file = farhand_file_open(fs->client, path, &options, &error);
         if (file && farhand_file_wait(file, -1, &error) == 0)
                 return file;
-        /* Servers have words of their own for it. */
+        /* Servers tell in different words that the path is a directory, so it is looked up. */
         if (farhand_error_errno(&error) == 0 && farhand_stat(fs->client, path, &m, NULL) == 0 &&
             m.is_directory)
                 fs_complain_errno(fs, given, EISDIR);
@@ -27,7 +27,7 @@ static struct farhand_file *open_there(struct fs *fs, const char *given, const c
         return NULL;
 }
 
-/* Returns 0, or -1 when it could not all be printed. */
+/* Returns 0, or -1 when the file could not be printed as a whole. */
 static int print_file(struct fs *fs, const char *given)
 {
         const char *path = fs_path(fs, given);
@@ -52,7 +52,7 @@ int fs_cat(int argc, char **argv)
                                    .operands = OFFER_FILE };
         int rest = 0, code = fs_begin(&fs, &spec, argc, argv, 1, -1, &rest);
         for (int i = rest; code < 0 && i < argc && !fs_is_lost(&fs); i++)
-                (void)print_file(&fs, argv[i]); /* it has complained */
+                (void)print_file(&fs, argv[i]); /* print_file has printed its error */
         return fs_end(&fs, code);
 }
 
@@ -61,11 +61,11 @@ int fs_cat(int argc, char **argv)
 struct get {
         struct fs fs;
         bool keeps_mode;
-        const char *given;  /* the file there, as the user named it */
-        const char *path;   /* the file there */
-        const char *target; /* the file here */
-        char *temporary;    /* beside it; NULL: it is written in place */
-        struct stat old;    /* of the target */
+        const char *given;  /* the file of the server, as the user named it */
+        const char *path;   /* the absolute path of the file of the server */
+        const char *target; /* the file of this machine */
+        char *temporary;    /* a file beside the target; NULL: the target is written in place */
+        struct stat old;    /* what the target was before, if has_old */
         bool has_old;
 };
 
@@ -76,8 +76,8 @@ static mode_t new_file_mode(void)
         return 0666 & ~mask;
 }
 
-/* Opens what is written to: a temporary file, or the target itself where that is a link, has several names, is no regular file, or
- * nothing can be made beside it. Returns the descriptor; -1: stderr was told. */
+/* Opens the file to write: a temporary file, or the target itself when that is a link, has several names or is no regular file, or
+ * when no file can be made beside it. Returns the descriptor, or -1 after it has printed why on stderr. */
 static int open_here(struct get *g)
 {
         g->has_old = lstat(g->target, &g->old) == 0;
@@ -97,7 +97,7 @@ static int open_here(struct get *g)
         return fd;
 }
 
-/* Gives the new file its mode and time, and its name. */
+/* Gives the new file its mode, its time and its final name. */
 static int settle(struct get *g, int fd)
 {
         struct farhand_metadata m = { 0 };
@@ -133,7 +133,7 @@ static void write_here(struct get *g, struct farhand_file *file)
         int r = fd < 0 ? -1 : fs_flow_out(&flow, fd);
         if (r == 0)
                 r = settle(g, fd);
-        /* A full disk of another machine may show only now. */
+        /* On a network file system a full disk may show only at the close. */
         if (fd >= 0 && close(fd) < 0 && r == 0)
                 fs_complain_errno(&g->fs, g->target, errno);
         if (r < 0) {

@@ -3,17 +3,17 @@
 
 #include <errno.h>
 
-/* How many questions are under way at once. */
+/* How many requests fs/getMetadata are under way at once. */
 #define ASKED_MAX 256
 
 struct item {
         struct ls *ls;
-        const char *name; /* as it is printed */
+        const char *name; /* the name that is printed */
         const char *path;
         bool is_directory, is_file;
-        bool is_known; /* there is metadata */
+        bool is_known; /* `metadata` is set */
         struct farhand_metadata metadata;
-        struct farhand_error *error; /* why not */
+        struct farhand_error *error; /* why there is no metadata; else NULL */
 };
 
 struct ls {
@@ -22,7 +22,7 @@ struct ls {
         struct item *items;
         size_t count, room;
         unsigned asked;
-        const char *directory; /* that is being listed */
+        const char *directory; /* the directory that is being listed */
 };
 
 static struct item *add(struct ls *ls, const char *name, const char *path)
@@ -52,7 +52,7 @@ static void on_stat(UNUSED struct farhand *f, void *arg, const struct farhand_me
         *item->error = *error;
 }
 
-/* Asks about all items, many at a time, and complains of those that cannot be looked at. */
+/* Asks for the metadata of all items, many at a time, and prints the errors of those without. */
 static void look(struct ls *ls)
 {
         struct farhand *f = ls->fs.client;

@@ -1,8 +1,8 @@
-/* fs_put: `farhand fs put`: content from here to there.
+/* fs_put: `farhand fs put`: copies a file of this machine to an environment.
  *
- * A small file is one fs/writeFile, which replaces the old content as a whole. A larger one is written to a temporary file beside
- * its target, which then takes its name: by the same rules as fs/writeFile, in place where the target is a link, has several names
- * or another owner, or where nothing can be made beside it.
+ * A small file is one fs/writeFile, which replaces the old content as a whole. A larger file is written to a temporary file beside
+ * the target, which is then renamed to the target. As with fs/writeFile, the target is written in place when it is a link, has
+ * several names or another owner, or when no file can be made beside it.
  */
 #include "base/fd.h"
 #include "base/mem.h"
@@ -20,14 +20,14 @@
 struct put {
         struct fs fs;
         bool keeps_mode;
-        int fd; /* the file here */
+        int fd; /* the file of this machine */
         struct stat st;
-        const char *here, *there; /* as the user named them */
-        const char *path;         /* the file there */
+        const char *here, *there; /* the two paths as the user named them */
+        const char *path;         /* the absolute path of the file of the server */
         bool has_old;
         struct farhand_metadata old;
-        char *temporary;        /* beside it; NULL: it is written in place */
-        char head[SMALL_BYTES]; /* what was read at first */
+        char *temporary;        /* a file beside the target; NULL: the target is written in place */
+        char head[SMALL_BYTES]; /* the first bytes of the file */
         size_t head_bytes;
 };
 
@@ -48,7 +48,8 @@ static struct farhand_file *open_there(struct put *p, const char *path, struct f
         return NULL;
 }
 
-/* Opens a temporary file. NULL with p->temporary NULL: the target is to be written in place. NULL with it: *ret_error says why. */
+/* Opens a temporary file beside the target. Returns NULL when that fails: then the target is to be written in place if p->temporary
+ * is NULL, and otherwise *ret_error says why. */
 static struct farhand_file *open_temporary(struct put *p, struct farhand_error *ret_error)
 {
         struct farhand_metadata m;
@@ -80,7 +81,7 @@ static int64_t modified_ms(const struct put *p)
         return (int64_t)p->st.st_mtim.tv_sec * 1000 + p->st.st_mtim.tv_nsec / 1000000;
 }
 
-/* Gives the written file its mode and time, and its name. */
+/* Gives the written file its mode, its time and its final name. */
 static int settle(struct put *p, struct farhand_error *ret_error)
 {
         const char *written = p->temporary ? p->temporary : p->path;
@@ -132,7 +133,7 @@ static void put_small(struct put *p)
                 fs_complain(&p->fs, p->there, &error);
 }
 
-/* Reads the beginning of a regular file. Returns 1 when that is all of it; 0; -errno. */
+/* Reads the beginning of a regular file. Returns 1 when the file has no more bytes, 0 when it has, or -errno. */
 static int read_head(struct put *p)
 {
         while (S_ISREG(p->st.st_mode) && p->head_bytes < sizeof(p->head)) {

@@ -6,15 +6,15 @@
 #include "base/uri.h"
 #include "wire/json.h"
 
-#define DEPTH_MAX 64 /* of fs/walk */
+#define DEPTH_MAX 64 /* the largest depth of fs/walk */
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
 
 struct node {
-        const char *path; /* below the root */
-        const char *name; /* its last part */
-        unsigned depth;   /* 0: in the root */
+        const char *path; /* the path relative to the root */
+        const char *name; /* the last part of the path */
+        unsigned depth;   /* 0: the name is in the root itself */
         bool is_directory;
-        bool has_sibling; /* another one follows in the same directory */
+        bool has_sibling; /* another name follows in the same directory */
 };
 
 struct tree {
@@ -28,7 +28,7 @@ struct tree {
         size_t count;
 };
 
-/* The order in which a tree is shown: what is in a directory follows it, names sorted by bytes. */
+/* Orders names as a tree is shown: the names in a directory follow the directory, sorted by bytes. */
 static int compare(const void *a, const void *b)
 {
         const unsigned char *p = (const unsigned char *)((const struct node *)a)->path;
@@ -61,7 +61,7 @@ static int walk(struct tree *t, const char *root, struct farhand_error *ret_erro
         return 0;
 }
 
-/* Returns the path of an entry below the root; NULL when it is not below, or hidden. */
+/* Returns the path of an entry relative to the root, or NULL when the entry is not below the root, or is hidden. */
 static const char *below(struct tree *t, const struct json *entry, size_t root_bytes)
 {
         const struct json *uri = json_get(&t->doc, entry, S("path"));
@@ -104,7 +104,7 @@ static void make_nodes(struct tree *t, size_t root_bytes)
                 };
         }
         qsort(t->nodes, t->count, sizeof(*t->nodes), compare);
-        /* From the end: whether one was seen at each depth since the directory ended. */
+        /* Goes from the last node to the first. `seen` says for each depth whether a later node of the same directory was seen. */
         bool seen[DEPTH_MAX + 1] = { 0 };
         for (size_t i = t->count; i-- > 0;) {
                 unsigned depth = t->nodes[i].depth;
@@ -114,7 +114,7 @@ static void make_nodes(struct tree *t, size_t root_bytes)
         }
 }
 
-/* What was not looked at is told on stderr. */
+/* Prints on stderr which directories were not listed. */
 static void complain(struct tree *t, const char *given)
 {
         const struct json *errors = json_get(&t->doc, json_root(&t->doc), S("errors"));
@@ -157,7 +157,7 @@ static void print_json(const struct node *n, const char *root)
 
 static void print_nodes(struct tree *t, const char *given, const char *root)
 {
-        bool goes_on[DEPTH_MAX + 1] = { 0 }; /* for each depth: whether the directory above has more */
+        bool goes_on[DEPTH_MAX + 1] = { 0 }; /* for each depth: whether more names follow in that directory */
         size_t directories = 0;
         if (!t->is_json) {
                 fs_print_name(&t->fs, given, FS_DIRECTORY);
@@ -190,7 +190,7 @@ static void show(struct tree *t, const char *given)
         const char *path = fs_path(&t->fs, given);
         if (!path)
                 return;
-        /* fs/walk does not enter a link, not even the one that it is asked about. */
+        /* fs/walk does not follow links, not even when its own path is a link: so the path is resolved first. */
         if (farhand_canonicalize(t->fs.client, path, &root, &error) < 0 ||
             farhand_stat(t->fs.client, root, &m, &error) < 0) {
                 fs_complain(&t->fs, given, &error);

@@ -1,7 +1,7 @@
-/* fs_watch: `farhand fs watch`: prints changes as they are told, until it is ended.
+/* fs_watch: `farhand fs watch`: prints changes as the server tells them, until the command is ended.
  *
- * A watch belongs to the connection. When that was lost and is resumed, the watch is made again; what happened meanwhile is not
- * known, which is told as an overflow.
+ * A watch belongs to the connection. When a lost connection is back, the watch is made again. Changes in between are unknown, so an
+ * overflow is printed.
  */
 #include "farfs/fs.h"
 
@@ -14,7 +14,7 @@
 #define PARAMS_MAX ((size_t)64 * 1024 * 1024)
 
 struct watch {
-        struct fs fs; /* the first member */
+        struct fs fs; /* must be the first member: callbacks get its address */
         bool is_recursive, is_json;
         const char *path;
         bool is_over; /* the watched path is gone */
