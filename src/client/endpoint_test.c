@@ -29,15 +29,15 @@ static void refuses(const char *text)
 
 TEST(urls_of_servers_are_taken_apart)
 {
-        is_good("ws://127.0.0.1:4500", ENDPOINT_TCP, "127.0.0.1", 4500, "/");
-        is_good("ws://devbox:1/", ENDPOINT_TCP, "devbox", 1, "/");
-        is_good("ws://[::1]:65535/a/b?c=d", ENDPOINT_TCP, "::1", 65535, "/a/b?c=d");
-        is_good("ws://[fe80::1%eth0]:5", ENDPOINT_TCP, "fe80::1%eth0", 5, "/");
-        is_good("wss://example.org", ENDPOINT_TLS, "example.org", 443, "/");
-        is_good("wss://example.org:8443?x", ENDPOINT_TLS, "example.org", 8443, "/?x");
-        is_good("ssh://far", ENDPOINT_SSH, "far", 0, "/");
-        is_good("ssh://me@[::1]:2222/", ENDPOINT_SSH, "::1", 2222, "/");
-        is_good("unix:/run/user/0/farhand", ENDPOINT_UNIX, NULL, 0, "/run/user/0/farhand");
+        accepts("ws://127.0.0.1:4500", ENDPOINT_TCP, "127.0.0.1", 4500, "/");
+        accepts("ws://devbox:1/", ENDPOINT_TCP, "devbox", 1, "/");
+        accepts("ws://[::1]:65535/a/b?c=d", ENDPOINT_TCP, "::1", 65535, "/a/b?c=d");
+        accepts("ws://[fe80::1%eth0]:5", ENDPOINT_TCP, "fe80::1%eth0", 5, "/");
+        accepts("wss://example.org", ENDPOINT_TLS, "example.org", 443, "/");
+        accepts("wss://example.org:8443?x", ENDPOINT_TLS, "example.org", 8443, "/?x");
+        accepts("ssh://far", ENDPOINT_SSH, "far", 0, "/");
+        accepts("ssh://me@[::1]:2222/", ENDPOINT_SSH, "::1", 2222, "/");
+        accepts("unix:/run/user/0/farhand", ENDPOINT_UNIX, NULL, 0, "/run/user/0/farhand");
 }
 
 TEST(other_urls_are_refused_with_a_reason)

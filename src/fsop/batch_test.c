@@ -61,5 +61,6 @@ TEST(batch_writes_new_files_and_replaces_old_ones_but_no_link)
         ok(fsop_batch_write(dirfd, rig.root, &file, NULL, &err) < 0);
         eq_int(fsop_batch_read(dirfd, "link", &st), -ELOOP);
         _close_ int fd = fsop_batch_read(dirfd, "victim", &st);
+        ok(fd >= 0);
         eq_int(st.st_size, 8);
 }
