@@ -81,15 +81,16 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
         return 0;
 }
 
-void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *arg)
+void calls_forget(struct farhand *f, any_function on, const void *arg)
 {
         for (size_t i = 0; i < CALLS_MAX; i++) {
                 struct call *call = &f->calls[i];
-                if (call->id == 0 || call->arg != arg || call->on_answer != on_answer)
+                any_function its = call->tell ? call->on_typed : (any_function)call->on_answer;
+                if (call->id == 0 || call->arg != arg || its != on)
                         continue;
                 /* The slot of a request that was sent is freed, because an answer without a call is ignored. Only a request that
                  * the library itself made for a process, such as its end, is kept, to be repeated if the connection is lost. */
-                if (call->is_sent && (on_answer || call->tell || !(call->flags & FARHAND_REPEAT)))
+                if (call->is_sent && (on || !(call->flags & FARHAND_REPEAT)))
                         release(f, call);
                 else
                         call->is_forgotten = true;

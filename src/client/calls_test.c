@@ -96,6 +96,12 @@ TEST(processes_are_asked_once_after_each_loss)
         fd_close(server);
 }
 
+static void on_status(UNUSED struct farhand *f, UNUSED void *arg, const char *status,
+                      UNUSED const struct farhand_error *error)
+{
+        seen.answers += status != NULL;
+}
+
 TEST(a_process_that_is_freed_takes_no_answer_of_the_programs_calls_with_it)
 {
         int server;
@@ -103,10 +109,13 @@ TEST(a_process_that_is_freed_takes_no_answer_of_the_programs_calls_with_it)
         struct farhand *f = played_client(&server);
         struct farhand_process *p = farhand_adopt(f, "p", 0, NULL, NULL, NULL);
         eq_int(farhand_call(f, "m", NULL, 0, on_answer, p, NULL), 0);
+        eq_int(farhand_environment_status_begin(f, on_status, p, NULL), 0);
         farhand_process_free(p);
         (void)played_sent(f, server);
-        played_say(f, server, "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{}}\n");
-        eq_u64(seen.answers, 1);
+        played_say(f, server,
+                   "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{}}\n{\"id\":3,\"result\":{\"status\":"
+                   "\"ready\"}}\n");
+        eq_u64(seen.answers, 2);
         farhand_free(f);
         fd_close(server);
 }

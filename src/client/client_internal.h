@@ -163,8 +163,9 @@ struct call *call_begin(struct farhand *f, const char *method, struct jsonw *w,
  * never called. */
 int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned flags, call_done done, void *arg,
              struct farhand_error *ret_error);
-/* Drops, from now on, the answers of calls with this argument and this callback (NULL: calls of the library itself). */
-void calls_forget(struct farhand *f, farhand_on_answer on_answer, const void *arg);
+/* Drops, from now on, the answers of calls with this callback and argument. NULL: calls of the library itself; those of the program
+ * stay, also when their argument is an object that is freed. */
+void calls_forget(struct farhand *f, any_function on, const void *arg);
 void calls_on_answer(struct farhand *f, const struct rpc_message *m);
 void calls_send_waiting(struct farhand *f);             /* called after the handshake */
 void calls_on_lost(struct farhand *f, const char *why); /* makes the calls fail that must not be repeated */

@@ -138,13 +138,13 @@ static void on_status(UNUSED struct farhand *f, void *arg, const char *status,
         ((struct wanted *)arg)->status = mem_strdup(status);
 }
 
-static int await(struct farhand *f, struct wanted *wanted, int r, int timeout_ms, const char *what,
-                 struct farhand_error *ret_error)
+static int await(struct farhand *f, struct wanted *wanted, any_function on, int r, int timeout_ms,
+                 const char *what, struct farhand_error *ret_error)
 {
         if (r == 0)
                 r = client_wait_for(f, &wanted->is_there, client_wait_end(timeout_ms), what, ret_error);
         if (r < 0) {
-                calls_forget(f, NULL, wanted);
+                calls_forget(f, on, wanted);
                 return r;
         }
         return wanted->error.code < 0 ? error_copy(ret_error, &wanted->error) : 0;
@@ -155,7 +155,7 @@ int farhand_environment_info(struct farhand *f, int timeout_ms, struct farhand_e
 {
         struct wanted wanted = { 0 };
         int r = farhand_environment_info_begin(f, on_environment, &wanted, ret_error);
-        r = await(f, &wanted, r, timeout_ms, "environment/info", ret_error);
+        r = await(f, &wanted, (any_function)on_environment, r, timeout_ms, "environment/info", ret_error);
         if (r == 0)
                 *ret = wanted.environment;
         return r;
@@ -165,7 +165,7 @@ int farhand_environment_status(struct farhand *f, int timeout_ms, char **ret, st
 {
         struct wanted wanted = { 0 };
         int r = farhand_environment_status_begin(f, on_status, &wanted, ret_error);
-        r = await(f, &wanted, r, timeout_ms, "environment/status", ret_error);
+        r = await(f, &wanted, (any_function)on_status, r, timeout_ms, "environment/status", ret_error);
         if (r == 0)
                 *ret = wanted.status;
         return r;

@@ -145,6 +145,15 @@ static void ask_open(struct farhand_file *file)
                 (void)farhand_stat_begin(file->client, file->path, on_first_stat, file, NULL);
 }
 
+void file_forget_calls(struct farhand_file *file)
+{
+        calls_forget(file->client, NULL, file);
+        calls_forget(file->client, (any_function)on_first_stat, file);
+        calls_forget(file->client, (any_function)on_second_stat, file);
+        for (unsigned i = 0; i < WINDOW_MAX; i++)
+                calls_forget(file->client, NULL, &file->slots[i]);
+}
+
 /* ---- blocks ---- */
 
 /* Copies the bytes of an answer into the slot. */

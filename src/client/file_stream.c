@@ -61,9 +61,7 @@ void farhand_file_free(struct farhand_file *file)
         if (!file)
                 return;
         struct farhand *f = file->client;
-        calls_forget(f, NULL, file);
-        for (unsigned i = 0; i < WINDOW_MAX; i++)
-                calls_forget(f, NULL, &file->slots[i]);
+        file_forget_calls(file);
         struct jsonw w;
         bool is_open = (file->state == FILE_OPENING && file->is_open_asked) || file->state == FILE_OPEN ||
                        file->state == FILE_FAILED;

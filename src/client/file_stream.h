@@ -74,7 +74,8 @@ static inline struct slot *file_slot_at(struct farhand_file *file, unsigned i)
 /* Sends the requests that are due: to open the file, for its blocks, and to close it. */
 void file_advance(struct farhand_file *file);
 struct slot *file_add_slot(struct farhand_file *file);
-bool file_ask_block(struct slot *slot); /* false: there is no room for the request now */
+bool file_ask_block(struct slot *slot);            /* false: there is no room for the request now */
+void file_forget_calls(struct farhand_file *file); /* nobody waits for their answers any more */
 
 /* Makes the stream fail. Later failures do not replace the first. */
 void file_fail(struct farhand_file *file, const struct farhand_error *error);

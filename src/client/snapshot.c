@@ -185,7 +185,7 @@ int farhand_snapshot(struct farhand *f, const char *process_id, size_t max_bytes
         if (r == 0)
                 r = client_wait_for(f, &wanted.is_there, end, "the snapshot", ret_error);
         if (r < 0) {
-                calls_forget(f, NULL, &wanted);
+                calls_forget(f, (any_function)on_there, &wanted);
                 return r;
         }
         if (wanted.error.code < 0)

@@ -90,7 +90,7 @@ int farhand_call_wait(struct farhand *f, const char *method, const char *params,
         if (r == 0)
                 r = client_wait_for(f, &answer.is_there, end, method, ret_error);
         if (r < 0) {
-                calls_forget(f, on_answer, &answer);
+                calls_forget(f, (any_function)on_answer, &answer);
                 return r;
         }
         if (!answer.result)
