@@ -5,9 +5,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* This is enough: when the outlet is full the client is paused, and at most one message more arrives. */
-#define OUTLET_MAX_BYTES ((size_t)256 * 1024 * 1024)
-
 void outlet_init(struct outlet *o, int fd)
 {
         *o = (struct outlet){ .fd = fd, .bytes = BUF_INIT(OUTLET_MAX_BYTES) };

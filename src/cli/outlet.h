@@ -16,8 +16,10 @@ struct outlet {
         int os_errno;   /* the errno of the write that failed */
 };
 
-#define OUTLET_FULL_BYTES \
-        ((size_t)1024 * 1024) /* an outlet with so many bytes is full: the caller asks for no more output */
+/* OUTLET_MAX_BYTES is enough: when the outlet is full the client is paused, and at most one message more arrives. An outlet with
+ * OUTLET_FULL_BYTES is full: the caller asks for no more output. */
+#define OUTLET_MAX_BYTES ((size_t)256 * 1024 * 1024)
+#define OUTLET_FULL_BYTES ((size_t)1024 * 1024)
 
 void outlet_init(struct outlet *o, int fd);
 void outlet_release(struct outlet *o);

@@ -372,6 +372,11 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, con
 {
         unsigned rows, columns;
         struct farhand_error error;
+        _buf_ struct buf old = BUF_INIT(OUTLET_MAX_BYTES);
+        uint64_t seq = 0;
+        /* While the terminal still is as it was and signals still end us: the server may never answer. */
+        if (is_tty && replay_read(r, f, process_id, &old, &seq) < 0)
+                return PUMP_FAILED;
         struct pump *p = pump_new(r, f, is_tty);
         if (!p)
                 return PUMP_FAILED;
@@ -379,20 +384,17 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, con
         keep_what(p, argv);
         p->escape.is_off = p->terminal.fd < 0; /* escapes also work when the command has no terminal */
         p->is_in_open = has_input();
-        make_raw(p);
-        uint64_t seq = 0;
-        if (is_tty && replay_show(r, f, process_id, &p->out, &seq) < 0) {
-                p->is_over = true;
-                return pump_stay(p);
-        }
         struct farhand_process_events with_gaps = events;
         with_gaps.on_gap = on_gap;
         p->process = farhand_adopt(f, process_id, seq, &with_gaps, p, &error);
         if (!p->process) {
                 remote_say(r, "%s", error.text);
                 p->is_over = true;
-        } else if (is_tty && terminal_size(&rows, &columns)) {
-                (void)farhand_process_resize(p->process, rows, columns);
+                return pump_stay(p);
         }
+        make_raw(p);
+        outlet_put(&p->out, old.p, old.n);
+        if (is_tty && terminal_size(&rows, &columns))
+                (void)farhand_process_resize(p->process, rows, columns);
         return pump_stay(p);
 }

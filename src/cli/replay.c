@@ -2,6 +2,7 @@
 #include "cli/replay.h"
 
 #include "base/base64.h"
+#include "base/mem.h"
 #include "cli/detached.h"
 
 #include <errno.h>
@@ -158,7 +159,21 @@ size_t replay_filter(struct replay *r, const char *in, size_t n, char *out)
 
 /* ---- what the server has kept ---- */
 
-int replay_show(const struct remote *r, struct farhand *f, const char *process_id, struct outlet *out,
+/* Appends one chunk to `ret`, without questions. Returns 0, or -errno. */
+static int append_shown(struct replay *filter, struct slice text, struct buf *ret)
+{
+        _free_ char *bytes = malloc(base64_decoded_max(text.n) + 1); /* the server chose the size */
+        ssize_t n = bytes ? base64_decode(bytes, text.p, text.n, NULL) : -ENOMEM;
+        char *room;
+        if (n < 0)
+                return bytes ? -EBADMSG : -ENOMEM;
+        int result = buf_reserve_or_fail(ret, (size_t)n + REPLAY_HELD_MAX, &room);
+        if (result == 0)
+                buf_commit(ret, replay_filter(filter, bytes, (size_t)n, room));
+        return result;
+}
+
+int replay_read(const struct remote *r, struct farhand *f, const char *process_id, struct buf *ret,
                 uint64_t *ret_seq)
 {
         _answer_ struct answer a = ANSWER_INIT;
@@ -173,19 +188,14 @@ int replay_show(const struct remote *r, struct farhand *f, const char *process_i
         const struct json *chunks = json_get(&a.doc, a.root, S("chunks"));
         for (const struct json *it = chunks && chunks->type == JSON_ARRAY ? chunks + 1 : NULL;
              it && it < a.doc.tokens + chunks->end; it = a.doc.tokens + it->end) {
-                const char *text = answer_text(&a, it, "chunk");
-                size_t room = base64_decoded_max(strlen(text)) + 1;
-                char *bytes = arena_alloc(&a.arena, room),
-                     *shown = arena_alloc(&a.arena, room + REPLAY_HELD_MAX);
-                ssize_t n = base64_decode(bytes, text, strlen(text), NULL);
                 int64_t seq = answer_number(&a, it, "seq", -1);
-                if (n < 0 || seq < 0) {
+                result = append_shown(&filter, slice_from_str(answer_text(&a, it, "chunk")), ret);
+                if (result < 0 || seq < 0) {
                         remote_say(r, "the server has sent output that cannot be read");
-                        return -EBADMSG;
+                        return result < 0 ? result : -EBADMSG;
                 }
-                outlet_put(out, shown, replay_filter(&filter, bytes, (size_t)n, shown));
                 *ret_seq = MAX(*ret_seq, (uint64_t)seq);
         }
-        outlet_put(out, filter.held, filter.n); /* later output continues this unfinished sequence */
-        return 0;
+        return buf_append(ret, slice_from(filter.held,
+                                          filter.n)); /* later output continues this unfinished sequence */
 }

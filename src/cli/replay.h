@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "cli/outlet.h"
+#include "base/buf.h"
 #include "cli/remote.h"
 
 #define REPLAY_HELD_MAX 512 /* a longer sequence is no question */
@@ -23,7 +23,7 @@ struct replay {
  * input may be split anywhere. */
 size_t replay_filter(struct replay *r, const char *in, size_t n, char *out);
 
-/* Writes the output that the server still keeps of a process of this session to `out`, without questions. *ret_seq is the number of
- * the last chunk. Returns 0, or -errno after it has printed why on stderr. */
-NODISCARD int replay_show(const struct remote *r, struct farhand *f, const char *process_id,
-                          struct outlet *out, uint64_t *ret_seq);
+/* Reads the output that the server still keeps of a process of this session, and appends it to `ret` without its questions. *ret_seq is
+ * the number of the last chunk. Waits for the server. Returns 0, or -errno; then stderr was told why. */
+NODISCARD int replay_read(const struct remote *r, struct farhand *f, const char *process_id, struct buf *ret,
+                          uint64_t *ret_seq);
