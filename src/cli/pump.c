@@ -17,6 +17,7 @@
 #include "cli/outlet.h"
 #include "cli/replay.h"
 #include "cli/terminal.h"
+#include "wire/jsonw.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,6 +31,7 @@
 #define IN_BYTES 65536
 #define SILENCE_AFTER_EXIT_MS 250
 #define WHAT_BYTES 256
+#define AFTER_ALL 9007199254740991 /* no event has a higher number */
 
 enum { AT_CLIENT, AT_SIGNALS, AT_IN, AT_OUT, AT_ERR, AT_COUNT };
 
@@ -230,16 +232,20 @@ static void on_asked(UNUSED struct farhand *f, void *arg, UNUSED const char *res
 /* Asks the server a question of no importance, after the exit and a moment of silence: only the time of the answer matters. */
 static void ask_for_more(struct pump *p)
 {
-        char params[1200];
+        _buf_ struct buf params = BUF_INIT(64 * 1024);
+        struct jsonw w;
         if (!p->has_exited || p->is_over || p->is_asking ||
             clock_mono_ms() < p->quiet_since_ms + SILENCE_AFTER_EXIT_MS)
                 return;
-        (void)snprintf(params, sizeof(params),
-                       "{\"processId\":\"%s\",\"afterSeq\":9007199254740991,\"waitMs\":0}",
-                       farhand_process_id(p->process));
+        jsonw_begin(&w, &params);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "processId", farhand_process_id(p->process)); /* any client may have chosen it */
+        jsonw_member_u64(&w, "afterSeq", AFTER_ALL);
+        jsonw_member_u64(&w, "waitMs", 0);
+        jsonw_object_end(&w);
         p->asked_ms = p->quiet_since_ms;
-        p->is_asking =
-                farhand_call(p->client, "process/read", params, FARHAND_REPEAT, on_asked, p, NULL) == 0;
+        p->is_asking = jsonw_end(&w) == 0 && farhand_call(p->client, "process/read", params.p, FARHAND_REPEAT,
+                                                          on_asked, p, NULL) == 0;
 }
 
 /* Waits once, and does the work that is due. Returns a negative number when the client has failed. */

@@ -63,3 +63,18 @@ def test_old_output_that_cannot_be_read_leaves_the_terminal_as_it_was(me):
         t.expect(b"output that cannot be read")
         assert t.wait() == 255
         assert t.modes() == t.before
+
+
+def test_a_process_id_may_be_any_text(me):
+    """The command has exited, and a child of it holds its output: the server is asked whether there is more."""
+    name = 'a"b\\' + "x" * 2000
+
+    async def serve(peer):
+        await listed(peer, tty=False, process_id=name)
+        await peer.answer("process/read", {"chunks": [], "nextSeq": 2, "exited": True, "exitCode": 7, "closed": False})
+        params = await peer.answer("process/read", {"chunks": [], "nextSeq": 2, "exited": True, "exitCode": 7, "closed": False})
+        assert params["processId"] == name
+        await peer.stay()
+
+    with FakeServer(serve) as server, attach(me, server) as t:
+        assert t.wait() == 7
