@@ -19,10 +19,17 @@ void head_tail_release(struct head_tail *h)
         buf_release(&h->tail);
 }
 
+/* A server may have told any number: the sum stays at its highest. */
+static void add_omitted(struct head_tail *h, uint64_t n)
+{
+        if (__builtin_add_overflow(h->omitted_bytes, n, &h->omitted_bytes))
+                h->omitted_bytes = UINT64_MAX;
+}
+
 static void forget(struct head_tail *h, size_t n)
 {
         buf_consume(&h->tail, n);
-        h->omitted_bytes += n;
+        add_omitted(h, n);
 }
 
 void head_tail_put(struct head_tail *h, struct slice bytes)
@@ -32,7 +39,7 @@ void head_tail_put(struct head_tail *h, struct slice bytes)
         bytes = slice_from(bytes.p + n, bytes.n - n);
         if (bytes.n > h->tail_max) {
                 forget(h, h->tail.n);
-                h->omitted_bytes += bytes.n - h->tail_max;
+                add_omitted(h, bytes.n - h->tail_max);
                 bytes = slice_from(bytes.p + bytes.n - h->tail_max, h->tail_max);
         }
         must(buf_append(&h->tail, bytes) == 0);
@@ -44,8 +51,7 @@ void head_tail_skip(struct head_tail *h, uint64_t missing_bytes)
 {
         h->is_head_over = true;
         forget(h, h->tail.n);
-        if (__builtin_add_overflow(h->omitted_bytes, missing_bytes, &h->omitted_bytes))
-                h->omitted_bytes = UINT64_MAX; /* the server chose the number, so the sum may overflow */
+        add_omitted(h, missing_bytes);
 }
 
 char *head_tail_take(struct head_tail *h, size_t *ret_n, size_t *ret_head_bytes, uint64_t *ret_omitted_bytes)

@@ -63,6 +63,7 @@ TEST(what_is_missing_makes_the_one_seam)
         uint64_t omitted;
         head_tail_skip(&h, UINT64_MAX);
         head_tail_skip(&h, UINT64_MAX);
+        head_tail_put(&h, S("a longer text than there is room for"));
         free(head_tail_take(&h, &n, &head, &omitted));
         eq_u64(omitted, UINT64_MAX);
         head_tail_release(&h);
