@@ -15,8 +15,8 @@ int answer_get(struct answer *ret, const struct remote *r, struct farhand *f, co
         struct farhand_error error;
         struct json_error bad;
         char *result = NULL;
-        answer_release(ret);
         int n = farhand_call_wait(f, method, params, FARHAND_REPEAT, -1, &result, &error);
+        answer_release(ret); /* not before: `params` may be in its arena */
         if (n < 0) {
                 remote_say(r, "%s", error.text);
                 return n;

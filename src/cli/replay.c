@@ -177,10 +177,9 @@ int replay_read(const struct remote *r, struct farhand *f, const char *process_i
                 uint64_t *ret_seq)
 {
         _answer_ struct answer a = ANSWER_INIT;
-        _arena_ struct arena arena = ARENA_INIT; /* that of the answer is emptied by the request */
         struct replay filter = { 0 };
         const struct detached process = { .session_id = farhand_session_id(f), .process_id = process_id };
-        const char *params = detached_params(&arena, &process, ",\"afterSeq\":0,\"waitMs\":0");
+        const char *params = detached_params(&a.arena, &process, ",\"afterSeq\":0,\"waitMs\":0");
         int result = answer_get(&a, r, f, "process/read", params);
         if (result < 0)
                 return result;
