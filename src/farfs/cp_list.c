@@ -59,9 +59,13 @@ static int read_near(struct cp_list *list)
                 return -1;
         }
         for (const struct dirent *e; errno = 0, (e = readdir(d));) {
-                if (!cp_is_name(slice_from_str(e->d_name)) ||
-                    fstatat(list->dir->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                        continue; /* it was removed meanwhile */
+                if (!cp_is_name(slice_from_str(e->d_name)))
+                        continue;
+                if (fstatat(list->dir->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                        if (errno != ENOENT) /* otherwise it was removed meanwhile */
+                                cp_complain_errno(list->dir, e->d_name, errno);
+                        continue;
+                }
                 struct cp_entry *entry = add(list, &room);
                 entry->name = arena_dup(&list->arena, slice_from_str(e->d_name));
                 cp_meta_from_stat(&st, &entry->meta);
@@ -168,9 +172,12 @@ static int read_page(struct cp_list *list)
         }
         const struct json *entries = json_get(&doc, json_root(&doc), S("entries"));
         const struct json *more = json_get(&doc, json_root(&doc), S("truncated"));
-        if (entries && entries->type == JSON_ARRAY)
-                json_each (it, &doc, entries)
-                        take_entry(list, &doc, it, &scratch, &room);
+        if (!entries || entries->type != JSON_ARRAY) {
+                cp_complain_text(list->dir, NULL, "the server's answer has no list");
+                return -1;
+        }
+        json_each (it, &doc, entries)
+                take_entry(list, &doc, it, &scratch, &room);
         list->has_more = more && more->type == JSON_TRUE;
         if (list->count > 0)
                 qsort(list->entries, list->count, sizeof(*list->entries), by_name);

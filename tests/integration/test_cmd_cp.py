@@ -485,6 +485,8 @@ def test_a_server_that_lies_about_sizes_or_never_ends_is_told(place):
         assert b"changed while it was copied" in cp.fails("-r", "--url", s.url, ":/evil", "a")
     with FakeServer(Hostile({"/evil": [entry("f")]}, truncated=True)) as s:
         assert b"does not come to an end" in cp.fails("-r", "--url", s.url, ":/evil", "b")
+    with FakeServer(Hostile({"/evil": None})) as s:
+        assert b"has no list" in cp.fails("-r", "--url", s.url, ":/evil", "none")
     deep = {"/evil" + "/d" * n: [entry("d", "directory")] for n in range(300)}
     with FakeServer(Hostile(deep)) as s:
         assert b"too deep" in cp.fails("-r", "--url", s.url, ":/evil", "c")
