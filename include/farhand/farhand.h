@@ -8,7 +8,7 @@
  * farhand_step() calls the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that
  * wait. The functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_process_yield,
  * farhand_communicate, farhand_snapshot, farhand_http_fetch, farhand_file_wait, and those on files and the environment that say so)
- * call farhand_step() themselves.
+ * call farhand_step() themselves. A callback must not free the process or the file that one of them waits for.
  *
  * Functions return 0 or more, or a negative errno. A `struct farhand_error *` may be NULL. Options and commands are structs that
  * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT or FARHAND_COMMAND_INIT.
