@@ -166,10 +166,10 @@ static void read_input(struct pump *p)
                         print_escapes(p);
                 if (wish == ESCAPE_LEAVE) {
                         p->has_left = true;
-                        return;
+                        break;
                 }
         }
-        give_input(p);
+        give_input(p); /* also what was typed right before ~. */
 }
 
 static void on_signal(struct pump *p)

@@ -78,3 +78,20 @@ def test_a_process_id_may_be_any_text(me):
 
     with FakeServer(serve) as server, attach(me, server) as t:
         assert t.wait() == 7
+
+
+def test_what_is_typed_right_before_leaving_is_sent(me):
+    running = {"chunks": [], "nextSeq": 1, "exited": False, "closed": False}
+    written = []
+
+    async def serve(peer):
+        await listed(peer)
+        await peer.answer("process/read", running)
+        await peer.answer("process/read", running)
+        written.append(base64.b64decode((await peer.next("process/write"))["params"]["chunk"]))
+
+    with FakeServer(serve) as server, attach(me, server) as t:
+        t.until(t.is_raw, "a raw terminal")
+        t.type(b"x\r~.")
+        assert t.wait() == 0
+        t.until(lambda: written == [b"x\r"], "what was typed")
