@@ -21,6 +21,7 @@ struct client {
         bool wants_started, wants_failed; /* optional notifications that the client asked for */
         bool is_ready;                    /* the notification `initialized` has arrived */
         struct session *session;          /* borrowed; NULL before initialize and after detach */
+        uint64_t session_number;          /* session::number of the last session; 0: there was none */
         struct list parked;               /* parked::client_link */
         size_t parked_count;
         uint64_t parked_bytes;

@@ -39,6 +39,12 @@ static bool is_on_process(const struct job *job)
         return !job->class || job->class->go_on;
 }
 
+/* Returns whether a thread works on a change whose request is dropped. */
+static bool is_orphan(const struct job *job)
+{
+        return job->is_in_pool && job->is_change && !is_on_process(job);
+}
+
 /* Called when the request was answered or dropped. Frees the job, unless a thread works on it: then job_done frees it. */
 static void job_forget(struct parked *parked)
 {
@@ -58,8 +64,42 @@ static void job_forget(struct parked *parked)
         if (c->jobs.count == 0)
                 conn_close_if_idle(c->conn);
         job->client = NULL;
+        if (is_orphan(job)) {
+                job->orphan_of = c->session_number;
+                list_append(&job->server->orphaned_jobs, &job->link);
+        }
         if (!job->is_in_pool)
                 job_free(job);
+}
+
+void jobs_inherit(struct client *c)
+{
+        struct job *job;
+        list_each (job, &c->server->orphaned_jobs, link) {
+                if (job->orphan_of != c->session_number)
+                        continue;
+                job->heir = c;
+                c->jobs.inherited++;
+        }
+}
+
+void jobs_disinherit(struct client *c)
+{
+        struct job *job;
+        list_each (job, &c->server->orphaned_jobs, link)
+                if (job->heir == c)
+                        job->heir = NULL;
+        c->jobs.inherited = 0;
+}
+
+/* Ends a job whose connection has ended. */
+static void orphan_done(struct job *job)
+{
+        struct client *heir = job->heir;
+        list_remove(&job->link);
+        if (heir && --heir->jobs.inherited == 0)
+                loop_defer(&job->server->loop, &heir->jobs.awake);
+        job_free(job);
 }
 
 /* --- running a job ------------------------------------------------------------------------------------------------ */
@@ -207,7 +247,8 @@ static void go_on(struct job *job)
 static bool begin_first(struct client *c)
 {
         struct job *job;
-        bool may_start = c->jobs.running < LIMIT_POOL_PER_CONNECTION && conn_wants_output(c->conn);
+        bool may_start = c->jobs.running < LIMIT_POOL_PER_CONNECTION && c->jobs.inherited == 0 &&
+                         conn_wants_output(c->conn);
         bool is_first = true;   /* no ordered job before this one is unfinished */
         bool is_behind = false; /* an unfinished change is before this job */
         if (!may_start && c->jobs.held == 0)
@@ -342,7 +383,7 @@ static void job_done(struct work *work)
         struct client *c = job->client;
         job->is_in_pool = false;
         if (!c) {
-                job_free(job);
+                orphan_done(job);
                 return;
         }
         buffer_pool_fit(&job->server->conns.buffer_pool, &job->answer);
@@ -420,8 +461,8 @@ static bool answer_quickly(struct job *job, struct req *req)
 {
         struct client *c = req->client;
         struct jsonw w;
-        bool is_first =
-                c->jobs.count == 0 && c->jobs.quick < LIMIT_QUICK_REQUESTS && conn_wants_output(c->conn);
+        bool is_first = c->jobs.count == 0 && c->jobs.inherited == 0 &&
+                        c->jobs.quick < LIMIT_QUICK_REQUESTS && conn_wants_output(c->conn);
         if (!job->class->run_quick || (job->sandbox && !job->class->is_quick_sandboxed) || !is_first)
                 return false;
         answer_begin(job, &w);

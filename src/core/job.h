@@ -11,7 +11,9 @@
  * An answer that is too large to be held in memory is sent in pieces. The pool makes the next piece when the outgoing queue has
  * room.
  *
- * A job ends with its connection. Work that has begun is finished then, and its answer is dropped.
+ * A job ends with its connection. Work that has begun is finished then, and its answer is dropped. When that work changes something
+ * and another connection resumes the session, the jobs of that connection wait until the work is done: a client that repeats a
+ * change must not be overtaken by the first try.
  */
 #pragma once
 
@@ -57,7 +59,9 @@ struct job_class {
 struct job {
         struct parked parked;
         struct client *client;   /* NULL when the request was answered or dropped */
-        struct list link;        /* jobs::all */
+        struct list link;        /* jobs::all; after the end of the connection server::orphaned_jobs */
+        uint64_t orphan_of;      /* session::number of a job in server::orphaned_jobs */
+        struct client *heir;     /* the client of that session that waits for the job, or NULL */
         struct list stream_link; /* jobs::streams */
         struct work work;
         const struct method *method;
@@ -99,6 +103,11 @@ NODISCARD int job_hold(struct req *req, void *params, struct err *err);
 
 /* For process/terminate: cancels a start that is held back or being prepared. Returns false when there is none. */
 bool job_cancel_start(struct client *c, struct slice process_id);
+
+/* jobs_inherit makes the jobs of a client, which has just got its session, wait for the changes that earlier connections of the
+ * session have begun. jobs_disinherit is called when its connection ends. */
+void jobs_inherit(struct client *c);
+void jobs_disinherit(struct client *c);
 
 /* Runs the jobs again that wait (job_class::wait). */
 void jobs_awake(struct client *c);

@@ -49,9 +49,11 @@ struct server {
         char id[UUID_TEXT_BYTES];       /* different at each start */
         bool has_warned_open;           /* the log says that sandboxed commands can connect to the server */
 
-        struct list tasks;             /* task::server_link: tasks of all sessions, in order of start */
-        struct list leftovers;         /* leftover::link (task_again.c): processes of failed starts */
-        struct map sessions;           /* by id */
+        struct list tasks;     /* task::server_link: tasks of all sessions, in order of start */
+        struct list leftovers; /* leftover::link (task_again.c): processes of failed starts */
+        struct map sessions;   /* by id */
+        struct list
+                orphaned_jobs; /* job::link: changes that threads work on, and whose connection has ended */
         struct list detached_sessions; /* session::detached_link: longest detached first */
         uint64_t last_session;         /* session::number of the newest session */
         struct timer *idle_timer;      /* NULL: the server never ends by itself */

@@ -78,6 +78,7 @@ static void ended(struct conn *conn)
         http_drop_all(c);
         open_file_drop_all(&c->open_files);
         watches_drop_all(c);
+        jobs_disinherit(c);
         deferred_cancel(&c->jobs.awake);
         if (c->session)
                 session_detach(c->session);

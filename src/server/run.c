@@ -153,6 +153,7 @@ static int server_init(struct server *s, struct config *config, const struct con
         *s = (struct server){ .config = config, .net_program = NET_PROGRAM_NONE };
         list_init(&s->expired);
         list_init(&s->tasks);
+        list_init(&s->orphaned_jobs);
         list_init(&s->detached_sessions);
         list_init(&s->leftovers);
         list_init(&s->ended_sessions);

@@ -29,8 +29,8 @@ static inline struct rig *rig_new(void)
         log_set_level(LOG_OFF);
         config_init(&rig->config);
         s->config = &rig->config;
-        struct list *lists[] = { &s->expired, &s->tasks, &s->detached_sessions, &s->leftovers,
-                                 &s->ended_sessions };
+        struct list *lists[] = { &s->expired,       &s->tasks,     &s->detached_sessions,
+                                 &s->orphaned_jobs, &s->leftovers, &s->ended_sessions };
         for (size_t i = 0; i < ARRAY_LEN(lists); i++)
                 list_init(lists[i]);
         map_init(&s->sessions);

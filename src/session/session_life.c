@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/job.h"
 #include "session/shell_snapshot.h"
 #include "session/task_internal.h"
 
@@ -98,6 +99,8 @@ void session_attach(struct session *session, struct client *c)
         must(!session->client && !session->is_ended);
         session->client = c;
         c->session = session;
+        c->session_number = session->number;
+        jobs_inherit(c);
         timer_stop(session->timer);
         list_remove(&session->detached_link);
         struct task *t;

@@ -26,9 +26,9 @@ static void bare_server_open(void)
         struct err err = ERR_INIT;
         /* The loop must not touch files itself: the harnesses replace the file operations, or run them in a jail. */
         server = (struct server){ .config = &config, .quick = { .is_off = true, .fds = -1, .mounts = -1 } };
-        struct list *lists[] = { &server.expired,     &server.tasks,          &server.detached_sessions,
-                                 &server.leftovers,   &server.ended_sessions, &server.retained[0],
-                                 &server.retained[1], &server.retained[2] };
+        struct list *lists[] = { &server.expired,       &server.tasks,       &server.detached_sessions,
+                                 &server.orphaned_jobs, &server.leftovers,   &server.ended_sessions,
+                                 &server.retained[0],   &server.retained[1], &server.retained[2] };
         for (size_t i = 0; i < ARRAY_LEN(lists); i++)
                 list_init(lists[i]);
         map_init(&server.sessions);

@@ -176,6 +176,29 @@ def test_a_stuck_change_holds_its_connection_only(stuck, tmp):
         assert client.output("p") == b"4"
 
 
+def test_a_resumed_session_waits_for_the_change_that_its_old_connection_began(stuck, tmp):
+    """A client that repeats a change after a cut must not be overtaken by the first try."""
+    server, mount, let_go, is_held = stuck
+    make(f"{tmp}/f", b"old")
+    with server.connect() as client:
+        session = client.session_id
+        send(client, "remove", path=f"{mount}/stuck", recursive=False)
+        is_held("stuck")
+    with server.connect() as other:
+        wait_until(lambda: not [s for s in other.call("session/list", {})["sessions"] if s["sessionId"] == session and s["attached"]],
+                   20, "the end of the old connection")
+        with server.connect(resume=session) as client:
+            repeated = send(client, "writeFile", path=f"{tmp}/f", dataBase64=b64(b"new"))
+            aside = send(client, "writeFile", path=f"{tmp}/g", dataBase64=b64(b"new"), unordered=True)
+            client.call("process/list", {})  # what is asked later is answered: the two wait
+            write(other, f"{tmp}/h", b"other")
+            assert not os.path.exists(f"{tmp}/g") and content(f"{tmp}/f") == b"old"
+            let_go()
+            client.result(repeated)
+            client.result(aside)
+            assert content(f"{tmp}/f") == content(f"{tmp}/g") == b"new"
+
+
 def test_a_start_held_back_can_be_cancelled(stuck, tmp):
     server, mount, let_go, is_held = stuck
     with server.connect() as client:
