@@ -1,5 +1,6 @@
 /* fuzz_environments: of any bytes environments.toml gives either a sound list of environments or an error of one printable line.
  * What was read takes one more environment, with and without making it the default, and all others stay as they were. */
+#include "base/authority.h"
 #include "env/environment_url.h"
 #include "env/environments_add.h"
 #include "env/environments_toml.h"

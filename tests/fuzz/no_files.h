@@ -297,7 +297,7 @@ void fsop_discover(struct arena *a, const char *root, manifest_read read_manifes
                 return;
         }
         must(read_manifest(a, manifest.contents, S("a"), &said) == MANIFEST_STRING && slice_eq(said, S("b")));
-        ret->has_plugin = true;
+        ret->has_manifest = true;
         ret->manifest = manifest;
         ret->skill_count = path_number(root, 'n', ENTRIES_MAX);
         ret->skills = arena_zalloc(a, ret->skill_count * sizeof(*ret->skills));
