@@ -206,6 +206,15 @@ def test_too_much_noise(shim):
         says(far("run", "--", "true"), "more than 65536 bytes")
 
 
+def test_a_machine_that_asks_for_a_program_and_does_not_wait_for_it(far):
+    """What lies there says both in one write; whatever becomes of the connection, the client lives."""
+    words = f"farhand-ssh need {os.uname().machine} Linux\\nfarhand-ssh ready\\n"
+    write(f"{far.near}/bin/ssh", f"#!/bin/sh\nprintf '{words}'\nhead -c 1 >/dev/null\n", 0o755)
+    for argv in (["run", "--url", "ssh://far", "--", "true"], ["connect", "ssh://far", "--", "true"]):
+        done = subprocess.run([BIN, *argv], env=far.env, capture_output=True, timeout=SECONDS, check=False)
+        assert done.returncode == 255 and b"farhand: " in done.stderr, done
+
+
 @pytest.mark.parametrize("shell", ["dash", "bash", "zsh", "fish", "tcsh", "busybox sh"])
 def test_login_shells(shim, shell):
     if not shutil.which(shell.split()[0]):
