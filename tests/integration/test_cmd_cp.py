@@ -397,6 +397,30 @@ def test_verify_finds_a_copy_that_differs(cp):
 
 
 @pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
+@pytest.mark.parametrize("size", [1, 70_000], ids=["unchanged", "streams"])
+def test_verify_needs_few_descriptors(cp, is_up, size):
+    """Files that wait to be verified hold their directories open."""
+    for i in range(120):
+        cp.file(f"src/{i}/f", bytes(size))
+    if size == 1:
+        cp.done("-r", *operands(cp, is_up, "src", "copy"))
+    argv = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *cp.argv("--json", "-rT", "--verify", *operands(cp, is_up, "src", "copy"))]
+    run = subprocess.run(argv, capture_output=True, timeout=SECONDS, check=False, cwd=cp.at, env=cp.env)
+    assert run.returncode == 0 and json.loads(run.stdout)["verified"] == 120, run
+
+
+def test_modes_of_many_files_are_mended(cp):
+    """More than a client may have asked for at once."""
+    for i in range(1300):
+        cp.file(f"src/{i}")
+    cp.done("-r", "src", f":{cp.at}/copy")
+    for i in range(1300):
+        os.chmod(cp.path(f"src/{i}"), 0o600)
+    assert cp.done("-rT", "src", f":{cp.at}/copy")["unchanged"] == 1300
+    assert {os.stat(cp.path(f"copy/{i}")).st_mode & 0o777 for i in range(1300)} == {0o600}
+
+
+@pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
 def test_cuts_lose_nothing(place, server, is_up):
     cp = Cp(place, f"{place}/at")
     want = plant(cp, large=(70_000, 2 * MIB))
