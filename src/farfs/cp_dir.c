@@ -242,11 +242,17 @@ struct cp_dir *cp_dir_make(struct cp_dir *parent, const char *name, const struct
         dir->is_new = made == 1;
         parent->cp->counts.directories += dir->is_new;
         dir->result = *wanted;
-        /* Nobody else shall look into a private directory while it is filled. */
-        if (dir->is_new && !cp_is_near(dir->side) && wanted->has_mode && (wanted->mode & 0777) != 0755) {
-                struct cp_meta at_first = *wanted;
-                at_first.mode |= 0700;
-                cp_set_meta(dir, NULL, &at_first);
+        /* Nobody else shall look into a private directory while it is filled: nothing is sent before it is one. */
+        if (dir->is_new && !cp_is_near(dir->side) && dir->side->has_batch && wanted->has_mode &&
+            (wanted->mode & 0777) != 0755) {
+                struct farhand_error error;
+                if (farhand_set_metadata(dir->side->fs.client, dir->path, (int)(wanted->mode | 0700), -1,
+                                         &error) < 0) {
+                        cp_complain(dir, NULL, &error);
+                        dir->result.kind = CP_NOTHING;
+                        cp_dir_unref(dir);
+                        return NULL;
+                }
         }
         return dir;
 }

@@ -16,7 +16,7 @@
 
 #define PIECE_BYTES ((size_t)256 * 1024)
 #define WINDOW 4         /* blocks of 256 KiB under way: each is held twice, and more make nothing faster */
-#define RENAME_TRIES 100 /* each costs a lost connection */
+#define CUTS_MAX 100     /* how often a rename or a removal is tried: each costs a lost connection */
 
 struct large {
         struct cp *cp;
@@ -94,13 +94,35 @@ static int open_near(struct large *l)
         return r < 0 ? -1 : 0;
 }
 
-/* Removes a link under the name of a part, through which the server would write to another file. */
-static void drop_link(struct cp_dir *dir, const char *part)
+/* Returns whether this is a file that a copy may have left: neither a link nor another name of somebody's file. */
+static bool is_part(struct cp_dir *dir, const char *part)
 {
-        struct cp_meta there;
+        struct farhand_metadata m;
         _free_ char *path = cp_path(dir, part);
-        if (cp_look(dir, part, &there) == 0 && there.kind != CP_NOTHING && there.kind != CP_FILE)
-                (void)farhand_remove(dir->side->fs.client, path, false, true, NULL);
+        return farhand_stat(dir->side->fs.client, path, &m, NULL) == 0 && m.is_file && !m.is_symlink &&
+               m.links == 1;
+}
+
+/* Begins a part anew: whatever has its name is removed, because the server would write into it. A private one is made here with its
+ * mode: who opens a file before its mode is set can read all that is written later. */
+static int renew_part(struct cp_dir *dir, const char *part, bool is_private)
+{
+        struct farhand_error error = { 0 };
+        _free_ char *path = cp_path(dir, part), *json = cp_path_json(dir, part);
+        _free_ char *params = mem_printf("{\"path\":%s,\"dataBase64\":\"\",\"mode\":%d}", json, 0600);
+        int r = -ECONNRESET;
+        for (int i = 0; i < CUTS_MAX && r == -ECONNRESET && !cp_is_lost(dir->cp); i++)
+                r = farhand_remove(dir->side->fs.client, path, false, true, &error);
+        if (r == 0 && is_private)
+                r = cp_call(dir->side, "fs/writeFile", params, NULL, &error);
+        if (r < 0)
+                cp_complain(dir, part, &error);
+        return r;
+}
+
+static bool is_private(const struct cp_meta *meta)
+{
+        return meta->has_mode && (meta->mode & 044) != 044;
 }
 
 static struct farhand_file *open_stream(struct cp_dir *dir, const char *name, enum farhand_file_mode mode,
@@ -121,11 +143,13 @@ static struct farhand_file *open_stream(struct cp_dir *dir, const char *name, en
 static int open_far(struct large *l)
 {
         struct farhand_error error;
-        if (l->written != l->part.name)
+        if (l->written != l->part.name) {
                 cp_tell_lack(l->to->side);
-        else
-                drop_link(l->to, l->written);
-        l->offset = find_offset(l);
+        } else {
+                l->offset = is_part(l->to, l->written) ? find_offset(l) : 0;
+                if (l->offset == 0 && renew_part(l->to, l->written, is_private(&l->meta)) < 0)
+                        return -1;
+        }
         l->far_out = open_stream(l->to, l->written,
                                  l->offset > 0 ? FARHAND_FILE_RESUME : FARHAND_FILE_REPLACE, l->offset);
         if (!l->far_out)
@@ -134,9 +158,8 @@ static int open_far(struct large *l)
                 cp_complain(l->to, l->written, &error);
                 return -1;
         }
-        /* What not everybody may read is private from its first byte on. */
         _free_ char *path = cp_path(l->to, l->written);
-        if (l->to->side->has_batch && l->meta.has_mode && (l->meta.mode & 044) != 044 &&
+        if (l->offset > 0 && is_private(&l->meta) &&
             farhand_set_metadata(l->to->side->fs.client, path, 0600, -1, &error) < 0) {
                 cp_complain(l->to, l->written, &error);
                 return -1;
@@ -266,7 +289,7 @@ static int rename_far(struct cp_dir *dir, const char *from, const char *to, stru
 {
         _free_ char *from_path = cp_path(dir, from), *to_path = cp_path(dir, to);
         struct cp_meta left;
-        for (int i = 0; i < RENAME_TRIES; i++) {
+        for (int i = 0; i < CUTS_MAX; i++) {
                 int r = farhand_rename(dir->side->fs.client, from_path, to_path, ret_error);
                 if (r != -ECONNRESET || cp_is_lost(dir->cp))
                         return r;
@@ -359,8 +382,9 @@ void cp_stdin(struct cp_dir *to, const char *name)
                 cp_complain_errno(to, name, EISDIR);
                 return;
         }
-        if (written != name)
-                drop_link(to, written);
+        if (written != name &&
+            renew_part(to, written, old.kind == CP_FILE && is_private(&old)) < 0)
+                return;
         struct farhand_file *file = open_stream(to, written, FARHAND_FILE_REPLACE, 0);
         struct fs_flow flow = { .fs = &to->side->fs, .file = file, .there = name, .here = "stdin" };
         int r = file ? fs_flow_in(&flow, STDIN_FILENO, (struct slice){ 0 }) : -1;

@@ -360,10 +360,34 @@ def test_a_part_of_something_else_is_not_continued(cp, is_up):
     os.symlink("victim", cp.path(".copy.farhand-part"))
     cp.done(*operands(cp, is_up))
     assert cp.read("copy") == data and cp.read("victim") == b"victim"
-    if not is_up:
-        os.link(cp.path("victim"), cp.path(".copy2.farhand-part"))
-        cp.done(*operands(cp, is_up, to="copy2"))
-        assert cp.read("copy2") == data and cp.read("victim") == b"victim"
+    os.unlink(cp.path("copy"))
+    # Nor does one more name of a file, be it the beginning of what is copied or not.
+    for content in (b"victim", data[:1000]):
+        cp.file("victim", content)
+        os.link(cp.path("victim"), cp.path(".copy.farhand-part"))
+        cp.done(*operands(cp, is_up))
+        assert cp.read("copy") == data and cp.read("victim") == content
+        os.unlink(cp.path("copy"))
+
+
+def test_a_part_of_a_private_file_is_private_before_it_is_open(cp, server):
+    """Who opens it before its mode is set reads all that is written later."""
+    cp.file("big", bytes(12 * MIB))
+    cp.file("old")
+    for name in ("big", "old"):
+        os.chmod(cp.path(name), 0o600)
+    for args in (["big", f":{cp.at}/copy"], ["-", f":{cp.at}/old"]):
+        with Holding(server.port, 3 * MIB, True) as proxy:
+            slow = Cp(os.path.dirname(cp.at), cp.at, "--url", proxy.url)
+            with open(cp.path("big"), "rb") as stdin, slow.start(*args, stdin=stdin) as proc:
+                assert proxy.is_held.wait(SECONDS)
+                part = cp.path(f".{os.path.basename(args[1])}.farhand-part")
+                wait_until(lambda: os.path.exists(part) and os.stat(part).st_size > 0, 30, "the part")  # pylint: disable=cell-var-from-loop
+                assert os.stat(part).st_mode & 0o777 == 0o600
+                proxy.release()
+                _, err = proc.communicate(timeout=SECONDS)
+                assert (proc.returncode, err) == (0, b"")
+        assert os.stat(cp.path(args[1].rpartition("/")[2])).st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
@@ -501,6 +525,30 @@ def test_links_that_a_hostile_server_made_are_not_followed(place):
             cp("-r", "--url", s.url, ":/evil", "to")
         assert os.listdir(f"{place}/outside") == ["f"] and cp.read("../outside/f") == b"precious"
         subprocess.run(["rm", "-rf", cp.path("to")], check=True)
+
+
+def test_nothing_is_put_into_a_directory_that_did_not_become_private(place):
+    """Nothing is sent before the server has said that nobody else can look."""
+    cp = Cp(place, f"{place}/at")
+    cp.file("src/f", b"f")
+    os.chmod(cp.path("src"), 0o700)
+    asked = []
+
+    class Deaf(Hostile):
+        async def __call__(self, peer):
+            while True:
+                m = json.loads(await peer.ws.recv())
+                if "id" not in m:
+                    continue
+                asked.append(m["method"])
+                if m["method"] in ("fs/setMetadata", "fs/getMetadata"):
+                    await peer.send(id=m["id"], error={"code": -32004, "message": "no"})
+                else:
+                    await peer.send(id=m["id"], result=getattr(self, m["method"].replace("/", "_"), lambda _: {})(m.get("params") or {}))
+
+    with FakeServer(Deaf({})) as s:
+        assert b"/copy: " in cp.fails("-r", "--url", s.url, "src", ":/copy")
+    assert "fs/createDirectory" in asked and asked[-1] == "fs/setMetadata" and "fs/writeFiles" not in asked
 
 
 def test_a_server_that_lies_about_sizes_or_never_ends_is_told(place):
