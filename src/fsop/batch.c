@@ -6,7 +6,7 @@
 #include "fsop/edit.h"
 #include "fsop/entry_internal.h"
 #include "fsop/list_internal.h"
-#include "fsop/write.h"
+#include "fsop/write_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,10 +139,9 @@ static int make_new(int dirfd, const struct fs_new_file *file)
 static int replace(const char *path, const struct fs_new_file *file, struct journal *journal, struct err *err)
 {
         const struct write_options o = { .is_atomic = true, .size = file->content.n, .journal = journal };
-        const struct fs_changes changes = { .has_mode = file->has_mode,
-                                            .has_modified = file->has_modified,
-                                            .mode = file->mode,
+        const struct fs_changes changes = { .has_modified = file->has_modified,
                                             .modified_ms = file->modified_ms };
+        struct stat st;
         _buf_ struct buf real = BUF_INIT(PATH_MAX);
         struct writer *writer = NULL;
         /* Links in the directory's own path may be followed, one under the name may not. */
@@ -151,12 +150,18 @@ static int replace(const char *path, const struct fs_new_file *file, struct jour
                 return r;
         _free_ char *full = mem_printf("%s/%s", slice_eq(buf_slice(&real), S("/")) ? "" : real.p, file->name);
         r = fsop_write_begin(full, &o, &writer, NULL, NULL, err);
+        /* The mode comes before the name: others may not look at the new content for a moment. */
+        if (r == 0 && file->has_mode) {
+                r = fstat(writer_fd(writer), &st) < 0 ? fsop_fail(err, errno) : 0;
+                if (r == 0)
+                        writer_set_mode(writer, file->mode, &st);
+        }
         if (r == 0)
                 r = fsop_write_data(writer, file->content, err);
         if (r == 0)
                 r = fsop_write_commit(TAKE(writer), NULL, NULL, NULL, err);
         writer = fsop_write_abort(writer);
-        if (r == 0 && (changes.has_mode || changes.has_modified))
+        if (r == 0 && changes.has_modified)
                 r = fsop_set_metadata(full, &changes, false, err);
         return r;
 }

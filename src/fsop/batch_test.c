@@ -6,6 +6,8 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 TEST(scan_lists_links_as_links_and_in_pages)
 {
@@ -63,4 +65,28 @@ TEST(batch_writes_new_files_and_replaces_old_ones_but_no_link)
         _close_ int fd = fsop_batch_read(dirfd, "victim", &st);
         ok(fd >= 0);
         eq_int(st.st_size, 8);
+}
+
+/* Somebody who watches the directory sees the new content with its new mode only. */
+TEST(batch_sets_the_mode_of_a_replacement_before_it_has_the_name)
+{
+        _rig_ struct rig rig = rig_new();
+        struct err err = ERR_INIT;
+        struct stat st;
+        const struct inotify_event *event = NULL;
+        _Alignas(struct inotify_event) char events[4096];
+
+        rig_file(&rig, "f", S("public"));
+        _close_ int dirfd = fsop_batch_open(rig.root);
+        _close_ int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+        ok(inotify_add_watch(watch, rig.root, IN_ATTRIB | IN_MOVED_TO) >= 0);
+        const struct fs_new_file file = { .name = "f", .content = S("secret"), .has_mode = true, .mode = 04600 };
+        eq_int(fsop_batch_write(dirfd, rig.root, &file, NULL, &err), 0);
+        ssize_t n = read(watch, events, sizeof(events));
+        ok(n > 0);
+        for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len))
+                event = (const void *)(events + at);
+        ok(event->mask & IN_MOVED_TO);
+        _close_ int fd = fsop_batch_read(dirfd, "f", &st);
+        eq_int(st.st_mode & 07777, 04600);
 }
