@@ -8,7 +8,7 @@ import pytest
 
 from farhand_client import RpcError
 from fs_helpers import b64, fs
-from sandbox_rig import Box, at, read_only, why_not
+from sandbox_rig import USERS, Box, at, glob, is_error, narrow, read_only, rig_of, snapshot, why_not, workspace_write
 
 
 def write(path, data=b"", mode=0o644):
@@ -123,3 +123,48 @@ def test_a_sandbox_holds_for_all_of_them(client, tmp):
     assert box.ask("digest", path=f"{tmp}/d/f")["bytes"] == 1
     wrote = box.ask("writeFiles", path=f"{tmp}/d", files=[{"name": "g", "dataBase64": ""}])["files"]
     assert wrote[0]["error"]["errno"] == 30 and sorted(os.listdir(f"{tmp}/d")) == ["f", "secret"]
+
+
+def is_let(answer):
+    """Whether a request, or one file of it, was let through."""
+    return not is_error(answer) and "error" not in answer
+
+
+def each(answer, count):
+    return [False] * count if is_error(answer) else [is_let(f) for f in answer["files"]]
+
+
+def plant(tree):
+    for name in ("in/f", "in/denied", "in/x.secret", "shut/f", "ro/f"):
+        tree.file(f"{tree.w}/{name}", name)
+    tree.file(f"{tree.o}/f", "outside")
+    tree.link(f"{tree.w}/in/out", f"{tree.o}/f")
+    tree.link(f"{tree.w}/in/dir", tree.o)
+    tree.link(f"{tree.w}/in/up", f"{tree.w}/shut")
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_a_sandbox_lets_many_files_through_as_it_does_each_of_them(user):
+    with rig_of(user) as rig:
+        tree, seen = rig.tree(), set()
+        rules = [at(f"{tree.w}/in/denied", "deny"), glob(f"{tree.w}/**/*.secret"), at(f"{tree.w}/shut", "deny"), at(f"{tree.w}/ro", "read")]
+        for profile in (read_only(*rules), workspace_write(*rules), narrow(at(f"{tree.w}/in", "write"), *rules)):
+            for directory in ("w/in", "w/shut", "w/ro", "o", "w/in/dir", "w/in/up"):
+                tree.clear()
+                plant(tree)
+                box, path = Box(rig.client, profile, tree.w), f"{tree.base}/{directory}"
+                names = [name for name in ("f", "denied", "x.secret") if os.path.exists(f"{path}/{name}")]
+                single = [is_let(box.ask("readFile", path=f"{path}/{name}")) for name in names]
+                assert each(box.ask("readFiles", path=path, names=names), len(names)) == single, directory
+                assert [is_let(box.ask("digest", path=f"{path}/{name}")) for name in names] == single, directory
+                assert is_let(box.ask("scanDirectory", path=path)) == is_let(box.ask("readDirectory", path=path)), directory
+                names += ["new", "new.secret"]
+                single = [is_let(box.write(f"{path}/{name}", b"changed")) for name in names]
+                after = snapshot(tree.base)
+                tree.clear()
+                plant(tree)
+                files = [{"name": name, "dataBase64": b64(b"changed"), "mode": 0o644} for name in names]
+                assert each(box.ask("writeFiles", path=path, files=files), len(files)) == single, directory
+                assert snapshot(tree.base) == after, directory
+                seen.update(single)
+        assert seen == {True, False}
