@@ -527,6 +527,15 @@ def test_links_that_a_hostile_server_made_are_not_followed(place):
         subprocess.run(["rm", "-rf", cp.path("to")], check=True)
 
 
+@pytest.mark.parametrize("entries", [None, {}, "x", [entry("..")] * 2049, [entry(f"f{i}") for i in range(2049)]],
+                         ids=["null", "object", "text", "many names of none", "many names"])
+def test_a_list_that_is_none_or_longer_than_asked_for_is_told_once(place, entries):
+    cp = Cp(place, f"{place}/at")
+    with FakeServer(Hostile({"/evil": entries})) as s:
+        err = cp.fails("-r", "--url", s.url, ":/evil", "to")
+    assert err == b"farhand: :/evil: the server's answer has no list, or a longer one than was asked for\n" and cp.names("to") == []
+
+
 def test_nothing_is_put_into_a_directory_that_did_not_become_private(place):
     """Nothing is sent before the server has said that nobody else can look."""
     cp = Cp(place, f"{place}/at")
