@@ -157,6 +157,19 @@ def test_a_home_directory_that_cannot_be_used(shim, home, words):
         assert not os.path.exists(view) or os.listdir(view) == []
 
 
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give a file to another user")
+@pytest.mark.parametrize("what", ["directory", "program"])
+def test_what_another_user_has_put_there_is_not_run(far, what):
+    planted = write(far.cached(), f"#!/bin/sh\n>{far.base}/was-run\necho farhand {VERSION}\n", 0o755)
+    os.chmod(os.path.dirname(planted), 0o777)
+    os.chown(os.path.dirname(planted) if what == "directory" else planted, 12345, 12345)
+    if what == "directory":
+        says(far("run", "--", "true"), "far: ", "could not be put", "belongs to another user")
+    else:
+        is_there(far)  # another one has taken its place
+    assert not os.path.exists(f"{far.base}/was-run")
+
+
 def test_a_digest_that_differs(far):
     write(f"{far.bin}/sha256sum", "#!/bin/sh\necho 0123 -\n", 0o755)
     says(far("run", "--", "true"), "its digest differs")
