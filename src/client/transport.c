@@ -281,7 +281,8 @@ static int go_on_greeting(struct transport *t, struct err *err)
         while ((n = ssh_next(slice_from(t->in.p + t->in_at, t->in.n - t->in_at), &said)) > 0) {
                 t->in_at += n;
                 if (said.word == SSH_READY) {
-                        t->needs_program = false; /* a machine that does not wait for what it asked for gets none */
+                        t->needs_program =
+                                false; /* a machine that does not wait for what it asked for gets none */
                         begin_upgrade(t);
                         return 0;
                 }

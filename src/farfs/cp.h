@@ -24,10 +24,10 @@
 #define CP_BATCH_BYTES ((size_t)128 * 1024) /* of contents in one request */
 #define CP_BATCH_FILES 256                  /* in one request */
 #define CP_BATCHES_MAX 4                    /* requests under way: a server works on four of a connection */
-#define CP_CALLS_MAX 64                     /* requests of any kind under way while the next entry is looked at */
-#define CP_PAGE 2048                        /* names in one answer */
-#define CP_PART_BYTES ((uint64_t)64 << 20)  /* what one digest is made of */
-#define CP_SIDES_MAX 16                     /* environments in one command */
+#define CP_CALLS_MAX 64 /* requests of any kind under way while the next entry is looked at */
+#define CP_PAGE 2048    /* names in one answer */
+#define CP_PART_BYTES ((uint64_t)64 << 20) /* what one digest is made of */
+#define CP_SIDES_MAX 16                    /* environments in one command */
 
 enum cp_kind { CP_NOTHING, CP_FILE, CP_DIRECTORY, CP_LINK, CP_OTHER };
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)256 * 1024)
-#define WINDOW 4         /* blocks of 256 KiB under way: each is held twice, and more make nothing faster */
-#define CUTS_MAX 100     /* how often a rename or a removal is tried: each costs a lost connection */
+#define WINDOW 4     /* blocks of 256 KiB under way: each is held twice, and more make nothing faster */
+#define CUTS_MAX 100 /* how often a rename or a removal is tried: each costs a lost connection */
 
 struct large {
         struct cp *cp;
@@ -382,8 +382,7 @@ void cp_stdin(struct cp_dir *to, const char *name)
                 cp_complain_errno(to, name, EISDIR);
                 return;
         }
-        if (written != name &&
-            renew_part(to, written, old.kind == CP_FILE && is_private(&old)) < 0)
+        if (written != name && renew_part(to, written, old.kind == CP_FILE && is_private(&old)) < 0)
                 return;
         struct farhand_file *file = open_stream(to, written, FARHAND_FILE_REPLACE, 0);
         struct fs_flow flow = { .fs = &to->side->fs, .file = file, .there = name, .here = "stdin" };

@@ -80,7 +80,9 @@ TEST(batch_sets_the_mode_of_a_replacement_before_it_has_the_name)
         _close_ int dirfd = fsop_batch_open(rig.root);
         _close_ int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
         ok(inotify_add_watch(watch, rig.root, IN_ATTRIB | IN_MOVED_TO) >= 0);
-        const struct fs_new_file file = { .name = "f", .content = S("secret"), .has_mode = true, .mode = 04600 };
+        const struct fs_new_file file = {
+                .name = "f", .content = S("secret"), .has_mode = true, .mode = 04600
+        };
         eq_int(fsop_batch_write(dirfd, rig.root, &file, NULL, &err), 0);
         ssize_t n = read(watch, events, sizeof(events));
         ok(n > 0);
