@@ -447,6 +447,8 @@ def test_modes_of_many_files_are_mended(cp):
 @pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
 def test_cuts_lose_nothing(place, server, is_up):
     cp = Cp(place, f"{place}/at")
+    for i in range(100):  # enough answers to an upload: a first connection is cut only after some thousand bytes from the server
+        cp.file(f"src/directories/{i}/file")
     want = plant(cp, large=(70_000, 2 * MIB))
     with CuttingProxy(server.port, seed=SEED, most_bytes=20_000 if is_up else 2_000_000,
                       kinds={"close": 30, "reset": 30, "stall": 10, "pause": 10, "trickle": 10}) as proxy:
