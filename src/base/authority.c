@@ -11,6 +11,7 @@ struct slice authority_of(struct slice text)
         return slice_from(text.p, n);
 }
 
+/* Returns whether the text is not empty and has only letters, digits and the characters in `others`. */
 static bool has_only(struct slice s, const char *others)
 {
         for (size_t i = 0; i < s.n; i++)
@@ -20,7 +21,7 @@ static bool has_only(struct slice s, const char *others)
         return s.n > 0;
 }
 
-/* Splits [HOST] or HOST from what follows it. Returns what is wrong with it, or NULL. */
+/* Splits [HOST] or HOST from what follows it. Returns what is wrong with the host, or NULL. */
 static const char *host_split(struct slice *rest, struct slice *ret)
 {
         static const char bad[] = "its host is neither a name nor an address";

@@ -1,4 +1,4 @@
-/* link: a connection to a server that is left to the caller: a client that is stopped where its transport is open. */
+/* link: a connection whose bytes are left to the caller: a client that goes no further than opening its transport. */
 #include "client/client_internal.h"
 
 #include "base/clock.h"
@@ -10,10 +10,10 @@
 #include <sys/epoll.h>
 
 struct farhand_link {
-        struct farhand *client; /* it is never stepped: only its transport is used */
+        struct farhand *client; /* only its transport is used: farhand_step is never called with it */
 };
 
-/* Waits until the transport can go on, and lets it. */
+/* Waits until the transport can take its next step, and takes it. A far machine that needs the program is sent it. */
 static int go_on(struct farhand *f, uint64_t *end, struct err *err)
 {
         struct transport *t = &f->transport;

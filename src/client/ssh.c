@@ -34,15 +34,15 @@ static const char script[] =
         "m=$(exec 2>&1; \"$t\" --version </dev/null) || bad run $m; "
         "[ \"$m\" = \"farhand $v\" ] || bad version $m; "
         "m=$(exec 2>&1; mv -f \"$t\" \"$f\") || bad put $m; "
-        /* Only what this script has made in other directories of its own is removed. */
+        /* Other versions of farhand are removed: only files that this script has made, in directories that it has made. */
         "set +f; for o in \"$d\"/[0-9]*/farhand; do [ \"$o\" = \"$f\" ] || "
         "{ rm -f \"$o\" \"${o%/*}\"/.new.*; rmdir \"${o%/*}\"; }; done 2>/dev/null; "
         "go \"$f\"";
 
 const char *const *ssh_argv(struct arena *a, const char *ssh, const struct endpoint *e, bool is_quiet)
 {
-        /* The configuration of the user may ask for a terminal, a command or forwarded ports, which belong to logins. An agent would
-         * be lent to a server that outlives the connection. */
+        /* The configuration of the user may ask for a terminal, a command or forwarded ports, which belong to logins. A
+         * forwarded agent would be lent to a server that outlives the connection. */
         static const char *const always[] = {
                 "-T", "-o", "RequestTTY=no",   "-o", "RemoteCommand=none",    "-o", "ClearAllForwardings=yes",
                 "-x", "-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no",
@@ -137,7 +137,7 @@ int ssh_ended(const struct endpoint *e, int status, struct err *err)
                 return err_set(err, 0, -ECONNREFUSED, "ssh to %s was ended by signal %d", e->host,
                                WTERMSIG(status));
         int code = status == -1 ? 255 : WEXITSTATUS(status);
-        if (code == 255) /* its own failure */
+        if (code == 255) /* ssh itself has failed */
                 return err_set(err, 0, -ECONNREFUSED, "ssh did not reach %s: it says why on stderr", e->host);
         if (code == 126 || code == 127)
                 return err_set(err, 0, -EPROTO, "%s has no sh that ssh can start (code %d)", e->host, code);

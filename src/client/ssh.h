@@ -18,12 +18,12 @@
 #define SSH_NOISE_MAX 65536
 #define SSH_WORD_MAX 64 /* bytes of the name of a machine or of a system */
 
-/* Returns the arguments of ssh, in the arena. A quiet ssh asks nobody anything and says nothing: it is for recoveries. */
+/* Returns the arguments of ssh, in the arena. A quiet ssh asks the user nothing and prints nothing: it is for recoveries and links. */
 NODISCARD const char *const *ssh_argv(struct arena *a, const char *ssh, const struct endpoint *endpoint,
                                       bool is_quiet);
 
 enum ssh_word {
-        SSH_NOISE,
+        SSH_NOISE, /* the line is not the script's */
         SSH_READY, /* the WebSocket begins */
         SSH_NEED,  /* the script waits for the program: `machine` and `system` are set */
         SSH_FAIL,  /* the script gives up: `step` and `text` say why */

@@ -12,10 +12,10 @@
 #include <nettle/sha2.h>
 
 static const struct architecture {
-        const char *machine; /* the name in the names of files, and of uname -m */
+        const char *machine; /* as uname -m prints it; names of files have it too */
         const char *alias;   /* another name that systems use */
-        unsigned elf;
-        const char *make; /* the target of our Makefile, and the directory in build/ */
+        unsigned elf;        /* e_machine in the head of the file */
+        const char *make;    /* the target of our Makefile, and the directory in build/ */
 } architectures[] = {
         { "x86_64", "amd64", EM_X86_64, "static" },
         { "aarch64", "arm64", EM_AARCH64, "static-arm64" },
@@ -60,7 +60,7 @@ static int try_file(const char *path, const struct architecture *wanted, struct 
         return r;
 }
 
-/* The places, the most particular one first; NULL behind the last. */
+/* Returns the paths at which the program may be, the most particular one first, and NULL behind the last. */
 static const char *const *places(struct arena *a, const struct architecture *wanted, const char *directory,
                                  const char *given_farhand)
 {
@@ -82,6 +82,7 @@ static const char *const *places(struct arena *a, const struct architecture *wan
         return list;
 }
 
+/* Appends the line with size and digest of a program, and the program. */
 static int append(struct buf *out, struct slice program, struct err *err)
 {
         struct sha256_ctx hash;

@@ -29,7 +29,8 @@ static bool has_name(const char *variable, const char *name)
         return strncmp(variable, name, n) == 0 && variable[n] == '=';
 }
 
-/* Our environment with the URL, and without the tokens of the environment, which the command does not need. */
+/* Returns our variables with the URL. FARHAND_TOKEN and the variable `without`, which hold tokens for a server, are left out: the
+ * command does not need them. */
 static char **make_env(struct arena *a, const char *url, const char *without)
 {
         size_t count = 0, n = 0;
@@ -51,7 +52,7 @@ int companion_start(struct companion *c, char **argv, const char *url, const cha
         posix_spawnattr_t attributes;
         sigset_t pipe;
         sigemptyset(&pipe);
-        sigaddset(&pipe, SIGPIPE); /* which we ignore */
+        sigaddset(&pipe, SIGPIPE); /* we ignore SIGPIPE; the command must not */
         int r = posix_spawnattr_init(&attributes);
         if (r == 0) {
                 r = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -70,7 +71,8 @@ int companion_start(struct companion *c, char **argv, const char *url, const cha
 bool companion_on_signal(const struct companion *c, const struct signalfd_siginfo *info, int *ret_code)
 {
         int status;
-        /* What the kernel sends, as for Ctrl-C, has gone to the whole process group: the command has it. */
+        /* A signal that a program has sent (ssi_code <= 0) is passed on. One from the kernel, as after Ctrl-C, has gone to the whole
+         * process group: the command has it already. */
         if (info->ssi_signo != SIGCHLD && info->ssi_code <= 0)
                 (void)kill(c->pid, (int)info->ssi_signo);
         if (waitpid(c->pid, &status, WNOHANG) != c->pid)

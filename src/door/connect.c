@@ -23,7 +23,7 @@
 struct wishes {
         const char *listen;
         bool is_json;
-        char **command; /* NULL: none */
+        char **command; /* NULL: there is no command */
 };
 
 /* ---- standard input and output ---- */
@@ -46,7 +46,8 @@ static int dial_background(struct arena *a, struct err *err)
         return TAKE_FD(fd);
 }
 
-/* Passes the bytes of stdin and stdout on to the background server and back. The peer speaks WebSocket through us. */
+/* Passes bytes from stdin to the background server, and from the server to stdout. The peer, which has started us by ssh, speaks
+ * WebSocket with the server through us. */
 static int relay_stdio(struct remote *r)
 {
         struct err err = ERR_INIT;
@@ -67,8 +68,9 @@ static int relay_stdio(struct remote *r)
 
 /* ---- the door ---- */
 
-/* Fails early, and with words, when the environment cannot be reached at all. ssh may ask here, but never again, because the command
- * has the terminal then. A program would be started for nothing. */
+/* Connects once, so that the user is told before the door opens that the environment cannot be reached. ssh may ask for a password
+ * here, but not later, because the command has the terminal then. An environment that is a program is not tried: the program would
+ * be started for nothing. */
 static bool is_reachable(struct remote *r, const struct farhand_options *links)
 {
         struct farhand_options options = FARHAND_OPTIONS_INIT;
@@ -96,7 +98,7 @@ static bool is_reachable(struct remote *r, const struct farhand_options *links)
         return is_there;
 }
 
-/* Codex looks at the variable only when it has no file. */
+/* Warns when Codex has a file of environments: then it does not look at the variable that we set. */
 static void warn_of_file(struct remote *r)
 {
         struct environment_variables variables;
@@ -122,7 +124,7 @@ static int print_url(const struct door *d, bool is_json)
         return fflush(stdout) == 0 ? 0 : -errno;
 }
 
-/* Lets connections in until the command ends, or without one until a signal says so. Returns the exit code. */
+/* Lets connections in until the command ends, or, when `command` is NULL, until a signal asks us to end. Returns the exit code. */
 static int serve(struct door *d, struct companion *command, int signals)
 {
         for (;;) {
@@ -146,7 +148,8 @@ static int open_door(struct remote *r, const struct wishes *wishes, const struct
         struct err err = ERR_INIT;
         (void)signal(SIGPIPE, SIG_IGN);
         remote_apply(r, &options);
-        options.connect_timeout_ms = MIN(options.connect_timeout_ms, GUEST_HOLD_MS); /* nobody waits longer */
+        options.connect_timeout_ms =
+                MIN(options.connect_timeout_ms, GUEST_HOLD_MS); /* no guest waits longer */
         if (!is_reachable(r, &options))
                 return PUMP_FAILED;
         _close_ int signals = companion_watch_signals(&command, &err);

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #define BACKLOG 64
-#define REST_MS 100        /* when there are no descriptors, nothing is accepted for this time */
-#define KNOCK_LEAST_MS 500 /* nobody is dropped for a new connection before */
+#define REST_MS 100        /* when no descriptor is free, nothing is accepted for this time */
+#define KNOCK_LEAST_MS 500 /* a connection has this time for itself before a new one may take its place */
 
 /* ---- opening ---- */
 
@@ -70,7 +70,7 @@ int door_open(struct door *d, const struct remote *remote, const struct farhand_
 
 /* ---- judging a request ---- */
 
-/* Takes the same time whatever the text is, and wherever it differs. */
+/* Compares in a time that does not tell where the text differs from the token. */
 static bool is_token(const struct door *d, struct slice text)
 {
         unsigned differs = 0;
@@ -110,7 +110,7 @@ static int judge(const struct door *d, const struct http_request *r, const char 
         return atomic_load(&d->guests.count) >= GUESTS_MAX ? 503 : 0;
 }
 
-/* ---- those who have not shown a token ---- */
+/* ---- connections that have not shown the token ---- */
 
 static void drop(struct door *d, size_t i)
 {
@@ -120,8 +120,8 @@ static void drop(struct door *d, size_t i)
         memmove(&d->knocking[i], &d->knocking[i + 1], (d->knocking_count - i) * sizeof(d->knocking[0]));
 }
 
-/* An answer of this size fits into the empty buffer of a socket. What else comes is read before the socket is closed: otherwise the
- * peer could get a reset in place of the answer. */
+/* Sends a refusal at once: an answer of this size fits into the empty buffer of a socket. What else the peer sends is read before the
+ * socket is closed: otherwise the peer could get a reset in place of the answer. */
 static void refuse(struct knock *k, int status, const char *why)
 {
         _buf_ struct buf out = BUF_INIT(4096);
@@ -154,7 +154,7 @@ static bool consider(struct door *d, struct knock *k)
 {
         struct http_request request;
         const char *why = "";
-        /* Each parse begins at the first byte. So nothing is parsed before it may be complete. */
+        /* Each parse begins at the first byte again. So a head is parsed only when its empty line may be there. */
         if (k->in.n <= HTTP_HEAD_MAX && !memmem(k->in.p, k->in.n, "\n\r\n", 3) &&
             !memmem(k->in.p, k->in.n, "\n\n", 2))
                 return false;
@@ -192,7 +192,7 @@ static bool is_crowded(const struct door *d, uint64_t now)
         return d->knocking_count == DOOR_KNOCKING_MAX && now - d->knocking[0].since_ms < KNOCK_LEAST_MS;
 }
 
-/* Returns false when there are no descriptors. */
+/* Accepts a connection. Returns false when the system has no descriptor or no memory for it. */
 static bool accept_one(struct door *d, uint64_t now)
 {
         int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;

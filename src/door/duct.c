@@ -10,7 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What waits, as much again that is written and not yet cut off, what `turn` makes of one read, and something for duct_put. */
+/* The sum of what a duct holds at most: the bytes that wait, as many that are written but not yet removed by tidy(), what `turn` makes
+ * of one read, and some room for duct_put. */
 #define BUF_MAX (2 * DUCT_BYTES + DUCT_TURNED_BYTES + 128 * 1024)
 
 void duct_init(struct duct *d, int from, int to)
@@ -23,7 +24,7 @@ void duct_release(struct duct *d)
         buf_release(&d->bytes);
 }
 
-/* What never runs empty must not grow by what was written. */
+/* Removes the bytes that are written, once they are as many as those that wait. A duct that never runs empty would grow otherwise. */
 static void tidy(struct duct *d)
 {
         if (d->at < duct_waiting(d))
@@ -45,7 +46,7 @@ static void give_up(struct duct *d)
         d->at = 0;
 }
 
-/* Passes the end on. A pipe or a terminal cannot be shut: its reader sees the end when the program closes it. */
+/* Passes the end on to `to` once all bytes are written. A pipe or a terminal cannot be shut: its reader sees the end when the program closes it. */
 static void finish(struct duct *d)
 {
         if (d->is_over || !d->has_ended || duct_waiting(d) > 0)
@@ -61,7 +62,7 @@ static void take(struct duct *d)
         if (n < 0 && (errno == EINTR || fd_is_passing(errno)))
                 return;
         if (n <= 0) {
-                d->has_ended = true; /* a connection that breaks has ended */
+                d->has_ended = true; /* a broken connection counts as ended */
                 return;
         }
         tidy(d);
@@ -86,7 +87,7 @@ static void give(struct duct *d)
                 d->at += (size_t)n;
 }
 
-/* What poll shall look at. A descriptor that we are not ready for is left out: poll would report its end again and again. */
+/* Fills in what poll shall look at. A descriptor that we are not ready for is left out: poll would report its end again and again. */
 static void ask(const struct duct *d, struct pollfd ret[2])
 {
         bool reads = !d->has_ended && duct_waiting(d) < DUCT_BYTES;
@@ -109,7 +110,7 @@ static void on_ready(struct duct *d, const struct pollfd asked[2])
 
 int duct_pair_run(struct duct *there, struct duct *back)
 {
-        uint64_t end = 0; /* set while one of them is over */
+        uint64_t end = 0; /* when `back` is given up; set once `there` is over */
         for (;;) {
                 struct pollfd asked[4];
                 finish(there);

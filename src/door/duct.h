@@ -13,12 +13,12 @@
 #define DUCT_BYTES ((size_t)256 * 1024)
 #define DUCT_READ_BYTES ((size_t)64 * 1024)
 #define DUCT_TURNED_BYTES (2 * DUCT_READ_BYTES) /* the most that `turn` may append for one read */
-/* Once one duct of a pair is over, the other one is given up when it has moved nothing for this time. */
+/* Once the first duct of a pair is over, the second one is given up when it has moved nothing for this time. */
 #define DUCT_QUIET_MS 10000
 
 struct duct {
         int from, to;
-        /* Appends to *out what is to be written for these bytes, which it may change. Returns 0, or a negative number: the duct then
+        /* Appends to *out what is to be written for these bytes, which the function may change. Returns 0, or a negative number: the duct then
          * ends behind what is in *out. NULL: the bytes pass as they are. */
         int (*turn)(void *arg, char *bytes, size_t n, struct buf *out);
         void *arg;
@@ -39,6 +39,6 @@ static inline size_t duct_waiting(const struct duct *d)
 /* Appends bytes behind those that wait. Returns 0 or -ENOBUFS. */
 NODISCARD int duct_put(struct duct *d, struct slice bytes);
 
-/* Moves bytes through both until `back` is over. `there` may be over before: then `back` still brings what there is. Returns 0, or
+/* Moves bytes through both until `back` is over. `there` may be over before: then `back` still moves what comes. Returns 0, or
  * -ETIMEDOUT after DUCT_QUIET_MS. */
 NODISCARD int duct_pair_run(struct duct *there, struct duct *back);

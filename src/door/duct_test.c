@@ -1,4 +1,4 @@
-/* Tests of cli/duct. */
+/* Tests of door/duct. */
 #include "door/duct.h"
 
 #include "base/fd.h"

@@ -24,7 +24,7 @@ static int frame_write(struct buf *out, enum ws_opcode opcode, bool fin, struct 
         return r == 0 ? buf_append(out, payload) : r;
 }
 
-/* Sends a frame of our own. It follows a whole frame: frames_from_lines writes no others. */
+/* Sends a control frame to the client. It cannot land inside of another frame, because frames_from_lines appends whole frames. */
 static int answer(struct frames *f, enum ws_opcode opcode, struct slice payload)
 {
         char frame[WS_HEAD_MAX + 125];
@@ -94,7 +94,7 @@ int frames_from_lines(void *arg, char *bytes, size_t n, struct buf *out)
         struct frames *f = arg;
         int r = f->is_closed ? -ECONNRESET : 0;
         for (size_t at = 0; r == 0 && at < n;) {
-                if (!f->in_message && is_blank(bytes[at])) { /* between two lines, or a blank line */
+                if (!f->in_message && is_blank(bytes[at])) { /* a line has ended here, or is blank */
                         at++;
                         continue;
                 }

@@ -10,7 +10,7 @@
 
 struct frames {
         struct ws_decoder decoder;
-        struct buf rest;   /* of the client's bytes: a frame that has only begun */
+        struct buf rest;   /* bytes of the client: a frame whose end has not come yet */
         struct duct *back; /* to the client: pongs and the answer to a close go there */
         bool in_message;   /* a message to the client is under way */
         bool is_closed;    /* the last frame to the client is written */

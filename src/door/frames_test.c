@@ -1,4 +1,4 @@
-/* Tests of cli/frames. */
+/* Tests of door/frames. */
 #include "door/frames.h"
 
 #include "unit.h"

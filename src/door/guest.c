@@ -1,6 +1,7 @@
 /* guest: serves one connection: finds the environment, answers the upgrade, and moves bytes until one side closes.
  *
- * Frames pass as they are. Only where the environment is a program on lines are they taken apart (door/frames.h).
+ * Frames pass as they are, unless the environment is a program that has one message on each line: then they are taken apart
+ * (door/frames.h).
  */
 #include "door/guest.h"
 
@@ -25,8 +26,8 @@
 struct guest {
         struct guests *all;
         int fd;
-        char accept[29]; /* Sec-WebSocket-Accept */
-        struct slice early;
+        char accept[29];    /* Sec-WebSocket-Accept */
+        struct slice early; /* what the client has sent behind its request; a copy */
 };
 
 static void tell(const struct guest *g, const char *text)
@@ -37,20 +38,21 @@ static void tell(const struct guest *g, const char *text)
 
 /* ---- reaching the environment ---- */
 
-/* Another attempt cannot succeed when the token is refused, the server is none, the options are wrong, or a program cannot be started. */
+/* Returns whether another attempt may succeed. None can when the environment is a program, when the token is refused, when what
+ * answers is no server, when the options are wrong, or when the machine cannot run farhand. */
 static bool is_worth_retry(const struct guest *g, int code)
 {
         return !g->all->options.argv && code != -EACCES && code != -EPROTO && code != -EINVAL &&
                code != -ENOEXEC;
 }
 
-/* Waits. Returns false when the client has gone meanwhile. */
+/* Waits for `ms`. Returns false when the client has gone meanwhile. */
 static bool rest(const struct guest *g, unsigned ms)
 {
         return poll(&(struct pollfd){ .fd = g->fd, .events = POLLRDHUP }, 1, (int)ms) <= 0;
 }
 
-/* The background server ends when it has nothing to do. Then it is started again. */
+/* Starts the background server again if it has ended, as it does when it has nothing to do. */
 static void wake_background(const struct guest *g)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -86,6 +88,7 @@ static struct farhand_link *reach(const struct guest *g, struct farhand_error *r
 
 /* ---- passing bytes on ---- */
 
+/* Puts the answer to the upgrade into the duct to the client. */
 static int answer(struct duct *back, const struct guest *g)
 {
         _buf_ struct buf head = BUF_INIT(1024);
@@ -100,7 +103,7 @@ static int answer(struct duct *back, const struct guest *g)
 /* Puts bytes into a duct as if they had just been read. */
 static int feed(struct duct *d, struct slice bytes)
 {
-        _free_ char *copy = slice_dup(bytes); /* a turn may change them */
+        _free_ char *copy = slice_dup(bytes); /* `turn` may change the bytes */
         for (size_t at = 0; at < bytes.n; at += DUCT_READ_BYTES) {
                 size_t n = MIN(bytes.n - at, DUCT_READ_BYTES);
                 int r = d->turn ? d->turn(d->arg, copy + at, n, &d->bytes)
@@ -111,6 +114,7 @@ static int feed(struct duct *d, struct slice bytes)
         return 0;
 }
 
+/* Passes bytes between the client and the environment until one side closes. */
 static int pass(const struct guest *g, const struct farhand_link *link)
 {
         struct duct there, back;

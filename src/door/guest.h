@@ -1,4 +1,4 @@
-/* guest: one connection that got in at a door, in a thread of its own: connects to the environment, and passes bytes on. */
+/* guest: a connection that got in at a door. Its thread connects to the environment, and passes bytes on. */
 #pragma once
 
 #include "base/slice.h"
@@ -13,7 +13,7 @@
 #define GUEST_RETRY_SSH_MS 1000 /* by ssh: machines lock out those that knock too often */
 #define GUEST_LEAVE_MS 5000     /* how long a client may take to close its side after ours. Then: reset */
 
-/* What all connections share. Threads use it until the program ends. */
+/* What all guests of a door share. Their threads use it until the program ends. */
 struct guests {
         const struct remote *remote;    /* for messages */
         struct farhand_options options; /* how the environment is reached */

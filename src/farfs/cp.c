@@ -1,4 +1,4 @@
-/* cp: `farhand cp`: operands, where each goes, and what is told in the end. */
+/* cp: reads the operands of `farhand cp`, finds out where each goes, and says in the end what was done. */
 #include "farfs/cp.h"
 
 #include "base/clock.h"
@@ -14,8 +14,8 @@
 struct target {
         struct cp_side *side; /* NULL: stdout */
         const char *path;
-        bool is_directory; /* it is there: copies go into it */
-        bool must_be_one;  /* a slash is behind it, or there are several sources */
+        bool is_directory; /* the path is a directory that is there: copies go into it */
+        bool must_be_one;  /* the path must be a directory, because there are several sources */
 };
 
 static bool has_slash(const char *path)
@@ -65,7 +65,7 @@ static int look(struct cp_side *side, const char *path, struct cp_meta *ret, str
         return 0;
 }
 
-/* Returns the path without links, so that names in its directory need not be followed; in the arena. */
+/* Returns the path without links, in the arena, so that its last name can be opened without following a link. */
 static const char *real_path(struct cp *cp, struct cp_side *side, const char *path)
 {
         char *real = NULL;
@@ -78,7 +78,7 @@ static const char *real_path(struct cp *cp, struct cp_side *side, const char *pa
         return text;
 }
 
-/* The last name of a source: that of the copy in a directory. */
+/* Returns the last name of a source, which is also the name of its copy in a directory. */
 static const char *copy_name(struct cp *cp, const char *given)
 {
         const char *colon = strchr(given, ':'), *slash = strchr(given, '/'), *name;
@@ -93,7 +93,7 @@ static struct cp_dir *open_target(struct cp *cp, const struct target *t, const c
         return cp_dir_open(cp, t->side, directory);
 }
 
-/* "/", or what ends in "." or "..": it says where, but not under which name. */
+/* Returns whether the last name of a path cannot be the name of a copy. */
 static bool is_nameless(const char *name)
 {
         return !*name || strcmp(name, "/") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -185,7 +185,7 @@ static void copy(struct cp *cp, const char *given, const struct target *t)
         cp_settle(cp, 0);
 }
 
-/* Finds out what the destination is. Returns -1, or the exit code. */
+/* Finds out what the destination is. Returns -1, or the exit code when nothing can be copied there; then stderr was told. */
 static int find_target(struct cp *cp, const char *given, int source_count, struct target *t)
 {
         struct farhand_error error;
@@ -249,7 +249,7 @@ static bool is_far(const char *operand)
         return colon && (!slash || colon < slash);
 }
 
-/* What cannot be meant. Returns NULL when all is well. */
+/* Returns what is wrong with the operands, or NULL. */
 static const char *find_mistake(const struct cp *cp, int count, char **operands)
 {
         bool has_far = false, has_stdin = false;

@@ -1,6 +1,6 @@
 /* cp_digest: compares files by digests, part by part, and keeps the list of files that are to be verified.
  *
- * Each side makes the digest of its own file, from what it has on its disk. Of a server that makes none the file is read back.
+ * Each side makes the digest of its own file, from what it has on its disk. From a server that makes no digests the file is read back.
  */
 #include "base/fd.h"
 #include "base/mem.h"
@@ -100,7 +100,7 @@ static int part_read_back(struct cp_dir *dir, const char *name, uint64_t offset,
         return n < 0 ? -EIO : 0;
 }
 
-/* Returns 0, or -1; then stderr was told, unless is_quiet. */
+/* Makes the digest of up to `length` bytes from `offset` on. Returns 0, or -1; then stderr was told, unless is_quiet. */
 static int part_of(struct cp_dir *dir, const char *name, uint64_t offset, uint64_t length, bool is_quiet,
                    struct part *ret)
 {

@@ -84,8 +84,9 @@ int cp_look(struct cp_dir *dir, const char *name, struct cp_meta *ret)
         return -1;
 }
 
-/* ---- setting it ---- */
+/* ---- setting metadata ---- */
 
+/* A request under way that sets mode and time. */
 struct change {
         struct cp_dir *dir;
         char *name;
@@ -103,7 +104,7 @@ static void on_changed(UNUSED struct farhand *f, void *arg, UNUSED const char *r
         free(c);
 }
 
-/* Does not wait for the answer. Without a name the directory itself is meant. */
+/* Sends a request, and does not wait for its answer. Without a name the directory itself is meant. */
 static void set_far(struct cp_dir *dir, const char *name, const struct cp_meta *meta)
 {
         struct farhand_error error;
@@ -128,7 +129,7 @@ void cp_set_meta(struct cp_dir *dir, const char *name, const struct cp_meta *met
                 set_far(dir, name, meta);
                 return;
         }
-        /* A link cannot be meant: only names that are known as files come here, and openat does not follow one. */
+        /* Only names of files come here. If such a name has become a link meanwhile, openat fails. */
         _close_ int fd = name ? openat(dir->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
                               : fcntl(dir->fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0 || (meta->has_mode && fchmod(fd, meta->mode) < 0) || futimens(fd, times) < 0)
@@ -160,7 +161,7 @@ void cp_dir_unref(struct cp_dir *dir)
                 dir->result.kind = CP_NOTHING;
                 cp_set_meta(dir, NULL, &result);
                 if (--dir->refs > 0)
-                        return; /* the answer is awaited */
+                        return; /* the answer is awaited, and on_changed gives up the last reference */
         }
         fd_close(dir->fd);
         free(dir->path);
@@ -199,7 +200,7 @@ struct cp_dir *cp_dir_enter(struct cp_dir *parent, const char *name)
         return dir;
 }
 
-/* Returns 1 when it was made, 0 when it was there, -1 when neither. */
+/* Makes a directory. Returns 1, 0 when something of that name was there, or -1; then stderr was told. */
 static int make(struct cp_dir *parent, const char *name, const struct cp_meta *wanted)
 {
         struct farhand_error error;

@@ -1,7 +1,7 @@
-/* cp_large: one file as a stream, into a file beside its destination that gets the name when it is complete.
+/* cp_large: copies one file as a stream into its part, which is renamed to the destination when it is complete.
  *
- * What an earlier copy has left there is kept when the source begins with the same bytes, by their digests. A server that cannot
- * rename is written to in place.
+ * A part that an earlier copy has left is continued when digests say that the source begins with the same bytes. On a server without
+ * fsBatchV1 there is no part: the destination itself is written.
  */
 #include "base/fd.h"
 #include "base/mem.h"
@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)256 * 1024)
-#define WINDOW 4     /* blocks of 256 KiB under way: each is held twice, and more make nothing faster */
-#define CUTS_MAX 100 /* how often a rename or a removal is tried: each costs a lost connection */
+#define WINDOW 4 /* blocks of 256 KiB under way: each is held twice, and more make nothing faster */
+#define CUTS_MAX \
+        100 /* how often a rename or a removal is tried; another try follows only when the connection was lost */
 
 struct large {
         struct cp *cp;
@@ -25,10 +26,10 @@ struct large {
         struct cp_part part;
         const char *written; /* the name that is written to */
         struct cp_meta meta; /* of the source, when it was opened */
-        int in, out;         /* here */
+        int in, out;         /* descriptors of this machine; -1: the file is far_in or far_out */
         struct farhand_file *far_in, *far_out;
-        uint64_t offset; /* how much was there already */
-        uint64_t done;   /* in all */
+        uint64_t offset; /* how many bytes of the part were kept */
+        uint64_t done;   /* how many bytes the copy has, with those that were kept */
 };
 
 /* ---- opening ---- */
@@ -59,7 +60,7 @@ static uint64_t find_offset(struct large *l)
         return cp_compare(l->from, l->from_name, l->to, l->written, part.size, true) == 1 ? part.size : 0;
 }
 
-/* Opens the part, or makes it. What somebody else has put under its name is not written to. */
+/* Opens the part, or makes it. What somebody else has put under its name is removed first. */
 static int open_part(struct large *l)
 {
         const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -104,7 +105,7 @@ static bool is_part(struct cp_dir *dir, const char *part)
 }
 
 /* Begins a part anew: whatever has its name is removed, because the server would write into it. A private one is made here with its
- * mode: who opens a file before its mode is set can read all that is written later. */
+ * mode: a program that opens the file before its mode is set could read all that is written later. */
 static int renew_part(struct cp_dir *dir, const char *part, bool is_private)
 {
         struct farhand_error error = { 0 };
@@ -184,7 +185,7 @@ static int open_all(struct large *l)
 
 /* ---- the stream ---- */
 
-/* Returns how many bytes were read, 0 at the end, -EAGAIN, or -1; then stderr was told. */
+/* Returns how many bytes were read, 0 at the end, -EAGAIN when none have come yet, or -1; then stderr was told. */
 static int64_t read_some(struct large *l, char *piece)
 {
         struct farhand_error error;
@@ -203,7 +204,7 @@ static int64_t read_some(struct large *l, char *piece)
         return -1;
 }
 
-/* Writes all of it. Returns 0, or -1; then stderr was told. */
+/* Writes the whole piece. Returns 0, or -1; then stderr was told. */
 static int write_piece(struct large *l, const char *piece, size_t n)
 {
         struct farhand_error error;
@@ -241,6 +242,7 @@ static int finish_stream(struct large *l)
         return r < 0 ? -1 : 0;
 }
 
+/* Moves all bytes from the source to the destination. Returns 0, or -1; then stderr was told. */
 static int carry(struct large *l)
 {
         _free_ char *piece = mem_alloc(PIECE_BYTES);
@@ -284,7 +286,8 @@ static bool is_unchanged(struct large *l)
         return false;
 }
 
-/* Nobody knows whether a rename was done when the connection was lost before its answer: then the name that was given up tells. */
+/* Renames a file of a server. When the connection is lost before the answer, the old name is looked at: the rename was done if that
+ * name is gone. */
 static int rename_far(struct cp_dir *dir, const char *from, const char *to, struct farhand_error *ret_error)
 {
         _free_ char *from_path = cp_path(dir, from), *to_path = cp_path(dir, to);
@@ -299,6 +302,7 @@ static int rename_far(struct cp_dir *dir, const char *from, const char *to, stru
         return -ECONNRESET;
 }
 
+/* Gives the part its mode and its time, and renames it to the destination; so does settle_near. */
 static int settle_far(struct large *l)
 {
         struct farhand_error error;

@@ -90,7 +90,7 @@ static int read_near(struct cp_list *list)
 
 /* ---- there ---- */
 
-/* Reads a member that is text, or bytes in another member as base64. */
+/* Reads bytes that are text in one member or, when they are not UTF-8, base64 in another one. */
 static struct slice bytes_of(struct arena *a, const struct json_doc *doc, const struct json *object,
                              struct slice key, struct slice key_base64)
 {
@@ -184,7 +184,7 @@ static int read_page(struct cp_list *list)
         if (list->count > 0)
                 qsort(list->entries, list->count, sizeof(*list->entries), by_name);
         const char *last = list->count > 0 ? list->entries[list->count - 1].name : NULL;
-        /* A server that begins again would never come to an end. */
+        /* A server that sends the same names again would never come to an end. */
         if (list->has_more && (!last || (list->after && strcmp(last, list->after) <= 0))) {
                 cp_complain_text(list->dir, NULL, "the server's list does not come to an end");
                 return -1;
@@ -194,7 +194,7 @@ static int read_page(struct cp_list *list)
         return 0;
 }
 
-/* A server without fsBatchV1: names, and a question for each. */
+/* The names that on_entry collects from a server without fsBatchV1, which is then asked about each name. */
 struct names {
         struct cp_list *list;
         size_t room;
@@ -224,7 +224,7 @@ static int read_names(struct cp_list *list)
                 e->meta.kind = CP_OTHER;
                 if (farhand_stat(list->dir->side->fs.client, path, &m, NULL) < 0)
                         continue;
-                /* What a link leads to is copied in its place when it is a file; a directory could lead around in circles. */
+                /* A link to a file is copied as that file. A link to a directory is left out: it could lead around in circles. */
                 e->meta.kind = m.is_file                         ? CP_FILE
                                : m.is_directory && !m.is_symlink ? CP_DIRECTORY
                                                                  : CP_OTHER;
@@ -275,7 +275,7 @@ const struct cp_entry *cp_list_find(struct cp_list *list, const char *name)
                         return e;
                 if (order > 0) {
                         if (e)
-                                list->at--; /* it may be the next that is asked for */
+                                list->at--; /* the next call may ask for this entry */
                         return NULL;
                 }
         }

@@ -60,7 +60,7 @@ int cp_near_finish(int fd, const struct cp_meta *meta)
         return futimens(fd, times) < 0 ? -errno : 0;
 }
 
-/* The time is set last: a file that is not complete does not have it, and is copied again. */
+/* Makes a file. The time is set last: a file that is not complete does not have the time of its source, so it is copied again. */
 static int write_new(int dirfd, const char *name, struct slice content, const struct cp_meta *meta)
 {
         int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -70,7 +70,7 @@ static int write_new(int dirfd, const char *name, struct slice content, const st
         int r = cp_near_write_all(fd, content);
         if (r == 0)
                 r = cp_near_finish(fd, meta);
-        /* A full disk of another machine may show only now. */
+        /* On a network file system a full disk may show only now. */
         if (close(fd) < 0 && r == 0)
                 r = -errno;
         if (r < 0)

@@ -21,7 +21,7 @@ void cp_progress_clear(struct cp *cp)
                 fprintf(stderr, "\r\033[K");
 }
 
-/* "1.5 GB": three digits are enough for people. */
+/* Writes a number of bytes as people read it, with three digits at most: "1.5 GB". */
 static const char *amount(double n, char text[16])
 {
         static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };

@@ -6,10 +6,11 @@
 #include <errno.h>
 #include <poll.h>
 
-#define TURN_MS 200 /* for the line of progress */
+#define TURN_MS 200 /* the longest wait, so that the line of progress is renewed */
 
 /* ---- operands ---- */
 
+/* Returns the environment of this name (NULL: that of the options), connected; NULL: stderr was told why not. */
 static struct cp_side *connect_side(struct cp *cp, const char *name)
 {
         struct farhand_options options = FARHAND_OPTIONS_INIT;
@@ -95,8 +96,7 @@ void cp_settle(struct cp *cp, unsigned n)
         do {
                 while (cp->under_way > n && !cp_is_lost(cp))
                         cp_wait(cp, -1, 0);
-                cp_checks_run(
-                        cp); /* the last one in a directory lets that get its mode and time, by a request */
+                cp_checks_run(cp); /* after its last check a directory gets its mode and time, by a request */
         } while (cp->under_way > n && !cp_is_lost(cp));
 }
 
@@ -127,6 +127,7 @@ char *cp_path_json(const struct cp_dir *dir, const char *name)
         return text ? text : mem_strdup("null");
 }
 
+/* Returns a path as complaints show it, to be freed. */
 static char *shown(const struct cp_dir *dir, const char *name)
 {
         const struct cp_side *side = dir->side;

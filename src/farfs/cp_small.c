@@ -1,7 +1,8 @@
 /* cp_small: small files of one directory together in one request, several requests under way.
  *
- * From here to there a request is fs/writeFiles, made while the files are read. From there it is fs/readFiles; what its answer brings
- * is written here, or becomes an fs/writeFiles to another server. Both may be done twice, so a lost connection costs nothing but time.
+ * Files of this machine go to a server by fs/writeFiles, a request that is made while they are read. Files of a server come by
+ * fs/readFiles; what the answer brings is written on this machine, or goes to another server by fs/writeFiles. Both requests may be done
+ * twice, so a lost connection costs nothing but time.
  */
 #include "base/base64.h"
 #include "base/fd.h"
@@ -16,14 +17,14 @@
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
 
 struct item {
-        char *name;    /* there, where it comes from */
-        char *to_name; /* NULL: the same */
+        char *name;    /* in the directory that the file comes from */
+        char *to_name; /* in the directory that the file goes to; NULL: the same name */
         uint64_t size;
 };
 
 struct cp_batch {
         struct cp_dir *from, *to;
-        bool is_read;
+        bool is_read; /* by fs/readFiles; otherwise by fs/writeFiles */
         size_t count;
         size_t bytes;
         struct item items[CP_BATCH_FILES];
@@ -125,7 +126,7 @@ static void answer_free(struct answer *a)
         buf_release(&a->text);
 }
 
-/* Complains when the server could not do its part for one file. Returns whether it could. */
+/* Returns whether the server could read or write one file. Complains if not. */
 static bool is_good(struct answer *a, const struct json *file, struct cp_dir *dir, const char *name)
 {
         const struct json *failure = json_get(&a->doc, file, S("error"));

@@ -17,7 +17,7 @@ static int link_near(struct cp_dir *to, const char *name, const struct cp_entry 
         if (symlinkat(entry->target, to->fd, name) < 0) {
                 if (errno != EEXIST)
                         return -errno;
-                /* rename takes the place of whatever is there but a directory. */
+                /* A rename replaces whatever has the name, except for a directory. */
                 (void)unlinkat(to->fd, part.name, 0);
                 if (symlinkat(entry->target, to->fd, part.name) < 0)
                         return -errno;
@@ -46,7 +46,7 @@ static int link_far(struct cp_dir *to, const char *name, const char *target, str
         return jsonw_end(&w) < 0 ? -ENAMETOOLONG : cp_call(to->side, "fs/symlink", params.p, NULL, ret_error);
 }
 
-/* A request that is repeated after a cut finds the link that it has made itself. */
+/* Returns whether this link is there: a request that is repeated after a lost connection finds the link that it has made itself. */
 static bool is_linked_far(struct cp_dir *to, const char *name, const char *target)
 {
         _free_ char *path = cp_path(to, name), *there = NULL;

@@ -14,6 +14,7 @@
 
 /* ---- Listing */
 
+/* Writes bytes as text or, when they are not UTF-8, as base64 under another key. */
 static void write_bytes(struct jsonw *w, const char *key, const char *key_base64, struct slice bytes)
 {
         if (utf8_is_valid(bytes)) {
@@ -86,11 +87,11 @@ static void write_failure(struct jsonw *w, const struct err *err)
         jsonw_object_end(w);
 }
 
-/* Writes one file into the answer. Whatever comes in between is taken back when the file cannot be read. */
+/* Writes one file into the answer. When the file cannot be read, what was written of it is taken back. */
 static int write_content(struct jsonw *w, int dirfd, const char *name, struct err *err)
 {
         struct stat st;
-        _close_ int fd = fsop_batch_read(dirfd, name, &st);
+        _close_ int fd = fsop_batch_open_file(dirfd, name, &st);
         if (fd < 0)
                 return fd == -EINVAL ? fsop_refuse(err, "this is not a regular file") : fsop_fail(err, fd);
         if ((uint64_t)st.st_size > ANSWER_MAX)
@@ -146,7 +147,7 @@ int run_read_files(struct file_request *r, struct jsonw *w, struct err *err)
         return 0;
 }
 
-/* The content is decoded in place: the text is a copy of ours. */
+/* Writes one file of the request. Its content is decoded in place: the list was copied by parse_list. */
 static int write_one(struct file_request *r, int dirfd, const struct fs_batch_file *file, struct err *err)
 {
         const struct fs_batch *in = r->params;

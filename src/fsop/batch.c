@@ -26,7 +26,7 @@ static enum fs_scan_kind kind_of(mode_t mode)
                                : SCAN_OTHER;
 }
 
-/* Fills in what is known of one name; of one that may not be looked at that is nothing. False when it is gone. */
+/* Fills in what is known of one name. When it may not be looked at, only its name is known. Returns false when it is gone. */
 static bool look(struct arena *a, int dirfd, struct slice name, struct fs_scanned *ret)
 {
         struct stat st;
@@ -73,7 +73,7 @@ int fsop_batch_open(const char *path)
         return fsop_open(path, O_PATH | O_DIRECTORY, 0, true);
 }
 
-int fsop_batch_read(int dirfd, const char *name, struct stat *ret_st)
+int fsop_batch_open_file(int dirfd, const char *name, struct stat *ret_st)
 {
         int fd = fsop_open_at(dirfd, name, O_RDONLY | O_NOFOLLOW, 0, true);
         if (fd < 0)
@@ -112,7 +112,7 @@ static int write_all(int fd, struct slice content)
         return 0;
 }
 
-/* Makes a file that is not there. The time is set last: a file that is not complete does not have it. */
+/* Makes a file that is not there. The time is set last: a file that is not complete does not have the time of its source. */
 static int make_new(int dirfd, const struct fs_new_file *file)
 {
         mode_t mode = file->has_mode ? file->mode & 0777 : 0666;
@@ -144,7 +144,7 @@ static int replace(const char *path, const struct fs_new_file *file, struct jour
         struct stat st;
         _buf_ struct buf real = BUF_INIT(PATH_MAX);
         struct writer *writer = NULL;
-        /* Links in the directory's own path may be followed, one under the name may not. */
+        /* Links in the path of the directory are followed here. A link that has the name of the file must not be followed. */
         int r = fsop_canonicalize(path, &real, err);
         if (r < 0)
                 return r;

@@ -17,7 +17,7 @@ struct fs_scanned {
         struct slice target; /* of a link; p == NULL: it could not be read */
 };
 /* Lists up to `limit` names of a directory that sort behind `after` (NULL: all), with the metadata of each; links are listed as
- * links, those without a target too. *ret_more: there are more. All is in the arena. */
+ * links, those without a target too. *ret_more says whether more names follow. All is in the arena. */
 NODISCARD int fsop_scan(struct arena *a, const char *path, const char *after, size_t limit,
                         struct fs_scanned **ret, size_t *ret_count, bool *ret_more, struct err *err);
 
@@ -25,7 +25,7 @@ NODISCARD int fsop_scan(struct arena *a, const char *path, const char *after, si
 NODISCARD int fsop_batch_open(const char *path);
 
 /* Opens a regular file of the directory for reading. Returns a descriptor or -errno; -ELOOP for a link, -EINVAL for any other kind. */
-NODISCARD int fsop_batch_read(int dirfd, const char *name, struct stat *ret_st);
+NODISCARD int fsop_batch_open_file(int dirfd, const char *name, struct stat *ret_st);
 
 struct fs_new_file {
         const char *name;
@@ -35,12 +35,12 @@ struct fs_new_file {
         int64_t modified_ms;
 };
 /* Writes one file of the directory. A new one is made under its name; one that is there is replaced as fs/writeFile does it, and then
- * gets mode and time. `path` is the directory again, for that. A failure removes what was made. */
+ * gets mode and time. Replacing needs `path`, which names the same directory. A failure removes what was made. */
 NODISCARD int fsop_batch_write(int dirfd, const char *path, const struct fs_new_file *file,
                                struct journal *journal, struct err *err);
 
 /* Computes the SHA-256 of up to `length` bytes from `offset` on; at most FS_DIGEST_FILE_MAX at once, more is -EFBIG. *ret_bytes is
- * how many there were. */
+ * how many bytes there were, and *ret_size is the size of the file. */
 NODISCARD int fsop_digest_part(const char *path, uint64_t offset, uint64_t length, bool follow,
                                uint8_t ret[FS_DIGEST_BYTES], uint64_t *ret_bytes, uint64_t *ret_size,
                                struct err *err);

@@ -50,7 +50,7 @@ TEST(batch_writes_new_files_and_replaces_old_ones_but_no_link)
                                     .modified_ms = -1 };
         for (int i = 0; i < 2; i++) {
                 eq_int(fsop_batch_write(dirfd, rig.root, &file, NULL, &err), 0);
-                _close_ int fd = fsop_batch_read(dirfd, "f", &st);
+                _close_ int fd = fsop_batch_open_file(dirfd, "f", &st);
                 ok(fd >= 0);
                 eq_int(st.st_mode & 07777, i == 0 ? 0640 : 0600);
                 eq_int(st.st_size, i == 0 ? 3 : 5);
@@ -61,8 +61,8 @@ TEST(batch_writes_new_files_and_replaces_old_ones_but_no_link)
         }
         file.name = "link";
         ok(fsop_batch_write(dirfd, rig.root, &file, NULL, &err) < 0);
-        eq_int(fsop_batch_read(dirfd, "link", &st), -ELOOP);
-        _close_ int fd = fsop_batch_read(dirfd, "victim", &st);
+        eq_int(fsop_batch_open_file(dirfd, "link", &st), -ELOOP);
+        _close_ int fd = fsop_batch_open_file(dirfd, "victim", &st);
         ok(fd >= 0);
         eq_int(st.st_size, 8);
 }
