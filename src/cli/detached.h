@@ -16,8 +16,8 @@ NODISCARD bool detached_is_possible(const struct remote *r, const struct farhand
 
 /* Keeps a whole session id, and removes ids that are older than a day. A failure is only printed, because the command runs. */
 void detached_keep(const struct remote *r, const char *session_id);
-/* Finds the whole session id that begins with `id`, or whose detached_id does. Returns NULL, after a message on stderr, when no id
- * or several ids match. */
+/* Finds the whole session id that begins with `id`, or whose part behind its first dash does. Returns NULL, after a message on stderr,
+ * when no id or several ids match. */
 NODISCARD const char *detached_find(struct remote *r, const char *id);
 
 struct detached {

@@ -14,8 +14,7 @@
 
 struct companion {
         pid_t pid;
-        sigset_t
-                mask; /* the signals that were blocked before companion_watch_signals, and are so for the command */
+        sigset_t mask; /* the signals that were blocked before companion_watch_signals */
 };
 
 /* Blocks the signals that end a program, and SIGCHLD. Returns a signalfd for them, or -errno with *err filled. */
@@ -24,6 +23,7 @@ NODISCARD int companion_watch_signals(struct companion *c, struct err *err);
  * Returns 0, or an exit code with *err filled. */
 NODISCARD int companion_start(struct companion *c, char **argv, const char *url, const char *without,
                               struct err *err);
-/* Handles a signal that the signalfd has reported. Returns whether the command has ended; *ret_code is then its exit code, 128 + N after the signal N. */
+/* Handles a signal that the signalfd has reported. Returns whether the command has ended; *ret_code is then its exit code, 128 + N after
+ * the signal N. */
 NODISCARD bool companion_on_signal(const struct companion *c, const struct signalfd_siginfo *info,
                                    int *ret_code);

@@ -1,9 +1,9 @@
 /* door: a WebSocket on this machine that leads to an environment.
  *
  * A connection gets in when its request shows the token: as the path of the URL, for programs that know only a URL, or as a bearer
- * token. A request with an Origin header, which browsers send, is refused before its token is looked at. For each connection that got in, a thread connects to the environment
- * and passes bytes on, until one side closes: a client whose connection is lost comes back by itself and resumes its session. While
- * the environment cannot be reached, the upgrade of that client waits.
+ * token. A request with an Origin header, which browsers send, is refused before its token is looked at. For each connection that got in,
+ * a thread connects to the environment and passes bytes on, until one side closes: a client whose connection is lost comes back by
+ * itself and resumes its session. While the environment cannot be reached, the upgrade of that client waits.
  *
  * Everybody on the machine can connect. A connection that has not shown the token yet holds one of DOOR_KNOCKING_MAX places, for
  * DOOR_HEAD_MS at most; when all places are taken, the oldest such connection is dropped for a new one.

@@ -46,7 +46,8 @@ static void give_up(struct duct *d)
         d->at = 0;
 }
 
-/* Passes the end on to `to` once all bytes are written. A pipe or a terminal cannot be shut: its reader sees the end when the program closes it. */
+/* Passes the end on to `to` once all bytes are written. A pipe or a terminal cannot be shut: its reader sees the end when the program
+ * closes it. */
 static void finish(struct duct *d)
 {
         if (d->is_over || !d->has_ended || duct_waiting(d) > 0)

@@ -18,8 +18,8 @@
 
 struct duct {
         int from, to;
-        /* Appends to *out what is to be written for these bytes, which the function may change. Returns 0, or a negative number: the duct then
-         * ends behind what is in *out. NULL: the bytes pass as they are. */
+        /* Appends to *out what is to be written for these bytes, which the function may change. Returns 0, or a negative number: the
+         * duct then ends behind what is in *out. NULL: the bytes pass as they are. */
         int (*turn)(void *arg, char *bytes, size_t n, struct buf *out);
         void *arg;
         /* The members below are the state. */

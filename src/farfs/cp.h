@@ -61,8 +61,8 @@ struct cp_dir {
         unsigned refs;
         unsigned depth;
         bool is_new; /* it was made by this command: it is empty but for what was copied into it */
-        struct cp_meta
-                result; /* mode and time that it gets when all is in it; kind CP_NOTHING: it keeps its own */
+        /* The mode and the time that the directory gets when all is in it; kind CP_NOTHING: it keeps its own. */
+        struct cp_meta result;
 };
 
 struct cp_counts {

@@ -46,7 +46,7 @@ static int by_name(const void *a, const void *b)
         return strcmp(((const struct cp_entry *)a)->name, ((const struct cp_entry *)b)->name);
 }
 
-/* ---- here ---- */
+/* ---- a directory of this machine ---- */
 
 static int read_near(struct cp_list *list)
 {
@@ -88,7 +88,7 @@ static int read_near(struct cp_list *list)
         return 0;
 }
 
-/* ---- there ---- */
+/* ---- a directory of a server ---- */
 
 /* Reads bytes that are text in one member or, when they are not UTF-8, base64 in another one. */
 static struct slice bytes_of(struct arena *a, const struct json_doc *doc, const struct json *object,
@@ -237,7 +237,7 @@ static int read_names(struct cp_list *list)
         return 0;
 }
 
-/* ---- public ---- */
+/* ---- a directory of either side ---- */
 
 static int next_page(struct cp_list *list)
 {

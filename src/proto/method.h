@@ -76,6 +76,8 @@ static inline bool method_is_file(const struct method *m)
         return m->job || m->run;
 }
 
+/* These functions return what the params of a request of this method have: the handle, watch or process that the request is about, the
+ * session, and the sandbox; p == NULL or NULL when they have none. */
 static inline struct slice method_key_of(const struct method *m, const void *params)
 {
         struct slice key = { 0 };

@@ -22,8 +22,9 @@ struct net {
         pid_t pid;        /* the pid of fh-net; 0: reaped while the namespace was in use */
         pid_t spawner;
         int fence_fd;
-        bool is_taken, is_dropped;
-        bool is_used; /* a command of `session` has used the namespace */
+        bool is_taken;   /* a command uses the namespace now */
+        bool is_dropped; /* fh-net was killed: no command may take the namespace again */
+        bool is_used;    /* a command of `session` has used the namespace */
         uint64_t session;
         atomic_bool is_ready; /* written by fh-net, which shares our memory */
         char *stack;
