@@ -19,7 +19,7 @@ static bool step(struct farhand *f, int signals, struct farhand_error *ret_error
         return farhand_step(f, ret_error) == 0;
 }
 
-struct farhand *connecting(const struct farhand_options *options, struct farhand_error *ret_error)
+struct farhand *connect_with_signals(const struct farhand_options *options, struct farhand_error *ret_error)
 {
         sigset_t ending, before;
         sigemptyset(&ending);

@@ -102,7 +102,7 @@ struct farhand *remote_connect(struct remote *r, struct farhand_options *options
         remote_apply(r, options);
         options->on_state = on_state;
         options->arg = r;
-        struct farhand *f = connecting(options, &error);
+        struct farhand *f = connect_with_signals(options, &error);
         if (!f)
                 remote_say(r, "%s", error.text);
         return f;

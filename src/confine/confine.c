@@ -40,6 +40,7 @@ static void on_event(void *owner, enum guard_event event)
                 g->on_broken(g);
 }
 
+/* From now on the guard of the sandbox reports to `g`. */
 void confine_begin(struct confine *c, struct guarded *g, void (*on_broken)(struct guarded *g))
 {
         g->on_broken = on_broken;

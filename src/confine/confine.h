@@ -56,7 +56,8 @@ NODISCARD int confine_make(struct confine *c, struct arena *a, const struct prof
 /* Ends a sandbox. Called on the loop, or on any thread when the command of the sandbox was never started. */
 void confine_unmake(struct confine *c, struct guarded *g);
 
-/* To be called before the command is started. From then on `g` must not move in memory until confine_unmake or confine_let_go. */
+/* Lets the guard report to `g`. To be called before the command is started. From then on `g` must not move in memory until
+ * confine_unmake or confine_let_go. */
 void confine_begin(struct confine *c, struct guarded *g, void (*on_broken)(struct guarded *g));
 /* To be called when the command has started. Handles the events of the guard from before the start. */
 void confine_started(struct confine *c, struct guarded *g);

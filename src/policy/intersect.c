@@ -24,7 +24,7 @@ struct side {
 
 struct pair {
         struct arena *arena;
-        struct side authority, requested;
+        struct side authority, requested; /* the profile that limits, and the one that is limited */
         path_has_link has_link;
         void *arg;
         struct err *err;

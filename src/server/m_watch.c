@@ -106,6 +106,7 @@ static void refuse_full(struct job *job, bool is_system_full)
         job_fail(job, &err);
 }
 
+/* Starts the watch on what the job has found; a job_class::settle. */
 static void settle_watch(struct job *job)
 {
         struct watch_look *look = job->own;
