@@ -15,7 +15,7 @@
 #include "plan/plan.h"
 
 struct guard;
-struct guard_hold;
+struct guard_hold; /* what the guard keeps of one sandbox */
 
 /* The most guarded names, of all sandboxes together. */
 #define GUARD_NAMES_MAX 1048576

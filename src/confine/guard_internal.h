@@ -37,6 +37,7 @@ struct guarded_name {
         bool may_go; /* the placeholder may be removed, but nothing may be moved to its place */
 };
 
+/* What the guard keeps of one sandbox. */
 struct guard_hold {
         struct list names;   /* guarded_name::in_hold */
         struct list to_tell; /* guard::to_tell */

@@ -1,4 +1,4 @@
-/* guard_read: handles events of inotify and notifies the owners of the holds. */
+/* guard_read: handles events of inotify and notifies the owners of the sandboxes that the events concern. */
 #include "confine/guard_internal.h"
 #include "sandbox/image.h"
 

@@ -72,10 +72,11 @@ enum plan_coarse {
 enum plan_kind { PLAN_KIND_TABLE(PLAN_KIND_NAME) PLAN_KINDS };
 
 struct plan_kind_row {
-        const char *verb;
+        const char *verb; /* the word for the operation in the output of plan_explain */
         enum plan_act act;
         enum plan_gives gives;
         enum plan_coarse coarse;
+        /* why Landlock alone cannot enforce an operation that is not guarded, and one that is; NULL: it can */
         const char *alone, *alone_guarded;
 };
 

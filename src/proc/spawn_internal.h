@@ -79,7 +79,7 @@ NODISCARD size_t command_programs(const struct bwrap *bwrap, int ret[static SPAW
 int packet_put(struct spawner *s, const struct spawn_order *order, struct slice strings, const int fds[],
                size_t fd_count, struct spawned *c);
 void packet_drop(struct packet *p);
-/* To be called when the spawner has returned an order that was lent. */
+/* To be called when the spawner has returned a start, because it could not open the descriptors by itself (keeper/lend.h). */
 void packet_returned(struct spawner *s, struct packet *p);
 /* Sends what waits, as far as the socket and the kernel take it. Gives up starts that were refused for too long. */
 void packets_send(struct spawner *s);
