@@ -172,7 +172,7 @@ static int read_page(struct cp_list *list)
         }
         const struct json *entries = json_get(&doc, json_root(&doc), S("entries"));
         const struct json *more = json_get(&doc, json_root(&doc), S("truncated"));
-        /* Each name costs memory, and one that cannot be taken costs a line of complaint: nobody is told more than was asked for. */
+        /* A server must not list more names than were asked for: each costs memory, and a bad one a line of complaint. */
         if (!entries || entries->type != JSON_ARRAY || json_count(&doc, entries) > CP_PAGE) {
                 cp_complain_text(list->dir, NULL,
                                  "the server's answer has no list, or a longer one than was asked for");

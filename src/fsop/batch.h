@@ -34,8 +34,9 @@ struct fs_new_file {
         uint32_t mode;
         int64_t modified_ms;
 };
-/* Writes one file of the directory. A new one is made under its name; one that is there is replaced as fs/writeFile does it, and then
- * gets mode and time. Replacing needs `path`, which names the same directory. A failure removes what was made. */
+/* Writes one file of the directory. A new file is made under its name. An existing file is replaced as fs/writeFile does it: the new
+ * file has its mode before it has its name, and gets its time then. Replacing needs `path`, which names the same directory. A failure
+ * removes what was made. */
 NODISCARD int fsop_batch_write(int dirfd, const char *path, const struct fs_new_file *file,
                                struct journal *journal, struct err *err);
 

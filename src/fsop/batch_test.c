@@ -89,6 +89,7 @@ TEST(batch_sets_the_mode_of_a_replacement_before_it_has_the_name)
         for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len))
                 event = (const void *)(events + at);
         ok(event->mask & IN_MOVED_TO);
-        _close_ int fd = fsop_batch_read(dirfd, "f", &st);
+        _close_ int fd = fsop_batch_open_file(dirfd, "f", &st);
+        ok(fd >= 0);
         eq_int(st.st_mode & 07777, 04600);
 }
