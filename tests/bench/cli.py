@@ -4,6 +4,7 @@
 The sshd is one of our own: its keys, configuration and port are in a directory that is removed at the end, and ssh has a master
 connection (ControlMaster), so that no handshake is measured. Each round runs every contender once, in changing order; a figure is
 the median over the rounds, a ratio that of the ratios within a round. The memory is the highest resident size of the client.
+Ours is the static program, which is what is deployed; FARHAND_BIN names another one.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FARHAND = os.environ.get("FARHAND_BIN") or os.path.join(ROOT, "build", "farhand")
+FARHAND = os.environ.get("FARHAND_BIN") or os.path.join(ROOT, "build", "static", "farhand")
 TIMED = os.path.join(ROOT, "build", "timed")
 SMALL_FILES, SMALL_BYTES, LARGE_BYTES = 10000, 1024, 1 << 30
 MEMORY_GOAL = 8 << 20
@@ -93,12 +94,22 @@ def same_tree(a, b):
 
 
 class Row:
-    """One kind of work. `contenders`: name to command; ours are those whose name begins with "farhand". `before` is called before
-    each command, and `check` after the first round."""
+    """One kind of work. `contenders`: name to a function that makes the command for a target directory; ours are those whose name
+    begins with "farhand". `check` says of the target of the first round whether the work was done. Each run has a target of its own.
+    Where `is_large` it is removed at once. Otherwise it stays until the end of the row, because ext4 makes files more slowly for a
+    minute after others were removed."""
 
-    def __init__(self, name, about, contenders, goals, before=lambda: None, check=lambda: True, repeat=1):
+    def __init__(self, name, about, contenders, goals, folder, check=lambda _: True, repeat=1, is_large=False):
         self.name, self.about, self.contenders, self.goals = name, about, contenders, goals
-        self.before, self.check, self.repeat = before, check, repeat
+        self.folder, self.check, self.repeat, self.is_large, self.runs = folder, check, repeat, is_large, 0
+
+    def new_target(self):
+        if self.is_large:
+            shutil.rmtree(f"{self.folder}/{self.name}", ignore_errors=True)
+        self.runs += 1
+        target = f"{self.folder}/{self.name}/{self.runs}"
+        os.makedirs(target)
+        return target
 
     def measure(self, rounds):
         seconds, memory = {name: [] for name in self.contenders}, {name: 0 for name in self.contenders}
@@ -106,13 +117,14 @@ class Row:
             for name in random.sample(list(self.contenders), len(self.contenders)):
                 samples = []
                 for _ in range(self.repeat):
-                    self.before()
-                    took, peak = run(self.contenders[name])
+                    target = self.new_target()
+                    took, peak = run(self.contenders[name](target))
                     samples.append(took)
                     memory[name] = max(memory[name], peak)
-                if turn == 0 and not self.check():
+                if turn == 0 and not self.check(target):
                     raise RuntimeError(f"{self.name}: {name} did not do its work")
                 seconds[name].append(statistics.median(samples))
+        shutil.rmtree(f"{self.folder}/{self.name}")
         others = [name for name in self.contenders if not name.startswith("farhand")]
         result = {"row": self.name, "about": self.about, "seconds": {n: statistics.median(s) for n, s in seconds.items()},
                   "memory": memory, "ratios": {}, "met": {}}
@@ -125,28 +137,23 @@ class Row:
 
 def rows(folder, ssh, url):
     there = f"{getpass.getuser()}@127.0.0.1"
-    source, target = f"{folder}/source", f"{folder}/target"
+    source = f"{folder}/source"
     os.makedirs(source)
-
-    def clean():
-        shutil.rmtree(target, ignore_errors=True)
-        os.makedirs(target)
-
-    yield Row("run", "`run -- true`", {"farhand": [FARHAND, "run", "--url", url, "--", "true"],
-                                       "farhand, no server": [FARHAND, "run", "--", "true"],
-                                       "ssh": ["ssh", *ssh, there, "true"]},
-              {"farhand": 1 / 3, "farhand, no server": 1 / 2}, repeat=10)
+    yield Row("run", "`run -- true`", {"farhand": lambda _: [FARHAND, "run", "--url", url, "--", "true"],
+                                       "farhand, no server": lambda _: [FARHAND, "run", "--", "true"],
+                                       "ssh": lambda _: ["ssh", *ssh, there, "true"]},
+              {"farhand": 1 / 3, "farhand, no server": 1 / 2}, folder, repeat=10)
     with open(f"{source}/large", "wb") as f:
         block = os.urandom(1 << 20)
         for _ in range(LARGE_BYTES >> 20):
             f.write(block)
     shell = " ".join(["ssh", *ssh])
     yield Row("cp-large", "`cp` of a file of 1 GiB",
-              {"farhand": [FARHAND, "cp", "--url", url, f"{source}/large", f":{target}/large"],
-               "scp": ["scp", "-q", *ssh, f"{source}/large", f"{there}:{target}/large"],
-               "rsync": ["rsync", "-a", "-W", "-e", shell, f"{source}/large", f"{there}:{target}/large"]},
-              {"farhand": 1 / 1.5}, clean, lambda: subprocess.run(["cmp", "-s", f"{source}/large", f"{target}/large"],
-                                                                  check=False).returncode == 0)
+              {"farhand": lambda target: [FARHAND, "cp", "--url", url, f"{source}/large", f":{target}/large"],
+               "scp": lambda target: ["scp", "-q", *ssh, f"{source}/large", f"{there}:{target}/large"],
+               "rsync": lambda target: ["rsync", "-a", "-W", "-e", shell, f"{source}/large", f"{there}:{target}/large"]},
+              {"farhand": 1 / 1.5}, folder, is_large=True, check=lambda target: subprocess.run(
+                  ["cmp", "-s", f"{source}/large", f"{target}/large"], check=False).returncode == 0)
     os.unlink(f"{source}/large")
     os.makedirs(f"{source}/tree")
     for i in range(SMALL_FILES):
@@ -155,10 +162,10 @@ def rows(folder, ssh, url):
         with open(f"{source}/tree/{i // 100}/{i}", "wb") as f:
             f.write(os.urandom(SMALL_BYTES))
     yield Row("cp-small", f"`cp` of {SMALL_FILES} files of {SMALL_BYTES} bytes",
-              {"farhand": [FARHAND, "cp", "-r", "--url", url, f"{source}/tree", f":{target}/tree"],
-               "scp": ["scp", "-q", "-r", "-p", *ssh, f"{source}/tree", f"{there}:{target}/tree"],
-               "rsync": ["rsync", "-a", "-e", shell, f"{source}/tree", f"{there}:{target}"]},
-              {"farhand": 1 / 1.5}, clean, lambda: same_tree(f"{source}/tree", f"{target}/tree"))
+              {"farhand": lambda target: [FARHAND, "cp", "-r", "--url", url, f"{source}/tree", f":{target}/tree"],
+               "scp": lambda target: ["scp", "-q", "-r", "-p", *ssh, f"{source}/tree", f"{there}:{target}/tree"],
+               "rsync": lambda target: ["rsync", "-a", "-e", shell, f"{source}/tree", f"{there}:{target}"]},
+              {"farhand": 1 / 1.5}, folder, check=lambda target: same_tree(f"{source}/tree", f"{target}/tree"))
 
 
 def show(result):

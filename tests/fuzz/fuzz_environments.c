@@ -26,10 +26,9 @@ static bool same(const char *a, const char *b)
         return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void check_environment(struct arena *a, const struct environment *e)
+static void check_environment(const struct environment *e)
 {
-        struct err err = ERR_INIT;
-        struct ssh_url ssh;
+        struct authority ssh;
 
         check(e->id && strlen(e->id) > 0 && strlen(e->id) <= ENVIRONMENT_ID_MAX);
         check((e->kind == ENVIRONMENT_URL || e->kind == ENVIRONMENT_SSH) == !!e->url);
@@ -47,8 +46,8 @@ static void check_environment(struct arena *a, const struct environment *e)
         for (size_t i = 0; i < e->env_count; i++)
                 check(e->env[i].name[0] && !strchr(e->env[i].name, '='));
         if (e->kind == ENVIRONMENT_SSH)
-                check(ssh_url_parse(a, slice_from_str(e->url), &ssh, &err) == 0 && ssh.host[0] &&
-                      ssh.host[0] != '-' && (!ssh.user || (ssh.user[0] && ssh.user[0] != '-')));
+                check(!authority_parse_ssh(slice_from_str(e->url), &ssh) && ssh.host.n > 0 &&
+                      ssh.host.p[0] != '-' && (!ssh.has_user || (ssh.user.n > 0 && ssh.user.p[0] != '-')));
 }
 
 static void check_same(const struct environment *x, const struct environment *y)
@@ -105,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         check(e.default_index == ENVIRONMENTS_NONE || e.default_index < e.count);
         for (size_t i = 0; i < e.count; i++) {
-                check_environment(&a, &e.list[i]);
+                check_environment(&e.list[i]);
                 check(environments_find(&e, slice_from_str(e.list[i].id)) == &e.list[i]);
         }
         check_add(&a, text, &e, false);

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "codex/config_layers.h"
 #include "codex/discover.h"
+#include "fsop/batch.h"
 #include "fsop/edit.h"
 #include "fsop/fsop.h"
 #include "fsop/journal.h"
@@ -230,6 +231,12 @@ int fsop_flush(int fd)
 
 static const struct fs_meta some_meta = { .is_file = true, .size = 3, .modified_ms = -1, .mode = 0644 };
 
+void fs_meta_from_stat(const struct stat *st, struct fs_meta *ret)
+{
+        *ret = some_meta;
+        ret->size = (uint64_t)st->st_size;
+}
+
 int fsop_metadata(const char *path, bool follow, struct fs_meta *ret, uint8_t *ret_digest, struct err *err)
 {
         int r = outcome(path, err);
@@ -266,6 +273,24 @@ int fsop_list(struct arena *a, const char *path, struct fs_entry **ret, size_t *
         *ret = arena_alloc(a, *ret_count * sizeof(**ret));
         for (size_t i = 0; i < *ret_count; i++)
                 (*ret)[i] = (struct fs_entry){ .name = i % 2 ? S("plain") : S("\xff\"\\"), .is_file = i % 3 };
+        return 0;
+}
+
+int fsop_scan(struct arena *a, const char *path, UNUSED const char *after, size_t limit,
+              struct fs_scanned **ret, size_t *ret_count, bool *ret_more, struct err *err)
+{
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        uint64_t count = path_number(path, 'n', ENTRIES_MAX);
+        *ret_more = count > limit;
+        *ret_count = MIN(count, limit);
+        *ret = arena_alloc(a, *ret_count * sizeof(**ret));
+        for (size_t i = 0; i < *ret_count; i++)
+                (*ret)[i] = (struct fs_scanned){ .name = i % 2 ? S("plain") : S("\xff\"\\"),
+                                                 .kind = (enum fs_scan_kind)(i % (SCAN_OTHER + 1)),
+                                                 .meta = some_meta,
+                                                 .target = i % 3 ? S("\xff\"\\") : (struct slice){ 0 } };
         return 0;
 }
 
@@ -427,6 +452,42 @@ int fsop_set_metadata(const char *path, const struct fs_changes *c, UNUSED bool 
 {
         must(c->mode <= 07777);
         return outcome(path, err);
+}
+
+/* --- many files --------------------------------------------------------------------------------------------------- */
+
+int fsop_batch_open(const char *path)
+{
+        return fsop_open(path, O_RDONLY, 0, true);
+}
+
+int fsop_batch_open_file(int dirfd, const char *name, struct stat *ret_st)
+{
+        must(dirfd >= 0 && name[0] && !strchr(name, '/'));
+        _free_ char *path = mem_printf("/%s", name);
+        int fd = fsop_open(path, O_RDONLY, 0, false);
+        if (fd >= 0)
+                must(fstat(fd, ret_st) == 0);
+        return fd;
+}
+
+int fsop_batch_write(int dirfd, const char *path, const struct fs_new_file *file,
+                     UNUSED struct journal *journal, struct err *err)
+{
+        must(dirfd >= 0 && !strchr(file->name, '/') && file->name[0] && file->mode <= 07777);
+        return outcome(path, err);
+}
+
+int fsop_digest_part(const char *path, uint64_t offset, uint64_t length, UNUSED bool follow,
+                     uint8_t ret[FS_DIGEST_BYTES], uint64_t *ret_bytes, uint64_t *ret_size, struct err *err)
+{
+        int r = outcome(path, err);
+        if (r < 0)
+                return r;
+        *ret_size = path_number(path, 'f', FILE_KIB_MAX) * KIB;
+        *ret_bytes = offset < *ret_size ? MIN(length, *ret_size - offset) : 0;
+        memset(ret, 0xa5, FS_DIGEST_BYTES);
+        return 0;
 }
 
 struct writer {
