@@ -586,10 +586,10 @@ class Client:
 
     def response(self, ident, timeout=10):
         """The whole answer to `ident`. Answers to a repeated id come one by one."""
-        queue = self._answers[self._key(ident)]
-        self._wait(lambda: len(queue) > 0, timeout, f"answer to {ident!r}")
+        key = self._key(ident)
+        self._wait(lambda: len(self._answers[key]) > 0, timeout, f"answer to {ident!r}")
         with self._cond:
-            return queue.popleft()
+            return self._answers[key].popleft()
 
     def has_response(self, ident):
         """Whether the answer to `ident` has arrived."""
