@@ -30,6 +30,8 @@ class Tmux:
         self.argv = ["tmux", "-S", f"{self.base}/socket", "-f", "/dev/null"]
         # tmux says what TERM is; TMUX would name another server.
         self.env = {**merged_env({}), **env, "TMUX_TMPDIR": self.base, "LC_ALL": "C.UTF-8"}
+        # LeakSanitizer stops the process that it looks at, and waits for ever when the SIGCONT of a closed window comes at that moment.
+        self.env["ASAN_OPTIONS"] = self.env.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         for name in ("TMUX", "TMUX_PANE", "TERM"):
             self.env.pop(name, None)
         script = SCRIPT.format(base=self.base, command=command)
