@@ -108,6 +108,23 @@ static inline bool plan_kind_is_writable(unsigned kind)
         return false;
 }
 
+/* Does an operation of this kind mount something, so that the check of the finished view must find it? */
+static inline bool plan_kind_is_mount(unsigned kind)
+{
+        switch (plan_kind_row(kind)->act) {
+        case PLAN_ACT_BIND:
+        case PLAN_ACT_MASK:
+        case PLAN_ACT_PASS:
+                return true;
+        case PLAN_ACT_DIRECTORY:
+        case PLAN_ACT_FILE:
+        case PLAN_ACT_LINK:
+        case PLAN_ACT_SEAL:
+                break;
+        }
+        return false;
+}
+
 /* Does this kind show the file or directory of the machine, and let it only be read? */
 static inline bool plan_kind_is_read_only(unsigned kind)
 {

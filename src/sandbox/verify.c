@@ -127,7 +127,7 @@ static int op_check(const struct view *v, const struct image_op *op)
 {
         struct verify_found f;
         enum plan_act act = plan_kind_row(op->kind)->act;
-        if (act != PLAN_ACT_BIND && act != PLAN_ACT_MASK && act != PLAN_ACT_PASS)
+        if (!plan_kind_is_mount(op->kind))
                 return 0; /* not a mount; it is checked with the mounts on it */
         int fd = sys_open_beneath(v->root, image_at(v->image, op->path), O_PATH | O_NOFOLLOW);
         if (fd == -ENOENT && op->may_be_missing)

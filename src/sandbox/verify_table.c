@@ -77,8 +77,7 @@ static const struct image_op *op_above(const struct image *i, const char *path, 
         for (uint32_t n = 0; n < i->op_count; n++) {
                 enum plan_act act = plan_kind_row(ops[n].kind)->act;
                 const char *top = image_at(i, ops[n].path);
-                bool is_mount = act == PLAN_ACT_BIND || act == PLAN_ACT_MASK || act == PLAN_ACT_PASS;
-                if (!is_mount || !is_within(path, top))
+                if (!plan_kind_is_mount(ops[n].kind) || !is_within(path, top))
                         continue;
                 found = &ops[n];
                 *ret_is_planned |= act == PLAN_ACT_BIND || is_equal(path, top);
