@@ -22,7 +22,7 @@ from http_origin import Origin
 from sandbox_rig import USERS, Box, Rig, become, read_only, sandbox, uri, why_not, workspace_write
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-UIDS = {"root": 58233, "unprivileged": 58232}
+UIDS = {"root": 58235, "unprivileged": 58234}  # no other test has processes of these
 SOON = ANSWER_SECONDS  # an answer comes within this time
 KIB, MIB = 1024, 1024 * 1024
 BYTES_PER_WATCH = 256  # of the kernel's memory, at most
