@@ -14,6 +14,7 @@
 #   make soak             load, cuts, kills, failing system calls and the live fuzzer, for forty minutes
 #   make test-arm64       unit tests, a start, a file and a sandbox of an ARM build, under qemu
 #   make test-abi         tests of sandboxes as with older Landlocks
+#   make patched-bash     Debian's bash with packaging/bash/exec-hook.patch, built and tested; skipped where its source cannot be had
 #   make clean            removes build/
 #
 # FARHAND_NO_INSTALL=1 keeps all of them from installing packages.
@@ -25,7 +26,7 @@ ARGS         ?=
 
 STATIC_MAX_BYTES = 3000000
 
-.PHONY: all help run test test-abi test-arm64 soak asan fuzz install static static-arm64 format bench check check-compilers valgrind clean build
+.PHONY: patched-bash all help run test test-abi test-arm64 soak asan fuzz install static static-arm64 format bench check check-compilers valgrind clean build
 
 all: build
 
@@ -52,7 +53,7 @@ test-abi:
 	@for abi in 0 2 4; do echo "Landlock ABI $$abi"; scripts/run-tests --abi $$abi build || exit 1; done
 
 # Load and faults with larger numbers and another seed each time (FARHAND_SEED=N repeats one); about forty minutes, twelve of
-# them for system calls that fail (FARHAND_FAULT_SECONDS), ten for the fuzzer over a live server (FARHAND_FUZZ_SECONDS).
+# them for system calls that fail (FARHAND_FAULT_SECONDS), twenty for the fuzzer over a live server (FARHAND_FUZZ_SECONDS).
 soak:
 	@scripts/setup test
 	@scripts/build build
@@ -78,11 +79,12 @@ valgrind:
 	@scripts/run-tests --valgrind build
 
 # REFERENCE=/path/to/codex measures the reference server beside ours; ARGS="--quick" and others: build/bench --help. Without ARGS the
-# command line is measured beside ssh, scp and rsync as well, where these are installed.
+# command line is measured beside ssh, scp and rsync as well, where these are installed, and patches beside the reference.
 bench: static
 	@scripts/build build
 	@build/bench $(ARGS)
-	@[ -n "$(ARGS)" ] || exec tests/bench/cli.py
+	@[ -n "$(ARGS)" ] || tests/bench/cli.py
+	@[ -n "$(ARGS)" ] || exec tests/bench/patch.py
 
 install:
 	@scripts/build build
@@ -108,8 +110,9 @@ static-arm64:
 	@aarch64-linux-gnu-strip build/static-arm64/farhand build/static-arm64/farhand-init
 	@scripts/check-size build/static-arm64/farhand $(STATIC_MAX_BYTES)
 
-# Another build, with shared libraries, because there is no static cmocka.
+# Another build, with shared libraries, because there is no static cmocka; and that of this machine, whose client asks the ARM server.
 test-arm64: static-arm64
+	@scripts/build build
 	@scripts/build build/arm64 --cross-file scripts/cross-arm64.ini
 	@FARHAND_BIN=build/farhand FARHAND_ARM64=required /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
 		tests/integration/test_arm64.py
@@ -124,6 +127,12 @@ check:
 	@scripts/check-limits
 	@scripts/check-security
 	@[ ! -x build/farhand ] || scripts/check-man
+
+patched-bash:
+	@scripts/build build
+	@scripts/patched-bash build/patched-bash || { [ $$? = 77 ] && echo "patched-bash: skipped"; }
+	@FARHAND_BIN=build/farhand FARHAND_PATCHED_BASH=build/patched-bash/bash /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
+		tests/integration/test_patched_bash.py
 
 check-compilers:
 	@scripts/check-compilers

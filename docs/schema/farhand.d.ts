@@ -40,6 +40,8 @@ export interface Methods {
   /** Farhand alone. */
   "process/snapshot": { params: ProcessSnapshotParams; result: ProcessSnapshotResult; errorData: ErrorData };
   /** Farhand alone. */
+  "process/execDecide": { params: ProcessExecDecideParams; result: Empty; errorData: ErrorData };
+  /** Farhand alone. */
   "process/list": { params: ProcessListParams; result: ProcessListResult; errorData: ErrorData };
   "fs/readFile": { params: FsReadFileParams; result: FsReadFileResult; errorData: ErrorData };
   "fs/writeFile": { params: FsWriteFileParams; result: FsWriteFileResult; errorData: FsWriteFileErrorData };
@@ -66,6 +68,8 @@ export interface Methods {
   "fs/writeFiles": { params: FsWriteFilesParams; result: FsWriteFilesResult; errorData: ErrorData };
   /** Farhand alone. */
   "fs/digest": { params: FsDigestParams; result: FsDigestResult; errorData: ErrorData };
+  /** Farhand alone. */
+  "fs/checkAccess": { params: FsCheckAccessParams; result: FsCheckAccessResult; errorData: ErrorData };
   "fs/open": { params: FsOpenParams; result: FsOpenResult; errorData: ErrorData };
   "fs/readBlock": { params: FsReadBlockParams; result: FsReadBlockResult; errorData: ErrorData };
   "fs/writeBlock": { params: FsWriteBlockParams; result: Empty; errorData: ErrorData };
@@ -85,6 +89,8 @@ export interface ServerNotifications {
   /** Farhand alone. */
   "process/started": ProcessStartedParams;
   "process/output": ProcessOutputParams;
+  /** Farhand alone. */
+  "process/execRequested": ProcessExecRequestedParams;
   "process/exited": ProcessExitedParams;
   "process/closed": ProcessClosedParams;
   /** Farhand alone. */
@@ -185,6 +191,7 @@ export interface ErrorData {
   reason?: string;
   /** A sentence for people. */
   remedy?: string;
+  denied?: Denied;
   /** With -32021: the name of the limit. */
   limit?: string;
   /** With -32021: its value. */
@@ -319,6 +326,8 @@ export interface ProcessStartParams {
   kind?: "direct" | "prepared" | null;
   /** Farhand alone. */
   limits?: ProcessLimits | null;
+  /** Farhand alone (execInterceptV1): rules decide about every program that the command starts. */
+  intercept?: ExecIntercept | null;
   /** Not supported. */
   networkProxy?: null;
   /** Refused here: belongs into sandbox. */
@@ -331,6 +340,28 @@ export interface ProcessStartParams {
   permissionProfile?: null;
   /** Refused. */
   additionalPermissions?: null;
+}
+
+export interface ExecIntercept {
+  /** Texts in the language of .rules files. */
+  rules: ExecRulesText[];
+  /** shell: only what the first program starts itself, and not that program. all is the default. */
+  scope?: "all" | "shell" | null;
+  /** full: rules for a base name count only where there is none for the path. base is the default. */
+  programNames?: "base" | "full" | null;
+  /** deny: nobody is asked. ask is the default. */
+  onPrompt?: "ask" | "deny" | null;
+  /** What decides about a program that no rule matches. heuristic is the default. */
+  onUnmatched?: "heuristic" | "run" | "ask" | null;
+  /** Also tell of programs about which nobody was asked. false is the default. */
+  report?: boolean;
+}
+
+export interface ExecRulesText {
+  /** For errors and for the rule of a question; at most 4096 bytes. */
+  name: string;
+  /** All texts together have at most 1 MiB. */
+  text: string;
 }
 
 /** Builds an environment from the server's, over which env is laid. Patterns know * and ? and ignore case. */
@@ -421,8 +452,11 @@ export interface ProcessStartResult {
 }
 
 export interface ProcessStartErrorData extends ErrorData {
-  /** No sandbox of this kind can be made here, or the profile hides the cwd. */
-  reason?: "sandboxUnavailable" | "cwdHidden";
+  /**
+   * No sandbox of this kind can be made here, the profile hides the cwd, the rules have a mistake, the first program
+   * was denied, or no program can be intercepted here.
+   */
+  reason?: "sandboxUnavailable" | "cwdHidden" | "badRules" | "execDenied" | "interceptUnavailable";
 }
 
 export interface ExitUsage {
@@ -455,6 +489,12 @@ export interface ExitRecord {
   coreDumped?: boolean;
   reason?: ExitReason;
   usage?: ExitUsage;
+  /** Only of an intercepted command: how many starts of programs were decided how, until it exited. */
+  intercepted?: {
+    run: Uint64;
+    escalated: Uint64;
+    denied: Uint64;
+  };
   /** Only of a process that was started with a sandbox: what was refused. */
   denials?: Denial[];
 }
@@ -624,6 +664,21 @@ export interface OmittedBytes {
   terminal: Uint64;
 }
 
+export interface ProcessExecDecideParams {
+  sessionId?: OtherSession;
+  processId: ProcessId;
+  /** Of the question. */
+  requestId: string;
+  decision: ExecDecision;
+  /** With deny: for the program that asked; at most 4096 bytes. */
+  reason?: string | null;
+  /** process: the same file, arguments and cwd get the same answer below this command without a question. */
+  remember?: "process" | null;
+}
+
+/** run: as the command is, in its sandbox. escalate: outside of it. */
+export type ExecDecision = "run" | "escalate" | "deny";
+
 export type ProcessListParams = {
   sessionId?: OtherSession;
   /** Only this one. */
@@ -658,12 +713,48 @@ export interface ProcessEntry extends ExitRecord {
   nextSeq: Seq;
   sandboxType: SandboxType;
   sandboxDenied: boolean;
+  /** Of an intercepted command: programs that wait for process/execDecide. */
+  openQuestions?: number;
 }
 
 /** Only when initialize asked for it. It has no number. */
 export interface ProcessStartedParams {
   processId: ProcessId;
   pid: number;
+}
+
+/** Of an intercepted command: a program is to be started. It has no number. */
+export interface ProcessExecRequestedParams {
+  processId: ProcessId;
+  /** null in a report. */
+  requestId: string | null;
+  /** The absolute path of the program. */
+  file: string;
+  /** When it is not UTF-8. */
+  fileBase64?: Base64;
+  argv: string[];
+  /** All arguments, when one is not UTF-8. */
+  argvBase64?: Base64[];
+  /** Only in a report: bytes of arguments that were left out. */
+  omittedBytes?: number;
+  /** Of the process that wants to start it. */
+  cwd: string;
+  /** When it is not UTF-8. */
+  cwdBase64?: Base64;
+  /** The process that wants to become this program; null: the command itself, which has not begun. */
+  pid: number | null;
+  /**
+   * ask: a question. withdrawn: nobody waits for the answer any more. The others: what was decided, by a rule or by
+   * another client.
+   */
+  decision: "ask" | "run" | "escalate" | "deny" | "withdrawn";
+  /** The strictest rule that matched; absent when none did. */
+  rule?: {
+    /** Of the text. */
+    name: string;
+    line: number;
+    justification?: string;
+  };
 }
 
 /**
@@ -704,7 +795,7 @@ export interface ProcessClosedParams {
 /** Stands outside of the order of the connection: the client waits itself for what must be in order. Farhand only. */
 export type Unordered = boolean | null;
 
-/** true when absent. false: a link anywhere in the path is refused. */
+/** true when absent. false: a link anywhere in the path is refused; of fs/rename, among the directories. */
 export type FollowSymlinks = boolean | null;
 
 /** sha256: and 64 hexadecimal digits. */
@@ -879,6 +970,7 @@ export interface WalkEntry {
 export interface WalkError {
   path: FileUri;
   message: string;
+  denied?: Denied;
 }
 
 export interface FsRemoveParams {
@@ -906,6 +998,7 @@ export interface FsRenameParams {
   destinationPath: Path;
   /** true when absent. */
   replace?: boolean | null;
+  followSymlinks?: FollowSymlinks;
   sandbox?: Sandbox;
 }
 
@@ -974,6 +1067,7 @@ export interface FsScanDirectoryResult {
 export interface FsFileError {
   message: string;
   errno?: number;
+  denied?: Denied;
 }
 
 /** One name in a directory; at most 255 bytes. */
@@ -1039,6 +1133,31 @@ export interface FsDigestResult {
   bytes: number;
   /** Of the whole file. */
   size: number;
+}
+
+export interface FsAccess {
+  path: Path;
+  /** write: as fs/writeFile with createParents would. remove: the name itself, as fs/remove would. */
+  access: "read" | "write" | "remove";
+}
+
+export interface FsCheckAccessParams {
+  unordered?: Unordered;
+  paths: FsAccess[];
+  sandbox?: Sandbox;
+}
+
+export interface FsAccessAnswer {
+  allowed: boolean;
+  /** When it is not allowed: the error that the operation would have. */
+  errno?: number;
+  errnoName?: string;
+  denied?: Denied;
+}
+
+export interface FsCheckAccessResult {
+  /** In the order of the paths. */
+  results: FsAccessAnswer[];
 }
 
 /** The client's name for an open file, unique in the connection; at most 32 bytes. */
@@ -1182,8 +1301,12 @@ export interface Capabilities {
   processControlV1?: boolean;
   /** The additions to files. */
   fsControlV1?: boolean;
+  /** intercept of process/start, and process/execDecide. Absent: no program can be intercepted on this machine. */
+  execInterceptV1?: boolean;
   /** Many files at once: fs/scanDirectory, fs/readFiles, fs/writeFiles, fs/digest. */
   fsBatchV1?: boolean;
+  /** fs/checkAccess, and denied in errors of file requests. */
+  fsAccessV1?: boolean;
   /** denials. */
   sandboxReportV1?: boolean;
   /** fs/open to write. */
@@ -1376,6 +1499,25 @@ export interface OldSandbox {
 
 /** A permission profile to enforce, or null for none. */
 export type Sandbox = SandboxContext | OldSandbox | null;
+
+/**
+ * Farhand alone. The rule of the permission profile that was the reason of an error; an error without it has another
+ * reason.
+ */
+export interface Denied {
+  /** What the profile refuses; to make, rename or remove is to write. */
+  operation: "read" | "write";
+  /** What it refuses it for: where the links that could be followed have led. */
+  path: FileUri;
+  /**
+   * readOnly: nothing may be written. outside: it may only be read, other paths may be written. noEntry: no entry names
+   * it. entry: an entry refuses it. protected: a protected name in a writable directory, or what such a name points at.
+   * pattern: it matches a denied pattern. own: it belongs to the sandbox or to the server, whatever the profile says.
+   */
+  rule: "readOnly" | "outside" | "noEntry" | "entry" | "protected" | "pattern" | "own";
+  /** The path of the entry or of the protected name, links resolved, or the pattern. */
+  entry?: string;
+}
 
 export interface ShellInfo {
   /** bash, zsh, sh. */

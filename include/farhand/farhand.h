@@ -7,11 +7,12 @@
  * Everything happens in farhand_step(): call it when farhand_fd() is readable, or when farhand_timeout_ms() has passed.
  * farhand_step() calls the callbacks, which may call any function of this header but farhand_free(), farhand_step() and those that
  * wait. The functions that wait (farhand_connect, farhand_call_wait, farhand_process_wait, farhand_process_yield,
- * farhand_communicate, farhand_snapshot, farhand_http_fetch, farhand_file_wait, and those on files and the environment that say so)
- * call farhand_step() themselves. A callback must not free the process or the file that one of them waits for.
+ * farhand_communicate, farhand_snapshot, farhand_http_fetch, farhand_file_wait, and those on processes by their ids, on files and on
+ * the environment that say so) call farhand_step() themselves. A callback must not free the process or the file that one of them
+ * waits for.
  *
  * Functions return 0 or more, or a negative errno. A `struct farhand_error *` may be NULL. Options and commands are structs that
- * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT or FARHAND_COMMAND_INIT.
+ * begin with their size, so that later versions can add members: begin with FARHAND_OPTIONS_INIT, FARHAND_COMMAND_INIT and their like.
  */
 #ifndef FARHAND_FARHAND_H
 #define FARHAND_FARHAND_H
@@ -39,11 +40,22 @@ struct farhand_error {
         int rpc_code; /* the code of the server's error; 0 when the error is not the server's */
         char text[1024];
         /* The `data` of the server's error as JSON; empty when there is none, or when it does not fit. */
-        char data[1024];
+        char data[4096];
 };
 
 /* Returns the errno (a positive number) that the server's system gave, as far as the server tells it; else 0. */
 FARHAND_API int farhand_error_errno(const struct farhand_error *error);
+
+/* What a permission profile has refused. */
+struct farhand_denial {
+        const char *operation; /* "read" or "write" */
+        const char *path;
+        const char *rule;  /* "readOnly", "outside", "noEntry", "entry", "protected", "pattern", "own", … */
+        const char *entry; /* the path or the pattern in the profile that says so; NULL: none does */
+};
+/* Returns what the permission profile of a file request has refused; NULL when the error has another cause, or the server does not tell.
+ * The caller frees the struct with free(), which frees its strings too. */
+FARHAND_API struct farhand_denial *farhand_error_denial(const struct farhand_error *error);
 
 /* ---- connecting ---- */
 
@@ -187,6 +199,31 @@ struct farhand_exit {
         char reason[24]; /* "exited", "signalled", "wallLimit", …; empty: the server does not tell */
         bool core_dumped;
         bool sandbox_denied; /* false when the server does not tell */
+        bool is_denial_told; /* the server has told `sandbox_denied`, be it true or false; older ones tell it only in process/read */
+};
+
+enum farhand_exec_decision {
+        FARHAND_EXEC_ASK,      /* a question: the program waits for farhand_process_decide */
+        FARHAND_EXEC_RUN,      /* as the command runs, in its sandbox */
+        FARHAND_EXEC_ESCALATE, /* outside of the sandbox */
+        FARHAND_EXEC_DENY,
+        FARHAND_EXEC_WITHDRAWN, /* the question waits for no answer any more */
+};
+
+/* A program that an intercepted command is to start (farhand_command.intercept). */
+struct farhand_exec {
+        enum farhand_exec_decision
+                decision;        /* FARHAND_EXEC_ASK, or what was decided, by rules or by another client */
+        const char *request_id;  /* NULL: a report, about which nobody was asked */
+        const char *file;        /* its absolute path; this and the next two are bytes, not always UTF-8 */
+        const char *const *argv; /* ends with NULL */
+        const char *cwd;
+        uint64_t omitted_bytes; /* of the arguments of a report: more than 1 MiB is left out */
+        int64_t pid; /* the process that wants to become the program; 0: the command itself, which has not begun */
+        /* The strictest rule that matched: with one, a yes is FARHAND_EXEC_ESCALATE, without FARHAND_EXEC_RUN. */
+        const char *rule_name; /* NULL: no rule matched, and the next two mean nothing */
+        uint64_t rule_line;
+        const char *justification; /* NULL: none */
 };
 
 struct farhand_process_events {
@@ -205,7 +242,31 @@ struct farhand_process_events {
          * farhand_process_collect, a process that this client started is ended, and fails; a process that it adopted fails. */
         void (*on_gap)(struct farhand_process *p, void *arg, uint64_t first_seq, uint64_t last_seq,
                        uint64_t bytes);
+        /* A program is to be started below an intercepted command, or its question has ended. Questions that are open are told again when the
+         * connection was lost and is back. Without this callback the questions of a process that this client has started are answered with FARHAND_EXEC_DENY. */
+        void (*on_exec)(struct farhand_process *p, void *arg, const struct farhand_exec *exec);
 };
+
+struct farhand_rules_text {
+        const char *name; /* for errors, and for farhand_exec.rule_name */
+        const char *text; /* in the language of .rules files */
+};
+
+/* Rules decide about every program that a command starts, and about its first one (farhand-rules(1)). */
+struct farhand_intercept {
+        size_t size;
+        const struct farhand_rules_text *rules;
+        size_t rule_count;
+        const char *scope;         /* NULL: "all"; or "shell" */
+        const char *program_names; /* NULL: "base"; or "full" */
+        const char *on_prompt;     /* NULL: "ask"; or "deny" */
+        const char *on_unmatched;  /* NULL: "heuristic"; "run", "ask" */
+        bool report;               /* on_exec also tells of programs about which nobody was asked */
+};
+#define FARHAND_INTERCEPT_INIT                           \
+        {                                                \
+                .size = sizeof(struct farhand_intercept) \
+        }
 
 struct farhand_command {
         size_t size;
@@ -220,10 +281,17 @@ struct farhand_command {
         bool tty;
         bool stdin_open;        /* without a tty: stdin is a pipe; false: stdin is empty */
         unsigned rows, columns; /* the size of the tty; 0: 24 and 80 */
-        const char *sandbox;    /* JSON of the member `sandbox` */
-        const char *limits;     /* JSON of the member `limits` */
+        /* JSON of the member `sandbox`. On a server that is too old to know it the process fails with -EOPNOTSUPP: nothing runs. */
+        const char *sandbox;
+        const char *limits; /* JSON of the member `limits` */
         /* The caller has wrapped the command in a sandbox of its own. A server may refuse that. */
         bool prepared;
+        /* For argv "/PATH/bash", "-lc", SCRIPT: what the profile files of the shell set up is found out once for each scope, which is a
+         * name of 1 to 256 bytes, and later commands of the scope do not run them again. NULL: they run. Without effect for other
+         * commands, and on servers without shellSnapshotV2. */
+        const char *snapshot_scope;
+        /* NULL: programs are not intercepted. A server without execInterceptV1 is not asked: farhand_start returns -EOPNOTSUPP. */
+        const struct farhand_intercept *intercept;
 };
 #define FARHAND_COMMAND_INIT                           \
         {                                              \
@@ -258,8 +326,24 @@ FARHAND_API int farhand_process_resize(struct farhand_process *p, unsigned rows,
 /* Sends a signal, by its number, to the process group. Returns -EOPNOTSUPP for a signal other than SIGINT when the server has no
  * processControlV1. */
 FARHAND_API int farhand_process_signal(struct farhand_process *p, int signo);
+enum farhand_scope {
+        FARHAND_SCOPE_GROUP,   /* the process group */
+        FARHAND_SCOPE_PROCESS, /* the process alone */
+        FARHAND_SCOPE_TREE,    /* the process and all its descendants */
+};
+/* Does the same for a scope. A scope other than the group needs processControlV1. */
+FARHAND_API int farhand_process_signal_to(struct farhand_process *p, int signo, enum farhand_scope scope);
 /* Sends SIGKILL to the process and all its descendants. */
+/* Answers a question of on_exec: FARHAND_EXEC_RUN, _ESCALATE or _DENY. `reason` (may be NULL) reaches standard error of a denied program.
+ * With `remember` the same file, arguments and directory get the same answer below this command from then on. Returns 0, or -errno. */
+FARHAND_API int farhand_process_decide(struct farhand_process *p, const char *request_id,
+                                       enum farhand_exec_decision decision, const char *reason, bool remember,
+                                       struct farhand_error *ret_error);
 FARHAND_API int farhand_process_terminate(struct farhand_process *p);
+#define FARHAND_GRACE_MAX_MS 60000
+/* Sends SIGTERM to the process group, and SIGKILL to the process and all its descendants when the process still runs after `grace_ms`
+ * (at most FARHAND_GRACE_MAX_MS: else -EINVAL). Returns -EOPNOTSUPP when the server has no processControlV1. */
+FARHAND_API int farhand_process_stop(struct farhand_process *p, unsigned grace_ms);
 
 FARHAND_API bool farhand_process_has_exited(const struct farhand_process *p, struct farhand_exit *ret_exit);
 /* Returns true also when the process has failed. */
@@ -326,6 +410,112 @@ struct farhand_output {
 FARHAND_API int farhand_communicate(struct farhand *f, const struct farhand_command *command,
                                     const void *input, size_t input_bytes, size_t max_bytes, int timeout_ms,
                                     struct farhand_output *ret, struct farhand_error *ret_error);
+
+/* ---- processes by their ids, also of other sessions ----
+ *
+ * These functions wait for the answer. Those on processes of another session leave that session with its client. Which sessions and
+ * processes a client may see is the server's to say. Without processControlV1 they return -EOPNOTSUPP, but where they say otherwise. */
+
+struct farhand_target {
+        size_t size;
+        const char *process_id;
+        const char *session_id; /* as the lists below tell it; NULL: this session */
+};
+#define FARHAND_TARGET_INIT                           \
+        {                                             \
+                .size = sizeof(struct farhand_target) \
+        }
+
+/* Sends a signal. A process of this session that does not exist is no error. SIGINT to a group of this session needs no
+ * processControlV1. */
+FARHAND_API int farhand_target_signal(struct farhand *f, const struct farhand_target *target, int signo,
+                                      enum farhand_scope scope, struct farhand_error *ret_error);
+/* Ends a process like farhand_process_stop; with a negative `grace_ms` like farhand_process_terminate, which needs no processControlV1
+ * for a process of this session. Returns 1 when the process ran, or 0 when it has exited or does not exist. */
+FARHAND_API int farhand_target_terminate(struct farhand *f, const struct farhand_target *target, int grace_ms,
+                                         struct farhand_error *ret_error);
+enum farhand_until {
+        FARHAND_UNTIL_CLOSED, /* all output has ended as well */
+        FARHAND_UNTIL_EXITED,
+};
+/* Waits until a process is so far, for at most `timeout_ms` (-1: as long as it takes): then it is -ETIMEDOUT. `ret_exit` may be NULL. */
+FARHAND_API int farhand_target_wait(struct farhand *f, const struct farhand_target *target,
+                                    enum farhand_until until, int timeout_ms, struct farhand_exit *ret_exit,
+                                    struct farhand_error *ret_error);
+
+/* How far a process is. */
+struct farhand_progress {
+        size_t size;
+        uint64_t next_seq; /* next_seq - 1 is the number to go on with */
+        bool has_exited, is_closed;
+        struct farhand_exit exit; /* set when has_exited */
+        /* Output that is no longer kept: the numbers of its first and last event, and its bytes. All 0: nothing is missing, or a server
+         * without processControlV1 does not tell. */
+        uint64_t gap_first_seq, gap_last_seq, gap_bytes;
+};
+#define FARHAND_PROGRESS_INIT                           \
+        {                                               \
+                .size = sizeof(struct farhand_progress) \
+        }
+/* Reads the output that the server keeps above the number `after_seq`, about `max_bytes` of it (0: 1 MiB), and waits for some for at most
+ * `wait_ms` when there is none. Calls `on_output` for each piece. Reading takes nothing away from others. For a process of this session
+ * no processControlV1 is needed. `ret` is a struct with its size. */
+FARHAND_API int farhand_target_read(struct farhand *f, const struct farhand_target *target,
+                                    uint64_t after_seq, size_t max_bytes, unsigned wait_ms,
+                                    void (*on_output)(void *arg, uint64_t seq, enum farhand_stream stream,
+                                                      const void *bytes, size_t n),
+                                    void *arg, struct farhand_progress *ret, struct farhand_error *ret_error);
+/* Does farhand_snapshot for a process of this session or of another. For this session no processControlV1 is needed. */
+FARHAND_API int farhand_target_snapshot(struct farhand *f, const struct farhand_target *target,
+                                        size_t max_bytes, int timeout_ms, struct farhand_snapshot *ret,
+                                        struct farhand_error *ret_error);
+
+struct farhand_process_query {
+        size_t size;
+        const char *process_id; /* only this one; NULL: all */
+        const char *session_id; /* those of this session; NULL: of the client's own */
+        bool all_sessions;      /* those of all sessions that this client may see */
+};
+#define FARHAND_PROCESS_QUERY_INIT                           \
+        {                                                    \
+                .size = sizeof(struct farhand_process_query) \
+        }
+
+/* A process in a list. Later versions may add members. */
+struct farhand_process_info {
+        const char *process_id;
+        const char *session_id;  /* NULL: the client's own */
+        const char *const *argv; /* ends with NULL */
+        const char *cwd;         /* NULL: not told */
+        bool tty;
+        int64_t pid;                        /* -1: not known yet */
+        int64_t started_ms, last_output_ms; /* since 1970; 0: not yet */
+        bool is_running, is_closed;
+        struct farhand_exit exit; /* set when the process does not run any more */
+        uint64_t retained_bytes;  /* output that can be read */
+        uint64_t dropped_bytes;   /* output that is no longer kept */
+        uint64_t next_seq;        /* the number of the next event */
+        const char *sandbox_type; /* "none", "linuxSeccomp"; NULL: not told */
+};
+/* Calls `on_process` for each process, in the order of their starts. `query` may be NULL: those of this session. What the callback gets
+ * is valid during the call. A process whose id has a NUL is left out: no function could name it. */
+FARHAND_API int farhand_list_processes(struct farhand *f, const struct farhand_process_query *query,
+                                       void (*on_process)(void *arg, const struct farhand_process_info *info),
+                                       void *arg, struct farhand_error *ret_error);
+
+/* A session in a list. Later versions may add members. */
+struct farhand_session_info {
+        const char *session_id;  /* shortened where it is not for this client to resume */
+        const char *client_name; /* NULL: not told */
+        bool is_attached;        /* the session has a connection */
+        int64_t created_ms;      /* since 1970 */
+        int64_t expires_ms; /* when the session ends unless somebody attaches to it; 0: it has a connection */
+        uint64_t processes; /* how many, with closed ones that are still readable */
+};
+/* Calls `on_session` for each session that this client may see, in no order. What the callback gets is valid during the call. */
+FARHAND_API int farhand_list_sessions(struct farhand *f,
+                                      void (*on_session)(void *arg, const struct farhand_session_info *info),
+                                      void *arg, struct farhand_error *ret_error);
 
 /* ---- the environment of the server ---- */
 
@@ -461,6 +651,16 @@ FARHAND_API void farhand_server_free(struct farhand_server *s);
  * Paths are absolute paths on the server's machine: bytes, not text. When the server does not have a method, the error has the
  * rpc_code -32601. */
 
+/* From now on the file requests that the functions, streams and watches of this client begin carry this `sandbox`: one JSON object
+ * of at most 1 MiB, which is copied. NULL: none. Streams and watches that were begun before keep what they were begun with, also
+ * when a lost connection is resumed; farhand_call carries only what its params say. Whether the server obeys a sandbox is the
+ * server's to say: one that cannot refuses such requests. Returns -EINVAL when the text is not one JSON object. */
+FARHAND_API int farhand_use_sandbox(struct farhand *f, const char *sandbox_json,
+                                    struct farhand_error *ret_error);
+
+/* The size of a digest as text, with its NUL: "sha256:" and 64 hexadecimal digits. */
+#define FARHAND_DIGEST_BYTES 72
+
 struct farhand_metadata {
         bool is_directory, is_file; /* of a link: its target; neither: a device, a socket, … */
         bool is_symlink;
@@ -470,6 +670,8 @@ struct farhand_metadata {
         uint32_t mode;                   /* permission bits, 07777 */
         uint32_t uid, gid;
         uint64_t links;
+        char digest
+                [FARHAND_DIGEST_BYTES]; /* with FARHAND_STAT_DIGEST: that of the content; empty: not told */
 };
 
 /* Exactly one of `metadata` and `error` is not NULL. */
@@ -478,9 +680,18 @@ typedef void (*farhand_on_stat)(struct farhand *f, void *arg, const struct farha
 FARHAND_API int farhand_stat_begin(struct farhand *f, const char *path, farhand_on_stat on_stat, void *arg,
                                    struct farhand_error *ret_error);
 
-/* The following functions on files, up to farhand_write_file, wait for the answer. */
+/* The following functions on files, up to farhand_check_access, wait for the answer. */
 FARHAND_API int farhand_stat(struct farhand *f, const char *path, struct farhand_metadata *ret,
                              struct farhand_error *ret_error);
+
+enum farhand_stat_flags {
+        /* Tells the digest of a regular file of at most 512 MiB. -EOPNOTSUPP when the server has no fsControlV1. */
+        FARHAND_STAT_DIGEST = 1,
+        /* A link anywhere in the path is an error. Servers that do not know this look only at the last name (-ELOOP). */
+        FARHAND_STAT_NO_LINKS = 2,
+};
+FARHAND_API int farhand_stat_with(struct farhand *f, const char *path, unsigned flags,
+                                  struct farhand_metadata *ret, struct farhand_error *ret_error);
 
 struct farhand_entry {
         const char *name;           /* valid during the call */
@@ -489,6 +700,22 @@ struct farhand_entry {
 /* Calls `on_entry` for each name in a directory, sorted by bytes. */
 FARHAND_API int farhand_list(struct farhand *f, const char *path,
                              void (*on_entry)(void *arg, const struct farhand_entry *entry), void *arg,
+                             struct farhand_error *ret_error);
+
+enum farhand_kind { FARHAND_KIND_FILE, FARHAND_KIND_DIRECTORY, FARHAND_KIND_LINK, FARHAND_KIND_OTHER };
+/* An entry of a directory with what it is. Links are not followed. Later versions may add members. */
+struct farhand_scanned {
+        const char *name;
+        enum farhand_kind kind;
+        uint64_t size;
+        uint32_t mode; /* permission bits, 07777 */
+        int64_t modified_ms;
+        const char *target; /* the text of a link; NULL for others */
+};
+/* Calls `on_entry` for each name in a directory, sorted by bytes, with as many requests as it takes: what changes meanwhile is told or
+ * not. What the callback gets is valid during the call. Returns -EOPNOTSUPP when the server has no fsBatchV1. */
+FARHAND_API int farhand_scan(struct farhand *f, const char *path,
+                             void (*on_entry)(void *arg, const struct farhand_scanned *entry), void *arg,
                              struct farhand_error *ret_error);
 
 struct farhand_walk {
@@ -522,6 +749,9 @@ FARHAND_API int farhand_remove(struct farhand *f, const char *path, bool is_recu
                                struct farhand_error *ret_error);
 FARHAND_API int farhand_rename(struct farhand *f, const char *from, const char *to,
                                struct farhand_error *ret_error);
+/* Renames like farhand_rename(), but replaces nothing: a name that exists is an error (EEXIST). */
+FARHAND_API int farhand_rename_new(struct farhand *f, const char *from, const char *to,
+                                   struct farhand_error *ret_error);
 /* Copies a file, or with `is_recursive` a directory. The target directory is made when it does not exist. */
 FARHAND_API int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
                              struct farhand_error *ret_error);
@@ -535,6 +765,109 @@ FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mo
  * negative mode keeps the mode of a file that exists. */
 FARHAND_API int farhand_write_file(struct farhand *f, const char *path, const void *bytes, size_t n, int mode,
                                    struct farhand_error *ret_error);
+
+/* The rpc_code of the error when a file is not what the condition of a write says. Nothing was written. The member `current` of the
+ * error's data is the metadata of what is there, or null. */
+#define FARHAND_CONFLICT (-32020)
+
+struct farhand_write {
+        size_t size;
+        int mode; /* permission bits, 07777; negative: a file that exists keeps its mode */
+        /* At most one condition: the file does not exist; it has this digest ("sha256:HEX"); it has this size and time. */
+        bool if_absent;
+        const char *if_digest;
+        bool if_unchanged;
+        uint64_t if_size;
+        int64_t if_modified_ms;
+        bool with_parents; /* make the directories above that are missing */
+        bool in_place; /* write into the file that is there; false: a reader sees the old content or the new */
+        bool no_links; /* a link anywhere in the path is an error; old servers do not know this */
+};
+#define FARHAND_WRITE_INIT                                       \
+        {                                                        \
+                .size = sizeof(struct farhand_write), .mode = -1 \
+        }
+/* Writes a file like farhand_write_file(). `options` may be NULL. Returns -EOPNOTSUPP when there is a condition, or directories are to
+ * be made, and the server has no fsControlV1: it would ignore that. A conditional write whose connection is lost fails with
+ * -ECONNRESET: whether the file was written is not known. */
+FARHAND_API int farhand_write_file_with(struct farhand *f, const char *path, const void *bytes, size_t n,
+                                        const struct farhand_write *options, struct farhand_error *ret_error);
+
+/* Reads a file of at most `max_bytes`; a longer one is -EFBIG. *ret has a NUL behind the bytes, and is freed by the caller. */
+FARHAND_API int farhand_read_file(struct farhand *f, const char *path, size_t max_bytes, char **ret,
+                                  size_t *ret_bytes, struct farhand_error *ret_error);
+/* Tells the digest of a part of a regular file: of `length` bytes (UINT64_MAX: up to the end) from `offset` on, at most 512 MiB. It may have
+ * fewer bytes, which *ret_bytes tells; `ret_bytes` may be NULL. Returns -EOPNOTSUPP when the server has no fsBatchV1. */
+FARHAND_API int farhand_digest(struct farhand *f, const char *path, uint64_t offset, uint64_t length,
+                               char ret_digest[FARHAND_DIGEST_BYTES], uint64_t *ret_bytes,
+                               struct farhand_error *ret_error);
+
+/* A file that was read among others. Later versions may add members. */
+struct farhand_read {
+        const struct farhand_error *error; /* not NULL: the file could not be read, and nothing else is set */
+        const void *bytes;
+        size_t n;
+        uint32_t mode; /* permission bits, 07777 */
+        int64_t modified_ms;
+};
+/* Reads files of the directory `path`, each of at most 1 MiB, with few requests. A name is UTF-8 (else it is -EILSEQ) and one name; a
+ * link is not followed. Calls `on_file` once for each name, in their order, with its index; what it gets is valid during the call.
+ * Returns -EOPNOTSUPP when the server has no fsBatchV1. */
+FARHAND_API int farhand_read_files(struct farhand *f, const char *path, const char *const *names,
+                                   size_t count,
+                                   void (*on_file)(void *arg, size_t index, const struct farhand_read *file),
+                                   void *arg, struct farhand_error *ret_error);
+
+/* All elements of an array of these have the same size. */
+struct farhand_new_file {
+        size_t size;
+        const char *name;
+        const void *bytes;
+        size_t n;
+        int mode;            /* negative: as farhand_write_file */
+        int64_t modified_ms; /* negative: now */
+};
+#define FARHAND_NEW_FILE_INIT                                                          \
+        {                                                                              \
+                .size = sizeof(struct farhand_new_file), .mode = -1, .modified_ms = -1 \
+        }
+/* Writes files into the directory `path`, with few requests. A file that exists is replaced as a whole; a link is not followed. Each
+ * file fails for itself: `on_failed`, which may be NULL, is called with its index. Returns 0, or 1 when some have failed; -EOPNOTSUPP
+ * when the server has no fsBatchV1; after another error it is not known which files were written. */
+FARHAND_API int farhand_write_files(struct farhand *f, const char *path, const struct farhand_new_file *files,
+                                    size_t count,
+                                    void (*on_failed)(void *arg, size_t index,
+                                                      const struct farhand_error *error),
+                                    void *arg, struct farhand_error *ret_error);
+
+enum farhand_access_kind {
+        FARHAND_ACCESS_READ,
+        FARHAND_ACCESS_WRITE, /* also to make the file, with missing directories above it */
+        FARHAND_ACCESS_REMOVE,
+};
+/* All elements of an array of these have the same size. */
+struct farhand_access {
+        size_t size;
+        const char *path;
+        enum farhand_access_kind kind;
+};
+#define FARHAND_ACCESS_INIT                           \
+        {                                             \
+                .size = sizeof(struct farhand_access) \
+        }
+/* Later versions may add members. */
+struct farhand_access_result {
+        bool is_allowed;
+        int error_number;                    /* what trying would give, an errno; 0: allowed, or not told */
+        const struct farhand_denial *denial; /* NULL: the permission profile is not the reason */
+};
+/* Asks whether something could be done with the sandbox of farhand_use_sandbox(). It changes nothing, and promises nothing about later.
+ * Calls `on_result` once for each element, in their order, with its index; what it gets is valid during the call. Returns -EOPNOTSUPP
+ * when the server has no fsAccessV1. */
+FARHAND_API int farhand_check_access(struct farhand *f, const struct farhand_access *wanted, size_t count,
+                                     void (*on_result)(void *arg, size_t index,
+                                                       const struct farhand_access_result *result),
+                                     void *arg, struct farhand_error *ret_error);
 
 enum farhand_change { FARHAND_CREATED, FARHAND_MODIFIED, FARHAND_REMOVED, FARHAND_RENAMED };
 
@@ -578,6 +911,8 @@ struct farhand_file_options {
          * farhand_file_wait waits. */
         void (*on_progress)(struct farhand_file *file, void *arg, uint64_t done_bytes, uint64_t total_bytes);
         void *arg;
+        /* Writing: farhand_file_finish is done when the content is on the disk. -EOPNOTSUPP when the server has no fsControlV1. */
+        bool sync;
 };
 #define FARHAND_FILE_OPTIONS_INIT                           \
         {                                                   \

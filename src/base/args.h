@@ -17,7 +17,7 @@ enum arg_offer { OFFER_NOTHING, OFFER_FILE, OFFER_DIRECTORY, OFFER_ENVIRONMENT, 
 
 /* The values of an option that may be given more than once, in their order. Begins as { 0 }. */
 struct arg_list {
-        const char **items; /* they point into argv */
+        const char **items; /* the values in order; the strings belong to argv */
         size_t count;
 };
 

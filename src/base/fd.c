@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define CHUNK_BYTES ((size_t)4096)
@@ -211,4 +212,9 @@ int fd_write_all(int fd, struct slice s)
                 s.n -= (size_t)n;
         }
         return 0;
+}
+
+int fd_access(int dirfd, const char *path, int mode)
+{
+        return syscall(SYS_faccessat, dirfd, path, mode) < 0 ? -errno : 0;
 }

@@ -43,6 +43,10 @@ void fd_close_all_but(const int kept[], size_t count);
  * in flight over sockets. Returns 0, or -errno when the limit stays as it was. */
 int fd_raise_limit(void);
 
+/* Like faccessat(2) without flags: asks for the real user, who is the effective one in all our processes. libc would make another
+ * call, which filters of containers and of fs helpers do not allow. Returns 0 or -errno. */
+NODISCARD int fd_access(int dirfd, const char *path, int mode);
+
 /* Opening a FIFO waits for its lock, even with O_NONBLOCK, and another process can make the kernel hold that lock for as long as
  * it likes. These two functions never open a FIFO, even if the name is swapped meanwhile: they open the name with O_PATH, check
  * its kind, and open that same file through /proc. For a FIFO they return the O_PATH descriptor; the caller sees that by fstat.

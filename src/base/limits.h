@@ -282,9 +282,94 @@
 #define LIMIT_HTTP_REDIRECTS 10
 /* A requestId. Longer: -32602. */
 #define LIMIT_HTTP_REQUEST_ID_BYTES 1024
+/* Approvals: questions that are open at once, of one user of the tools. Beyond: the answer is no. */
+#define LIMIT_APPROVAL_QUESTIONS 64
+/* What was granted for the session: commands, and paths of patches. Beyond: the oldest grant is forgotten, and asked about again. */
+#define LIMIT_APPROVAL_GRANTS 1024
+/* What a question shows of an action: its words or paths, its directory, why, and its permissions. Nobody reads more. Beyond: the answer is
+ * no. */
+#define LIMIT_APPROVAL_QUESTION_BYTES (1 * MIB)
+/* A profile or additional permissions as JSON. Longer: refused. */
+#define LIMIT_APPROVAL_TEXT_BYTES (1 * MIB)
 /* environments.toml: its size, which bounds what one environment holds, and how many environments it may name: people write it by
  * hand. Beyond: the file is refused. */
 #define LIMIT_ENVIRONMENTS_BYTES (1 * MIB)
 #define LIMIT_ENVIRONMENTS 1024
-/* How long `farhand env add` waits for another command that changes a file in the same directory. Then: the command fails. */
-#define LIMIT_ENVIRONMENTS_LOCK_MS 2000
+/* Unified exec: sessions of a table. Beyond: one gives way to the new one (unified/prune.h); while calls use them there may be
+ * more, one for each call. */
+#define LIMIT_UNIFIED_SESSIONS 64
+/* Calls of a table that are under way. More: the call is refused. */
+#define LIMIT_UNIFIED_CALLS 64
+/* One line that `farhand unified` reads, and the arguments of one call. Longer: the line is refused, and the next one is read. */
+#define LIMIT_UNIFIED_LINE_BYTES (16 * MIB)
+/* Input that waits for one process because it does not read. Beyond: write_stdin fails. */
+#define LIMIT_UNIFIED_INPUT_BYTES (1 * MIB)
+/* The id of a request to `farhand unified`: events and the answer repeat it. Longer: the line is refused. */
+#define LIMIT_UNIFIED_ID_BYTES 256
+/* A path of an argument, or one that a server tells of its machine: as the kernel. Longer: the call, or the connection, fails. */
+#define LIMIT_UNIFIED_PATH_BYTES 4096
+/* The absolute paths of one patch, together. Beyond: the patch is refused. */
+#define LIMIT_UNIFIED_PATCH_PATHS_BYTES (64 * MIB)
+/* How long `farhand unified`, at its end, waits for the processes that it has ended. */
+#define LIMIT_UNIFIED_END_MS 2000
+/* How long `farhand unified` waits at its end for patches that are being applied. Beyond: the patches are left as after a kill, and the
+ * next run repairs them. */
+#define LIMIT_UNIFIED_PATCH_END_MS 10000
+/* The text of a patch, and its lines: models write patches by hand. Beyond: the patch is invalid. */
+#define LIMIT_PATCH_BYTES (16 * MIB)
+#define LIMIT_PATCH_LINES 1000000
+/* Directories that are missing above one file: each costs questions to the server, and memory. Beyond: the file cannot be written. */
+#define LIMIT_PATCH_MISSING_DIRECTORIES 64
+/* Denials of one patch that a question tells of, for people to read. The others are counted. */
+#define LIMIT_PATCH_DENIALS 100
+/* How long `farhand env add` and `farhand rules add` wait for another command that changes a file in the same directory. Then: the
+ * command fails. */
+#define LIMIT_FILE_LOCK_MS 2000
+/* Rules about commands: the bytes of all texts of a set, which people write by hand. Beyond: the rules are refused. */
+#define LIMIT_RULES_BYTES (1 * MIB)
+/* Files with rules that one command reads. Beyond: the rules are refused. */
+#define LIMIT_RULES_FILES 256
+/* Prefix rules of a set, network rules, and names of host_executable. Beyond: the rules are refused. */
+#define LIMIT_RULES 10000
+/* Values that the texts of a set make, items and words that they copy or compare (a word of more than 8 bytes counts for more): a few lines can double a list again
+ * and again.
+ * Beyond: the rules are refused. */
+#define LIMIT_RULES_STEPS 500000
+/* Brackets inside of each other, and arguments of a call. Beyond: the rules are refused. */
+#define LIMIT_RULES_DEPTH 64
+#define LIMIT_RULES_ARGUMENTS 64
+/* The name of a text of rules that a client sends: an error about the text begins with it. Longer: -32602. */
+#define LIMIT_RULES_NAME_BYTES 4096
+/* Interception of execve: starts of programs of one process that wait for a client's decision. Beyond: the start is denied. */
+#define LIMIT_INTERCEPT_QUESTIONS 256
+/* The memory of the questions about programs that are open, of all processes. Beyond: the start is denied. */
+#define LIMIT_INTERCEPT_TOTAL_BYTES (256ULL * MIB)
+/* The arguments of one program, as a question or a report tells them to the client. Beyond: a program that the client would have to
+ * decide about is denied; a report is cut. */
+#define LIMIT_INTERCEPT_ARGV_BYTES (1 * MIB)
+/* The reason for which a client denies a program: the caller gets it on its standard error. Longer: -32602. */
+#define LIMIT_INTERCEPT_REASON_BYTES (4 * KIB)
+/* One frame between the server and the broker of a command: the arguments, a justification, which is at most as long as all rules,
+ * and paths. Longer: a question is denied, a report is left out. */
+#define LIMIT_INTERCEPT_FRAME_BYTES (2 * MIB + 64 * KIB)
+/* The path, arguments and environment of one program, as the kernel accepts them. Beyond: execve fails with E2BIG. */
+#define LIMIT_INTERCEPT_EXEC_BYTES (6 * MIB)
+/* What all open questions of one process hold. Beyond: the start is denied. */
+#define LIMIT_INTERCEPT_OPEN_BYTES (64 * MIB)
+/* Programs of one process that run outside of the sandbox at once. Beyond: the start is denied. */
+#define LIMIT_INTERCEPT_ESCALATED 1024
+/* Descriptors that a program outside of the sandbox gets, and open descriptors of its caller, close-on-exec included. Beyond: the start is
+ * denied. */
+#define LIMIT_INTERCEPT_DESCRIPTORS 256
+#define LIMIT_INTERCEPT_DESCRIPTORS_LISTED 4096
+/* Answers that are remembered for a process, and the bytes of what they are about. Beyond: the client is asked again. */
+#define LIMIT_INTERCEPT_REMEMBERED 1024
+#define LIMIT_INTERCEPT_REMEMBERED_BYTES (4 * MIB)
+/* While so many bytes wait for the server to read them, no further start is looked at: the callers wait. */
+#define LIMIT_INTERCEPT_OUT_BYTES (1 * MIB)
+/* How long a program outside of the sandbox has to end when its caller has died. Then it is killed. */
+#define LIMIT_INTERCEPT_END_MS 500
+/* One frame between a shell's wrapper and the server that it asks: what the shell wants to execute, and everything else. Longer: the
+ * wrapper runs nothing. */
+#define LIMIT_ESCALATE_REQUEST_BYTES (64 * MIB)
+#define LIMIT_ESCALATE_ANSWER_BYTES (64 * KIB)

@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-#define ESCAPE_BYTES 16 /* room for the longest escape, with its NUL */
-
 static uint32_t decode(const char *p, size_t n)
 {
         static const uint8_t first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
@@ -24,22 +22,30 @@ static bool is_control(uint32_t c)
                (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
+size_t printable_char(struct slice s, char ret[static PRINTABLE_CHAR_BYTES])
+{
+        size_t n = utf8_sequence(s.p, s.n);
+        uint32_t c = n > 0 ? decode(s.p, n) : (uint8_t)s.p[0];
+        if (n > 0 && !is_control(c)) {
+                memcpy(ret, s.p, n);
+                ret[n] = '\0';
+        } else {
+                (void)snprintf(ret, PRINTABLE_CHAR_BYTES, n > 1 ? "\\u{%x}" : "\\x%02x", c);
+        }
+        return MAX(n, (size_t)1);
+}
+
 const char *printable_text(struct arena *a, struct slice s)
 {
         static const char ellipsis[] = "\u2026";
         bool is_cut = s.n > PRINTABLE_BYTES_MAX;
-        size_t room = MIN(s.n, (size_t)PRINTABLE_BYTES_MAX) * ESCAPE_BYTES + sizeof(ellipsis), used = 0;
+        size_t room = MIN(s.n, (size_t)PRINTABLE_BYTES_MAX) * PRINTABLE_CHAR_BYTES + sizeof(ellipsis),
+               used = 0;
         char *out = arena_alloc(a, room);
 
-        for (size_t i = 0, n; i < s.n && i < PRINTABLE_BYTES_MAX; i += MAX(n, (size_t)1)) {
-                n = utf8_sequence(s.p + i, s.n - i);
-                uint32_t c = n > 0 ? decode(s.p + i, n) : (uint8_t)s.p[i];
-                if (n > 0 && !is_control(c)) {
-                        memcpy(out + used, s.p + i, n);
-                        used += n;
-                } else {
-                        used += (size_t)snprintf(out + used, ESCAPE_BYTES, n > 1 ? "\\u{%x}" : "\\x%02x", c);
-                }
+        for (size_t i = 0; i < s.n && i < PRINTABLE_BYTES_MAX;) {
+                i += printable_char(slice_from(s.p + i, s.n - i), out + used);
+                used += strlen(out + used);
         }
         memcpy(out + used, is_cut ? ellipsis : "", is_cut ? sizeof(ellipsis) : 1);
         return out;

@@ -8,7 +8,13 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
-/* How many bytes of a text are shown; an ellipsis stands for the rest. */
+/* Room for a character that is written so, with its NUL. */
+#define PRINTABLE_CHAR_BYTES 16
+
+/* Writes the first character of a text, which is not empty. Returns how many bytes of the text that was. */
+size_t printable_char(struct slice s, char ret[static PRINTABLE_CHAR_BYTES]);
+
+/* How many bytes of a text the following show; an ellipsis stands for the rest. */
 #define PRINTABLE_BYTES_MAX 512
 
 /* Returns the text in the arena, with a NUL behind it: `\x1b` for a byte, `\u{202e}` for a character beyond ASCII. */

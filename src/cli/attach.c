@@ -121,7 +121,7 @@ static int shell(struct remote *r, const struct command_args *args)
         if (path && command_args_apply(args, r, f, true, &command) == 0) {
                 if (detached_is_possible(r, f))
                         detached_keep(r, farhand_session_id(f));
-                code = pump_run(r, f, &command, false, detached_is_possible(r, f));
+                code = pump_run(r, f, &command, false, detached_is_possible(r, f), NULL);
         }
         farhand_free(f);
         return code;

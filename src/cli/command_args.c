@@ -1,17 +1,17 @@
 /* command_args: makes a struct farhand_command from the options of the command line. */
 #include "cli/command_args.h"
 
+#include "approve/permissions.h"
 #include "base/buf.h"
 #include "base/errno_text.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "wire/json.h"
-#include "wire/jsonw.h"
 
 #include <errno.h>
 #include <unistd.h>
 
 #define PROFILE_MAX (1024 * 1024)
-#define TEXT_MAX (4 * PROFILE_MAX)
 
 /* On this machine a command gets all variables of a private server, which are ours. On other machines it gets those of the server
  * that do not look like secrets. */
@@ -66,7 +66,7 @@ static const char *const *make_env(const struct command_args *c, struct remote *
 
 /* ---- the directory ---- */
 
-static int make_cwd(const struct command_args *c, struct remote *r, const char **ret)
+int command_args_cwd(const struct command_args *c, struct remote *r, const char **ret)
 {
         if (c->cwd && c->cwd[0] == '/') {
                 *ret = c->cwd;
@@ -92,42 +92,6 @@ static int make_cwd(const struct command_args *c, struct remote *r, const char *
 
 /* ---- the sandbox ---- */
 
-static void write_entry(struct jsonw *w, const char *kind, const char *access)
-{
-        jsonw_object(w);
-        jsonw_key(w, "path");
-        jsonw_object(w);
-        jsonw_member_str(w, "type", "special");
-        jsonw_key(w, "value");
-        jsonw_object(w);
-        jsonw_member_str(w, "kind", kind);
-        jsonw_object_end(w);
-        jsonw_object_end(w);
-        jsonw_member_str(w, "access", access);
-        jsonw_object_end(w);
-}
-
-static void write_permissions(const struct command_args *c, struct jsonw *w)
-{
-        jsonw_object(w);
-        jsonw_member_str(w, "type", "managed");
-        jsonw_key(w, "file_system");
-        jsonw_object(w);
-        jsonw_member_str(w, "type", "restricted");
-        jsonw_key(w, "entries");
-        jsonw_array(w);
-        write_entry(w, "root", "read");
-        if (c->is_workspace_write) {
-                write_entry(w, "project_roots", "write");
-                write_entry(w, "slash_tmp", "write");
-                write_entry(w, "tmpdir", "write");
-        }
-        jsonw_array_end(w);
-        jsonw_object_end(w);
-        jsonw_member_str(w, "network", c->has_network ? "enabled" : "restricted");
-        jsonw_object_end(w);
-}
-
 /* Reads the profile of --profile into `file`, and checks that the text is one JSON value, because it is sent to the server
  * unchanged. */
 static int read_profile(const struct command_args *c, struct remote *r, struct buf *file)
@@ -146,9 +110,9 @@ static int read_profile(const struct command_args *c, struct remote *r, struct b
         return 0;
 }
 
-static int make_sandbox(const struct command_args *c, struct remote *r, const struct farhand *f,
-                        const char *cwd, const char **ret)
+int command_args_permissions(const struct command_args *c, struct remote *r, const char **ret)
 {
+        *ret = NULL;
         int modes = c->is_read_only + c->is_workspace_write + (c->profile_file != NULL);
         if (modes > 1) {
                 remote_say(r, "only one of --profile, --read-only and --workspace-write can be used");
@@ -157,33 +121,25 @@ static int make_sandbox(const struct command_args *c, struct remote *r, const st
         if (modes == 0)
                 return 0;
         _buf_ struct buf file = BUF_INIT(PROFILE_MAX);
-        _buf_ struct buf text = BUF_INIT(TEXT_MAX);
-        struct jsonw w;
         int result = c->profile_file ? read_profile(c, r, &file) : 0;
         if (result < 0)
                 return result;
-        jsonw_begin(&w, &text);
-        jsonw_object(&w);
-        jsonw_key(&w, "permissions");
-        if (c->profile_file)
-                jsonw_raw(&w, buf_slice(&file));
-        else
-                write_permissions(c, &w);
-        char *path = cwd ? farhand_path_json(f, cwd) : NULL;
-        if (path) {
-                jsonw_key(&w, "cwd");
-                jsonw_raw(&w, slice_from_str(path));
-                jsonw_key(&w, "workspaceRoots");
-                jsonw_array(&w);
-                jsonw_raw(&w, slice_from_str(path));
-                jsonw_array_end(&w);
-        }
-        free(path);
-        jsonw_member_str(&w, "windowsSandboxLevel", "disabled");
-        jsonw_object_end(&w);
-        if (jsonw_end(&w) < 0)
-                return -EMSGSIZE;
-        *ret = arena_dup(&r->arena, buf_slice(&text));
+        _free_ char *usual =
+                c->profile_file ? NULL : permissions_usual(c->is_workspace_write, c->has_network);
+        *ret = arena_dup(&r->arena, usual ? slice_from_str(usual) : buf_slice(&file));
+        return 0;
+}
+
+int command_args_sandbox(const struct command_args *c, struct remote *r, const struct farhand *f,
+                         const char *cwd, const char **ret)
+{
+        const char *permissions;
+        int result = command_args_permissions(c, r, &permissions);
+        if (result < 0)
+                return result;
+        _free_ char *path = permissions && cwd ? farhand_path_json(f, cwd) : NULL;
+        _free_ char *text = permissions ? permissions_sandbox(permissions, path) : NULL;
+        *ret = text ? arena_dup(&r->arena, slice_from_str(text)) : NULL;
         return 0;
 }
 
@@ -211,9 +167,9 @@ static int make_limits(const struct command_args *c, struct remote *r, const str
 int command_args_apply(const struct command_args *c, struct remote *r, const struct farhand *f,
                        bool wants_terminal, struct farhand_command *ret)
 {
-        int result = make_cwd(c, r, &ret->cwd);
+        int result = command_args_cwd(c, r, &ret->cwd);
         if (result == 0)
-                result = make_sandbox(c, r, f, ret->cwd, &ret->sandbox);
+                result = command_args_sandbox(c, r, f, ret->cwd, &ret->sandbox);
         if (result == 0)
                 result = make_limits(c, r, f, &ret->limits);
         if (result < 0)

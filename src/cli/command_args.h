@@ -58,3 +58,12 @@ struct command_args {
  * remote. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int command_args_apply(const struct command_args *c, struct remote *r, const struct farhand *f,
                                  bool wants_terminal, struct farhand_command *ret);
+/* Finds the directory that -C says, or ours. *ret is NULL when it is the server's own. Returns as command_args_apply. */
+NODISCARD int command_args_cwd(const struct command_args *c, struct remote *r, const char **ret);
+/* Reads the permissions that --profile, --read-only or --workspace-write give, as JSON; *ret is NULL without them. Returns as
+ * command_args_apply. */
+NODISCARD int command_args_permissions(const struct command_args *c, struct remote *r, const char **ret);
+/* Makes the member `sandbox` of requests as JSON, of --profile, --read-only or --workspace-write; *ret is NULL without them. Returns as
+ * command_args_apply. */
+NODISCARD int command_args_sandbox(const struct command_args *c, struct remote *r, const struct farhand *f,
+                                   const char *cwd, const char **ret);

@@ -5,6 +5,7 @@
 #include "base/args.h"
 #include "base/fd.h"
 #include "base/printable.h"
+#include "base/small_file.h"
 #include "env/environments_add.h"
 #include "env/environments_file.h"
 
@@ -63,7 +64,7 @@ static int add(struct arena *a, struct environment_addition *addition, struct er
         r = environments_add(a, S(""), path, addition, &text, err);
         if (r < 0)
                 return r;
-        _close_ int lock = environments_file_lock(path, err);
+        _close_ int lock = small_file_lock(path, err);
         if (lock < 0)
                 return lock;
         struct environments_file file;
@@ -74,7 +75,7 @@ static int add(struct arena *a, struct environment_addition *addition, struct er
                                -file.error);
         r = environments_add(a, file.text, path, addition, &text, err);
         if (r == 0)
-                r = environments_file_replace(path, text, err);
+                r = small_file_replace(path, text, err);
         if (r < 0)
                 return r;
         printf("added %s to %s\n", addition->id, printable_str(a, path));

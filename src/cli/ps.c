@@ -208,11 +208,13 @@ static int parse_signal(const char *text)
         return 0;
 }
 
-/* Sends a signal to a command. SIGKILL ends all processes that the command has started; other signals go to its process group. */
+/* Sends a signal to a command. SIGKILL ends all processes that the command has started; other signals go to its process group, and are never sent
+ * twice: when the connection is lost before the answer, that is an error. */
 static int kill_one(struct remote *r, struct farhand *f, const char *id, int signo)
 {
         _answer_ struct answer list = ANSWER_INIT;
-        _answer_ struct answer done = ANSWER_INIT;
+        struct farhand_target target = FARHAND_TARGET_INIT;
+        struct farhand_error error;
         struct detached found;
         int result = detached_process(&list, r, f, id, &found);
         if (result < 0)
@@ -221,9 +223,13 @@ static int kill_one(struct remote *r, struct farhand *f, const char *id, int sig
                 remote_say(r, "%s has ended already", id);
                 return -ESRCH;
         }
-        const char *more = signo == SIGKILL ? "" : arena_printf(&list.arena, ",\"signal\":%d", signo);
-        return answer_get(&done, r, f, signo == SIGKILL ? "process/terminate" : "process/signal",
-                          detached_params(&list.arena, &found, more));
+        target.process_id = found.process_id;
+        target.session_id = found.session_id;
+        result = signo == SIGKILL ? farhand_target_terminate(f, &target, -1, &error)
+                                  : farhand_target_signal(f, &target, signo, FARHAND_SCOPE_GROUP, &error);
+        if (result < 0)
+                remote_say(r, "%s", error.text);
+        return result;
 }
 
 int cmd_kill(int argc, char **argv)

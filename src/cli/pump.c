@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "cli/detached.h"
 #include "cli/escape.h"
+#include "cli/exec_asker.h"
 #include "cli/outlet.h"
 #include "cli/replay.h"
 #include "cli/terminal.h"
@@ -31,9 +32,9 @@
 #define IN_BYTES 65536
 #define SILENCE_AFTER_EXIT_MS 250
 #define WHAT_BYTES 256
-#define AFTER_ALL 9007199254740991 /* no event has a higher number */
+#define AFTER_ALL 9007199254740991 /* above the sequence number of every event */
 
-enum { AT_CLIENT, AT_SIGNALS, AT_IN, AT_OUT, AT_ERR, AT_COUNT };
+enum { AT_CLIENT, AT_SIGNALS, AT_IN, AT_OUT, AT_ERR, AT_ASKED, AT_COUNT };
 
 struct pump {
         struct remote *remote;
@@ -52,11 +53,13 @@ struct pump {
         char in[IN_BYTES + 1];
         size_t in_at, in_n; /* the part of `in` that is read and not written yet */
         bool has_started, has_exited, is_over;
+        bool *was_denied; /* the caller's; NULL: not asked for */
         int code;
         uint64_t quiet_since_ms;
-        bool is_asking;    /* the answer to the question after the exit is awaited */
-        uint64_t asked_ms; /* quiet_since_ms when the question was sent */
-        bool is_settled;   /* the answer has come, and no output before it */
+        bool is_asking;           /* the answer to the question after the exit is awaited */
+        uint64_t asked_ms;        /* quiet_since_ms when the question was sent */
+        struct exec_asker *asker; /* NULL: the command is not intercepted */
+        bool is_settled;          /* the answer has come, and no output before it */
 };
 
 /* ---- events of the process ---- */
@@ -107,6 +110,8 @@ static void on_exited(UNUSED struct farhand_process *process, void *arg, const s
         p->has_exited = true;
         p->quiet_since_ms = clock_mono_ms();
         p->code = exit->code < 0 || exit->code > 255 ? PUMP_FAILED : exit->code;
+        if (p->was_denied)
+                *p->was_denied = exit->sandbox_denied;
         if (strcmp(exit->reason, "wallLimit") == 0)
                 remote_say(p->remote, "the command was ended after its time limit");
         else if (strcmp(exit->reason, "memoryLimit") == 0)
@@ -183,6 +188,10 @@ static void on_signal(struct pump *p)
                 return;
         }
         /* A server that cannot pass the signal on can at least end the command, which these signals ask for. */
+        if (info.ssi_signo == SIGINT && exec_asker_fd(p->asker) >= 0) { /* Ctrl-C at a question is a no */
+                exec_asker_refuse(p->asker);
+                return;
+        }
         if (info.ssi_signo != SIGWINCH &&
             farhand_process_signal(p->process, (int)info.ssi_signo) == -EOPNOTSUPP)
                 (void)farhand_process_terminate(p->process);
@@ -253,9 +262,11 @@ static int turn(struct pump *p)
 {
         bool is_full =
                 outlet_waiting(&p->out) > OUTLET_FULL_BYTES || outlet_waiting(&p->err) > OUTLET_FULL_BYTES;
-        bool wants_in = p->is_in_open && !p->is_in_ended && p->in_at == p->in_n;
+        int asked_fd = exec_asker_fd(p->asker);
+        bool wants_in = p->is_in_open && !p->is_in_ended && p->in_at == p->in_n && asked_fd < 0;
         farhand_pause(p->client, is_full);
         struct pollfd fds[AT_COUNT] = {
+                [AT_ASKED] = { .fd = asked_fd, .events = POLLIN },
                 [AT_CLIENT] = { .fd = farhand_fd(p->client), .events = POLLIN },
                 [AT_SIGNALS] = { .fd = p->signals, .events = POLLIN },
                 [AT_IN] = { .fd = wants_in ? STDIN_FILENO : -1, .events = POLLIN },
@@ -271,6 +282,8 @@ static int turn(struct pump *p)
         outlet_flush(&p->err);
         if (fds[AT_SIGNALS].revents)
                 on_signal(p);
+        if (fds[AT_ASKED].revents && exec_asker_fd(p->asker) >= 0)
+                exec_asker_read(p->asker);
         if (fds[AT_IN].revents && !p->has_left)
                 read_input(p);
         ask_for_more(p);
@@ -288,12 +301,20 @@ static void on_gap(UNUSED struct farhand_process *process, void *arg, UNUSED uin
                 remote_say(p->remote, "earlier output is no longer kept");
 }
 
+static void on_exec(struct farhand_process *process, void *arg, const struct farhand_exec *exec)
+{
+        struct pump *p = arg;
+        if (p->asker)
+                exec_asker_take(p->asker, process, exec);
+}
+
 static const struct farhand_process_events events = { .on_started = on_started,
                                                       .on_output = on_output,
                                                       .on_writable = on_writable,
                                                       .on_exited = on_exited,
                                                       .on_closed = on_closed,
-                                                      .on_failed = on_failed };
+                                                      .on_failed = on_failed,
+                                                      .on_exec = on_exec };
 
 static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
 {
@@ -345,6 +366,7 @@ static int pump_stay(struct pump *p)
                 remote_say(r, "detached; come back with: farhand attach %s",
                            detached_id(farhand_session_id(p->client)));
         farhand_process_free(p->process);
+        exec_asker_free(p->asker);
         outlet_release(&p->out);
         outlet_release(&p->err);
         fd_close(p->signals);
@@ -353,14 +375,17 @@ static int pump_stay(struct pump *p)
 }
 
 int pump_run(struct remote *r, struct farhand *f, struct farhand_command *command, bool no_stdin,
-             bool may_leave)
+             bool may_leave, bool *ret_was_denied)
 {
         struct farhand_error error;
         struct pump *p = pump_new(r, f, command->tty);
         if (!p)
                 return PUMP_FAILED;
         p->may_leave = may_leave;
+        p->was_denied = ret_was_denied;
         keep_what(p, command->argv);
+        if (command->intercept)
+                p->asker = exec_asker_new(&p->terminal);
         p->is_in_open = !no_stdin && has_input();
         command->stdin_open = p->is_in_open;
         if (command->tty && !terminal_size(&command->rows, &command->columns))
@@ -380,7 +405,8 @@ int pump_attach(struct remote *r, struct farhand *f, const char *process_id, con
         struct farhand_error error;
         _buf_ struct buf old = BUF_INIT(OUTLET_MAX_BYTES);
         uint64_t seq = 0;
-        /* While the terminal still is as it was and signals still end us: the server may never answer. */
+        /* This is done before the terminal is made raw and signals are caught: the server may never answer, and a signal must end this
+         * program. */
         if (is_tty && replay_read(r, f, process_id, &old, &seq) < 0)
                 return PUMP_FAILED;
         struct pump *p = pump_new(r, f, is_tty);

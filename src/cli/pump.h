@@ -10,8 +10,9 @@
 
 /* pump_run starts a command, and pump_attach goes on with a process that runs. Both stay until the process is over. They return its
  * exit code, or one of the codes above after they have printed why on stderr. With `may_leave` the command runs on after ~.,
- * SIGTERM or SIGHUP, and the person is told how to come back. `argv` of pump_attach is the command of the process, for messages. */
+ * SIGTERM or SIGHUP, and the person is told how to come back. *ret_was_denied (may be NULL) says whether the sandbox denied the command
+ * something. `argv` of pump_attach is the command of the process, for messages. */
 NODISCARD int pump_run(struct remote *r, struct farhand *f, struct farhand_command *command, bool no_stdin,
-                       bool may_leave);
+                       bool may_leave, bool *ret_was_denied);
 NODISCARD int pump_attach(struct remote *r, struct farhand *f, const char *process_id,
                           const char *const *argv, bool is_tty);

@@ -1,15 +1,20 @@
 /* remote: finds the environment that the options name, and connects to it. */
 #include "cli/remote.h"
 
+#include "base/buf.h"
 #include "base/printable.h"
+#include "base/uri.h"
 #include "cli/background.h"
 #include "cli/connecting.h"
 #include "env/environments_file.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define INFO_MAX ((size_t)1024 * 1024)
 
 void remote_say(const struct remote *r, const char *fmt, ...)
 {
@@ -106,6 +111,23 @@ struct farhand *remote_connect(struct remote *r, struct farhand_options *options
         if (!f)
                 remote_say(r, "%s", error.text);
         return f;
+}
+
+const char *remote_server_cwd(struct remote *r, const struct farhand *f)
+{
+        _buf_ struct buf text = BUF_INIT(INFO_MAX);
+        struct json_doc doc;
+        struct json_error bad;
+        struct slice path;
+        if (buf_append(&text, slice_from_str(farhand_server_info(f))) < 0 ||
+            json_parse(&r->arena, buf_slice(&text), &doc, &bad) < 0)
+                return NULL;
+        const struct json *info = json_get(&doc, json_root(&doc), S("environmentInfo"));
+        const struct json *cwd = json_get(&doc, info, S("cwd"));
+        if (!cwd || cwd->type != JSON_STRING ||
+            uri_to_path(&r->arena, json_string(&r->arena, &doc, cwd), &path, NULL) != URI_OK)
+                return NULL;
+        return arena_dup(&r->arena, path);
 }
 
 void remote_release(struct remote *r)

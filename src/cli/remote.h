@@ -33,14 +33,16 @@ struct remote {
 
 /* Finds the environment that the options name. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int remote_choose(struct remote *r);
-/* The same for what outlives us. ssh:// reaches the background server of the far machine in any case. Here it is the
- * user's background server in place of a private one; it is started when there is none and `may_start`. */
+/* Finds the environment for a command that outlives this program. ssh:// always reaches the background server of the far machine. On this
+ * machine the user's background server takes the place of a private one; with `may_start` it is started when there is none. */
 NODISCARD int remote_choose_lasting(struct remote *r, bool may_start);
-/* Fills in how it is reached: url, program, tokens, timeouts. The texts are in the arena. */
+/* Fills in how the chosen environment is reached: url, program, tokens, timeouts. The texts are in the arena. */
 void remote_apply(struct remote *r, struct farhand_options *options);
-/* Connects to it. `options` has the caller's wishes; url, program, tokens, timeouts and messages are filled in. NULL: stderr was told
- * why. */
+/* Connects to the chosen environment. The caller sets options of its own in `options`; url, program, tokens, timeouts and messages are
+ * filled in. Returns NULL after it has printed why on stderr. */
 NODISCARD struct farhand *remote_connect(struct remote *r, struct farhand_options *options);
+/* Returns the working directory of a server, in the arena; NULL when the server does not tell it. */
+NODISCARD const char *remote_server_cwd(struct remote *r, const struct farhand *f);
 void remote_release(struct remote *r);
 static inline bool remote_is_local(const struct remote *r)
 {

@@ -29,18 +29,18 @@ static bool is_csi_question(const char *held, size_t n)
         if (mark >= ' ' && mark <= '/')
                 return false;
         switch (last) {
-        case 'c': /* which terminal are you? */
+        case 'c': /* asks for the kind of the terminal */
                 return first != '?';
-        case 'n': /* how are you, where is the cursor? */
+        case 'n': /* asks for the status, or the position of the cursor */
                 return first != '>';
         case 'x':
                 return true;
-        case 'q': /* which version are you? */
+        case 'q': /* asks for the version of the terminal */
                 return first == '>';
-        case 'u': /* which keyboard? */
-        case 'S': /* which graphics? */
+        case 'u': /* asks for the mode of the keyboard */
+        case 'S': /* asks what graphics the terminal can show */
                 return first == '?';
-        case 't': { /* which size, which title? */
+        case 't': { /* asks for the size or the title of the window */
                 unsigned wish = 0;
                 for (size_t i = 2; i < n && held[i] >= '0' && held[i] <= '9'; i++)
                         wish = MIN(wish * 10 + (unsigned)(held[i] - '0'), 1000U);

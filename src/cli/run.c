@@ -1,18 +1,25 @@
 /* run: `farhand run`: runs a command on an environment as if it ran here: streams, signals, window size and exit code pass through. */
 #include "cli/cli.h"
 
+#include "base/printable.h"
+#include "cli/ask.h"
 #include "cli/command_args.h"
 #include "cli/detached.h"
+#include "cli/exec_asker.h"
 #include "cli/pump.h"
 #include "cli/remote.h"
+#include "cli/rules.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define DAY_MS (24ULL * 3600 * 1000)
 #define START_MS 60000
 
 struct wishes {
-        bool tty, no_stdin, detach;
+        bool tty, no_stdin, detach, may_ask;
+        struct arg_list rules;  /* --rules */
+        bool has_default_rules; /* --default-rules */
 };
 
 /* ---- detached ---- */
@@ -50,12 +57,75 @@ static int run_detached(struct remote *r, struct farhand *f, struct farhand_comm
         return fflush(stdout) == 0 ? 0 : PUMP_FAILED;
 }
 
+/* ---- attended ---- */
+
+/* Asks whether a command that its sandbox has denied something may be run again without one. */
+static bool may_go_outside(struct remote *r, const struct command_args *args,
+                           const struct farhand_command *command)
+{
+        const struct approval_action action = { .environment_id = r->environment->id,
+                                                .cwd = command->cwd,
+                                                .argv = command->argv };
+        const char *profile;
+        return command_args_permissions(args, r, &profile) == 0 && profile &&
+               ask_after_denial(profile, &action, NULL, 0);
+}
+
+static int run_attended(struct remote *r, struct farhand *f, const struct command_args *args,
+                        struct farhand_command *command, const struct wishes *wishes)
+{
+        bool was_denied = false;
+        int code = pump_run(r, f, command, wishes->no_stdin, false, &was_denied);
+        if (!was_denied || !wishes->may_ask || !may_go_outside(r, args, command))
+                return code;
+        command->sandbox = NULL;
+        /* Input from a pipe was given to the first run, so the second run gets none. */
+        return pump_run(r, f, command, wishes->no_stdin || !isatty(STDIN_FILENO), false, NULL);
+}
+
+/* Reads the rules, which the server gets as text. Returns NULL after it has printed why on stderr. The result is in the arena. */
+static const struct farhand_intercept *read_rules(struct remote *r, struct arena *a,
+                                                  const struct wishes *wishes)
+{
+        struct farhand_intercept *ret = arena_new(a, struct farhand_intercept);
+        struct farhand_rules_text *rules;
+        struct exec_rules_text *texts;
+        struct err err = ERR_INIT;
+        size_t count;
+
+        if (rules_files_read(a, &wishes->rules, wishes->has_default_rules, &texts, &count, &err) < 0) {
+                remote_say(r, "%s", err.text);
+                return NULL;
+        }
+        rules = arena_alloc(a, (count + 1) * sizeof(*rules));
+        for (size_t i = 0; i < count; i++) {
+                if (slice_has_nul(texts[i].text)) { /* the library would take the part before it */
+                        remote_say(r, "%s: rules must not contain a nul byte",
+                                   printable_str(a, texts[i].name));
+                        return NULL;
+                }
+                rules[i] = (struct farhand_rules_text){ texts[i].name, texts[i].text.p };
+        }
+        *ret = (struct farhand_intercept)FARHAND_INTERCEPT_INIT;
+        ret->rules = rules;
+        ret->rule_count = count;
+        if (wishes->detach || !exec_asker_is_possible())
+                ret->on_prompt = "deny"; /* nobody could answer */
+        return ret;
+}
+
 static int run(struct remote *r, const struct command_args *args, char **argv, const struct wishes *wishes)
 {
         struct farhand_options options = FARHAND_OPTIONS_INIT;
         struct farhand_command command = FARHAND_COMMAND_INIT;
         options.client_name = "farhand run";
         options.detach_ms = wishes->detach ? DAY_MS : 0;
+        _arena_ struct arena a = ARENA_INIT;
+        if (wishes->rules.count > 0 || wishes->has_default_rules) {
+                command.intercept = read_rules(r, &a, wishes);
+                if (!command.intercept)
+                        return PUMP_FAILED;
+        }
         struct farhand *f = remote_connect(r, &options);
         if (!f)
                 return PUMP_FAILED;
@@ -64,7 +134,7 @@ static int run(struct remote *r, const struct command_args *args, char **argv, c
         command.tty = wishes->tty;
         if (command_args_apply(args, r, f, wishes->tty, &command) == 0)
                 code = wishes->detach ? run_detached(r, f, &command)
-                                      : pump_run(r, f, &command, wishes->no_stdin, false);
+                                      : run_attended(r, f, args, &command, wishes);
         farhand_free(f);
         return code;
 }
@@ -86,6 +156,18 @@ int cmd_run(int argc, char **argv)
                 { "detach", ARG_FLAG, NULL, "print an id and leave the command running", .letter = 'd',
                   .target = &wishes.detach },
                 COMMAND_ARGS(&command),
+                { "ask", ARG_FLAG, NULL,
+                  "when its sandbox denies the command something: ask on the terminal whether to run it "
+                  "again "
+                  "without one",
+                  .target = &wishes.may_ask },
+                { "rules", ARG_LIST, "FILE",
+                  "rules of this file decide about every program that the command starts; asks on the "
+                  "terminal",
+                  .target = &wishes.rules, .offers = OFFER_FILE },
+                { "default-rules", ARG_FLAG, NULL,
+                  "so do the rules of the directories that farhand rules check reads",
+                  .target = &wishes.has_default_rules },
                 { .name = NULL },
         };
         const struct args spec = {
@@ -103,10 +185,13 @@ int cmd_run(int argc, char **argv)
                 code = 0;
         else if (parsed == ARGS_OK && rest == argc)
                 fprintf(stderr, "error: farhand run needs a command\n");
+        else if (parsed == ARGS_OK && wishes.may_ask && wishes.detach)
+                fprintf(stderr, "error: --ask and --detach exclude each other\n");
         else if (parsed == ARGS_OK) {
                 int chosen = wishes.detach ? remote_choose_lasting(&remote, true) : remote_choose(&remote);
                 code = chosen == 0 ? run(&remote, &command, argv + rest, &wishes) : PUMP_FAILED;
         }
+        arg_list_release(&wishes.rules);
         arg_list_release(&command.env);
         remote_release(&remote);
         return code;

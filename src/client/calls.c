@@ -3,7 +3,7 @@
  * The id of a request says its slot in farhand::calls: the id modulo the number of slots. A request that may be sent again keeps
  * its text until it is answered; other requests lose their text as soon as they are sent.
  */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
 #include "client/error.h"
@@ -76,7 +76,7 @@ int call_end(struct farhand *f, struct call *call, struct jsonw *w, unsigned fla
         call->flags = flags;
         call->done = done;
         call->arg = arg;
-        if (f->state == FARHAND_READY)
+        if (f->state == FARHAND_READY && sandbox_check_allows(f, flags))
                 send_call(f, call);
         return 0;
 }
@@ -146,7 +146,8 @@ void calls_send_waiting(struct farhand *f)
                 struct call *next = NULL;
                 for (size_t i = 0; i < CALLS_MAX; i++) {
                         struct call *call = &f->calls[i];
-                        if (call->id > sent_up_to && !call->is_sent && (!next || call->id < next->id))
+                        if (call->id > sent_up_to && !call->is_sent && (!next || call->id < next->id) &&
+                            sandbox_check_allows(f, call->flags))
                                 next = call;
                 }
                 if (!next)
@@ -175,6 +176,13 @@ void calls_fail_all(struct farhand *f, const struct farhand_error *error)
 {
         for (size_t i = 0; i < CALLS_MAX; i++)
                 if (f->calls[i].id != 0)
+                        finish(f, &f->calls[i], NULL, error);
+}
+
+void calls_fail_flagged(struct farhand *f, unsigned flag, const struct farhand_error *error)
+{
+        for (size_t i = 0; i < CALLS_MAX; i++)
+                if (f->calls[i].id != 0 && (f->calls[i].flags & flag) && !f->calls[i].is_sent)
                         finish(f, &f->calls[i], NULL, error);
 }
 

@@ -102,7 +102,7 @@ static void on_status(UNUSED struct farhand *f, UNUSED void *arg, const char *st
         seen.answers += status != NULL;
 }
 
-TEST(a_process_that_is_freed_takes_no_answer_of_the_programs_calls_with_it)
+TEST(freeing_a_process_keeps_the_answers_to_calls_of_the_program)
 {
         int server;
         memset(&seen, 0, sizeof(seen));

@@ -5,7 +5,7 @@
  * what each process has written meanwhile, and sends the calls that waited. A call that must not be done twice fails when the
  * connection is lost. A start does not fail: after the connection is back, the client finds out whether the process was started.
  */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -33,14 +33,15 @@ void client_fail(struct farhand *f, const struct farhand_error *error)
         f->state = FARHAND_FAILED; /* set before the callbacks, so that they cannot make calls */
         calls_fail_all(f, error);
         client_processes_fail_all(f, error);
-        client_https_fail(f, error->code, error->text);
+        client_http_requests_fail(f, error->code, error->text);
         client_watches_fail_all(f, error);
         client_set_state(f, FARHAND_FAILED, error->text);
 }
 
 /* ---- connecting ---- */
 
-/* An attempt to resume ends with the recovery. */
+/* Returns when an attempt to connect or to initialize must be done. An attempt that resumes a session has no more time than the whole
+ * recovery. */
 static uint64_t attempt_end(const struct farhand *f, unsigned timeout_ms)
 {
         uint64_t end = clock_mono_ms() + timeout_ms;
@@ -201,7 +202,7 @@ void client_lost(struct farhand *f, const struct err *err)
                 f->losses++;
                 f->retry_at_ms = now;
                 calls_on_lost(f, f->lost_text);
-                client_https_fail(f, -ECONNRESET, f->lost_text);
+                client_http_requests_fail(f, -ECONNRESET, f->lost_text);
                 if (f->state == FARHAND_RECOVERING)
                         client_set_state(f, FARHAND_RECOVERING, f->lost_text);
         } else {
@@ -345,7 +346,7 @@ int farhand_step(struct farhand *f, struct farhand_error *ret_error)
         watch_transport(f);
         f->depth--;
         client_processes_sweep(f);
-        client_https_sweep(f);
+        client_http_requests_sweep(f);
         client_watches_sweep(f);
         return f->state == FARHAND_FAILED ? error_copy(ret_error, &f->failure) : 0;
 }

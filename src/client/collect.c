@@ -1,5 +1,5 @@
 /* collect: keeps the output of a process for a program that takes the output now and then, and not as it comes. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

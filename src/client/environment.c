@@ -1,5 +1,5 @@
 /* environment: asks a server about its machine, and whether the environment is ready. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
 #include "base/uri.h"

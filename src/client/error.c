@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int error_from_err(struct farhand_error *ret, const struct err *err)
 {
@@ -52,4 +53,14 @@ int error_from_message(struct farhand_error *ret, const struct rpc_message *m)
         if (data && data->type == JSON_OBJECT && raw.n < sizeof(ret->data))
                 memcpy(ret->data, raw.p, raw.n);
         return -EREMOTEIO;
+}
+
+int farhand_error_errno(const struct farhand_error *error)
+{
+        static const char member[] = "\"errno\":", suffix[] = "(os error ";
+        const char *at = strstr(error->data, member);
+        if (at)
+                return (int)strtol(at + strlen(member), NULL, 10);
+        at = error->rpc_code ? strstr(error->text, suffix) : NULL;
+        return at ? (int)strtol(at + strlen(suffix), NULL, 10) : 0;
 }

@@ -124,8 +124,8 @@ static void ask_open(struct farhand_file *file)
         static const char *const modes[] = { "read", "replace", "resume" };
         struct jsonw w;
         if (file->mode == FARHAND_FILE_READ && file->was_lost && file->has_metadata && !file->is_checked) {
-                file->is_open_asked =
-                        farhand_stat_begin(file->client, file->path, on_second_stat, file, NULL) == 0;
+                file->is_open_asked = client_stat_begin(file->client, file->path, file->sandbox,
+                                                        on_second_stat, file, NULL) == 0;
                 return;
         }
         struct call *call = file_call_begin(file, "fs/open", &w);
@@ -140,9 +140,10 @@ static void ask_open(struct farhand_file *file)
         client_path_write(file->client, &w, file->path);
         if (mode != FARHAND_FILE_READ)
                 jsonw_member_str(&w, "mode", modes[mode]);
+        client_sandbox_write(&w, file->sandbox);
         file->is_open_asked = file_call_end(file, call, &w, 0, on_opened, file);
         if (file->mode == FARHAND_FILE_READ && !file->was_lost)
-                (void)farhand_stat_begin(file->client, file->path, on_first_stat, file, NULL);
+                (void)client_stat_begin(file->client, file->path, file->sandbox, on_first_stat, file, NULL);
 }
 
 void file_forget_calls(struct farhand_file *file)
@@ -277,6 +278,8 @@ static void ask_close(struct farhand_file *file)
         if (!call)
                 return;
         file_handle_write(file, &w);
+        if (file->wants_sync)
+                jsonw_member_bool(&w, "sync", true);
         file->is_close_asked = file_call_end(file, call, &w, 0, on_closed, file);
 }
 

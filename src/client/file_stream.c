@@ -30,7 +30,9 @@ struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
         *file = (struct farhand_file){
                 .client = f,
                 .path = mem_strdup(path),
+                .sandbox = mem_strdup(f->sandbox),
                 .mode = o.mode,
+                .wants_sync = o.sync && o.mode != FARHAND_FILE_READ,
                 .window = o.window ? o.window : WINDOW_USUAL,
                 .block_bytes = o.block_bytes ? o.block_bytes : BLOCK_USUAL,
                 .next_offset = o.offset,
@@ -46,6 +48,8 @@ struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
                 if (o.mode == FARHAND_FILE_RESUME)
                         file_fail_with(file, -EOPNOTSUPP, "this server cannot resume a write");
         }
+        if (file->wants_sync && !farhand_has_capability(f, "fsControlV1"))
+                file_fail_with(file, -EOPNOTSUPP, "this server cannot wait for the disk");
         if (o.mode == FARHAND_FILE_RESUME && !farhand_has_capability(f, "fsControlV1"))
                 file_fail_with(file, -EOPNOTSUPP, "this server cannot resume a write");
         file_advance(file);
@@ -78,6 +82,7 @@ void farhand_file_free(struct farhand_file *file)
         list_remove(&file->link);
         buf_release(&file->whole);
         free(file->path);
+        free(file->sandbox);
         free(file);
 }
 

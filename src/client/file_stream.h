@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #define WINDOW_MAX 32
 
@@ -34,7 +34,9 @@ struct farhand_file {
         struct list link; /* farhand::files */
         struct farhand *client;
         char *path;
+        char *sandbox; /* that of the client when the stream was begun; NULL: none */
         enum farhand_file_mode mode;
+        bool wants_sync; /* writing: fs/close waits for the disk */
         enum file_state state;
         struct farhand_error failure;
         char handle[24];

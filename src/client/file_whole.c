@@ -47,6 +47,7 @@ void file_read_whole(struct farhand_file *file)
         jsonw_object(&w);
         jsonw_key(&w, "path");
         client_path_write(file->client, &w, file->path);
+        client_sandbox_write(&w, file->sandbox);
         (void)file_call_end(file, call, &w, FARHAND_REPEAT, on_whole, file);
 }
 
@@ -71,6 +72,7 @@ void file_write_whole(struct farhand_file *file)
         jsonw_object(&w);
         jsonw_key(&w, "path");
         client_path_write(file->client, &w, file->path);
+        client_sandbox_write(&w, file->sandbox);
         jsonw_key(&w, "dataBase64");
         jsonw_base64(&w, buf_slice(&file->whole));
         file->is_close_asked = file_call_end(file, call, &w, 0, on_whole_written, file);

@@ -4,7 +4,7 @@
  * HTTP_EARLY_MAX bytes. The protocol has no way to cancel a request: the pieces of a request that the program has freed are
  * dropped. A request is never made twice: when the connection is lost, a request under way fails.
  */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/base64.h"
 #include "base/mem.h"
@@ -18,7 +18,7 @@
 #define ID_PREFIX "farhand-http-"
 
 struct farhand_http {
-        struct list link; /* farhand::https */
+        struct list link; /* farhand::http_requests */
         struct farhand *client;
         char id[sizeof(ID_PREFIX) + 20];
         struct farhand_http_events events;
@@ -50,18 +50,18 @@ void farhand_http_free(struct farhand_http *h)
         release(h);
 }
 
-void client_https_sweep(struct farhand *f)
+void client_http_requests_sweep(struct farhand *f)
 {
         struct farhand_http *h;
-        list_each (h, &f->https, link)
+        list_each (h, &f->http_requests, link)
                 if (h->is_freed)
                         release(h);
 }
 
-void client_https_release(struct farhand *f)
+void client_http_requests_release(struct farhand *f)
 {
-        while (!list_is_empty(&f->https))
-                release(list_first(&f->https, struct farhand_http, link));
+        while (!list_is_empty(&f->http_requests))
+                release(list_first(&f->http_requests, struct farhand_http, link));
 }
 
 /* ---- events ---- */
@@ -82,10 +82,10 @@ static void fail_with(struct farhand_http *h, int code, const char *text)
         fail(h, &error);
 }
 
-void client_https_fail(struct farhand *f, int code, const char *why)
+void client_http_requests_fail(struct farhand *f, int code, const char *why)
 {
         struct farhand_http *h;
-        list_each (h, &f->https, link)
+        list_each (h, &f->http_requests, link)
                 if (h->is_answered) /* for a request without an answer the call itself fails */
                         fail_with(h, code, why);
 }
@@ -207,7 +207,7 @@ bool client_http_on_body(struct farhand *f, const struct rpc_message *m)
         struct farhand_http *h;
         if (!id.p || !slice_starts(id, S(ID_PREFIX)))
                 return false; /* the program has made this request itself, with farhand_call */
-        list_each (h, &f->https, link) {
+        list_each (h, &f->http_requests, link) {
                 if (!h->is_freed && slice_eq(slice_from_str(h->id), id)) {
                         on_piece(h, m);
                         break;
@@ -293,7 +293,7 @@ struct farhand_http *farhand_http_start(struct farhand *f, const struct farhand_
         h->next_seq = 1;
         h->early = BUF_INIT(HTTP_EARLY_MAX);
         (void)snprintf(h->id, sizeof(h->id), ID_PREFIX "%" PRIu64, f->next_http++);
-        list_append(&f->https, &h->link);
+        list_append(&f->http_requests, &h->link);
         write_request(&w, h, &request);
         if (call_end(f, call, &w, 0, on_answer, h, ret_error) == 0)
                 return h;

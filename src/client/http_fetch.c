@@ -1,5 +1,5 @@
 /* http_fetch: one function that makes an HTTP request, waits for the answer, and collects its body. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
 #include "client/error.h"

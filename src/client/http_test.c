@@ -239,7 +239,7 @@ TEST(a_request_can_be_freed_at_any_time)
         played_say(f, server,
                    "{\"id\":2,\"result\":{\"status\":200}}\n" PIECE_OF("farhand-http-2", 1, "eA==", LAST));
         eq_str(log_text, "");
-        ok(list_is_empty(&f->https));
+        ok(list_is_empty(&f->http_requests));
         farhand_free(f);
         fd_close(server);
 }

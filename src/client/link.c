@@ -1,5 +1,5 @@
 /* link: a connection whose bytes are left to the caller: a client that goes no further than opening its transport. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

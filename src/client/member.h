@@ -1,6 +1,7 @@
 /* member: reads members of a JSON object that a server sent. A member of another type counts as missing. */
 #pragma once
 
+#include "base/uri.h"
 #include "wire/json.h"
 
 static inline bool member_is_true(const struct json_doc *d, const struct json *object, struct slice key)
@@ -37,4 +38,12 @@ static inline const char *member_text(struct arena *a, const struct json_doc *d,
 {
         struct slice s = member_string(a, d, object, key);
         return s.p && !slice_has_nul(s) ? arena_dup(a, s) : NULL;
+}
+
+/* Returns a path in the arena, of a native path or a URI; NULL when the member is missing or no path. */
+static inline const char *member_path(struct arena *a, const struct json_doc *d, const struct json *object,
+                                      struct slice key)
+{
+        struct slice text = member_string(a, d, object, key), path;
+        return text.p && uri_to_path(a, text, &path, NULL) == URI_OK ? path.p : NULL;
 }

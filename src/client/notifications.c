@@ -1,5 +1,5 @@
 /* notifications: passes each notification of the server on to its process, its watch or its HTTP request, or else to the program. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
 

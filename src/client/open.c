@@ -1,11 +1,11 @@
 /* open: begins one attempt to connect: to a URL, or by starting the program through which the server is reached. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
-#include "client/child.h"
-#include "client/programs.h"
-#include "client/ssh.h"
-#include "client/static_program.h"
+#include "transport/child.h"
+#include "transport/programs.h"
+#include "transport/ssh.h"
+#include "transport/static_program.h"
 
 #include <errno.h>
 #include <unistd.h>

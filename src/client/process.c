@@ -1,5 +1,5 @@
 /* process: takes the events of the processes of a client, and tells them to the program in order. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/base64.h"
 #include "base/clock.h"
@@ -131,6 +131,7 @@ void client_exit_read(const struct json_doc *d, const struct json *object, struc
         get_word(d, object, S("reason"), ret->reason, sizeof(ret->reason));
         ret->core_dumped = member_is_true(d, object, S("coreDumped"));
         ret->sandbox_denied = member_is_true(d, object, S("sandboxDenied"));
+        ret->is_denial_told = json_get(d, object, S("sandboxDenied")) != NULL;
 }
 
 bool client_output_read(const struct json_doc *d, const struct json *object, struct event *ret)
@@ -194,7 +195,9 @@ static uint64_t last_number(const struct farhand_process *p)
 
 static void on_event(struct farhand_process *p, const struct rpc_message *m)
 {
-        if (slice_eq(m->method, S("process/output"))) {
+        if (slice_eq(m->method, S("process/execRequested"))) {
+                client_process_on_exec(p, m);
+        } else if (slice_eq(m->method, S("process/output"))) {
                 on_output(p, m);
         } else if (slice_eq(m->method, S("process/exited"))) {
                 struct event event = { .kind = EVENT_EXITED };

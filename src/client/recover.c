@@ -1,6 +1,6 @@
 /* recover: asks the server for events of a process that this client has not got: after a lost connection, when an event between
  * others is missing, and from before the process was adopted. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
 #include "client/error.h"

@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "client/child.h"
-#include "client/endpoint.h"
 #include "client/error.h"
-#include "client/programs.h"
+#include "transport/child.h"
+#include "transport/endpoint.h"
+#include "transport/programs.h"
 #include "wire/listen_url.h"
 
 #include <errno.h>
@@ -62,8 +62,8 @@ static int start(struct farhand_server *s, const struct farhand_server_options *
         return child_start(&spec, &s->fd, &s->pid, err);
 }
 
-/* Fills the error of a server that ended before it printed its URL. */
-static int ended(struct farhand_server *s, struct err *err)
+/* Reaps a server that ended before it printed its URL, and fills the error. */
+static int fail_ended(struct farhand_server *s, struct err *err)
 {
         s->fd = fd_close(s->fd);
         int status = child_end(s->pid, GONE_PATIENCE_MS);
@@ -90,7 +90,7 @@ static int read_line(struct farhand_server *s, unsigned timeout_ms, char ret[LIN
                 if (got < 0 && (errno == EINTR || fd_is_passing(errno)))
                         continue;
                 if (got <= 0)
-                        return ended(s, err);
+                        return fail_ended(s, err);
                 char *stop = memchr(ret + n, '\n', (size_t)got);
                 if (stop) {
                         *stop = '\0';

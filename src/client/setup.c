@@ -1,5 +1,5 @@
 /* setup: makes a client from its options, frees a client, and says which capabilities its server has. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -117,7 +117,7 @@ struct farhand *farhand_new(const struct farhand_options *options, struct farhan
         transport_init(&f->transport);
         list_init(&f->processes);
         list_init(&f->files);
-        list_init(&f->https);
+        list_init(&f->http_requests);
         list_init(&f->watches);
         f->epoll = f->watched = -1;
         f->session_id = mem_strdup("");
@@ -141,7 +141,7 @@ void farhand_free(struct farhand *f)
         while (!list_is_empty(&f->processes))
                 client_process_release(list_first(&f->processes, struct farhand_process, link));
         client_files_release(f);
-        client_https_release(f);
+        client_http_requests_release(f);
         client_watches_release(f);
         calls_release(f);
         transport_close(&f->transport, CHILD_PATIENCE_MS);
@@ -150,6 +150,7 @@ void farhand_free(struct farhand *f)
         free(f->token);
         free(f->session_id);
         free(f->info);
+        free(f->sandbox);
         arena_release(&f->strings);
         free(f);
 }

@@ -3,12 +3,12 @@
  * Servers with processControlV1 make a snapshot themselves. From other servers the retained output is read, which is the end of the
  * output.
  */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/base64.h"
+#include "base/head_tail.h"
 #include "base/mem.h"
 #include "client/error.h"
-#include "client/head_tail.h"
 #include "client/member.h"
 
 #include <errno.h>
@@ -132,8 +132,8 @@ static void tell(struct farhand *f, const struct call *call, const struct rpc_me
                 farhand_snapshot_release(&snapshot);
 }
 
-int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max_bytes,
-                           farhand_on_snapshot on_snapshot, void *arg, struct farhand_error *ret_error)
+static int begin(struct farhand *f, const char *process_id, const char *session_id, size_t max_bytes,
+                 farhand_on_snapshot on_snapshot, void *arg, struct farhand_error *ret_error)
 {
         struct jsonw w;
         if (f->state == FARHAND_CONNECTING)
@@ -146,6 +146,8 @@ int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max
                 return f->state == FARHAND_FAILED ? f->failure.code : -EAGAIN;
         jsonw_object(&w);
         jsonw_member_str(&w, "processId", process_id);
+        if (session_id)
+                jsonw_member_str(&w, "sessionId", session_id);
         if (f->has_process_control)
                 jsonw_member_u64(&w, "maxBytes", max_bytes);
         else
@@ -155,6 +157,12 @@ int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max
         call->on_typed = (any_function)on_snapshot;
         call->number = max_bytes;
         return call_end(f, call, &w, FARHAND_REPEAT, NULL, arg, ret_error);
+}
+
+int farhand_snapshot_begin(struct farhand *f, const char *process_id, size_t max_bytes,
+                           farhand_on_snapshot on_snapshot, void *arg, struct farhand_error *ret_error)
+{
+        return begin(f, process_id, NULL, max_bytes, on_snapshot, arg, ret_error);
 }
 
 struct wanted {
@@ -179,9 +187,15 @@ static void on_there(UNUSED struct farhand *f, void *arg, struct farhand_snapsho
 int farhand_snapshot(struct farhand *f, const char *process_id, size_t max_bytes, int timeout_ms,
                      struct farhand_snapshot *ret, struct farhand_error *ret_error)
 {
+        return client_snapshot(f, process_id, NULL, max_bytes, timeout_ms, ret, ret_error);
+}
+
+int client_snapshot(struct farhand *f, const char *process_id, const char *session_id, size_t max_bytes,
+                    int timeout_ms, struct farhand_snapshot *ret, struct farhand_error *ret_error)
+{
         struct wanted wanted = { 0 };
         uint64_t end = client_wait_end(timeout_ms);
-        int r = farhand_snapshot_begin(f, process_id, max_bytes, on_there, &wanted, ret_error);
+        int r = begin(f, process_id, session_id, max_bytes, on_there, &wanted, ret_error);
         if (r == 0)
                 r = client_wait_for(f, &wanted.is_there, end, "the snapshot", ret_error);
         if (r < 0) {

@@ -1,5 +1,5 @@
-/* start: the public functions that start a process, write to it, signal it and end it. */
-#include "client/client_internal.h"
+/* start: the public functions that start a process, adopt it, and write to it. */
+#include "client/client.h"
 
 #include "base/mem.h"
 #include "base/random.h"
@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 
 /* How many writes of a process may wait for the server's answers, and the longest write. on_writable tells a program that wanted to
  * write more when there is room. */
@@ -93,6 +92,27 @@ static void write_cwd(const struct farhand *f, struct jsonw *w, const char *cwd)
         jsonw_str(w, own ? own : f->wants_uris ? "file:///" : "/");
 }
 
+/* Writes the member `shellSnapshot`, when the command and the server are such that it can have an effect. A server refuses the name of
+ * a shell that it does not know. */
+static void write_snapshot(const struct farhand *f, struct jsonw *w, const struct farhand_command *c)
+{
+        static const char *const shells[] = { "bash", "zsh", "sh" };
+        const char *slash = strrchr(c->argv[0], '/');
+        if (!c->snapshot_scope || !slash || !c->argv[1] || strcmp(c->argv[1], "-lc") != 0 ||
+            slice_find(slice_from_str(slash + 1), shells, ARRAY_LEN(shells)) == ARRAY_LEN(shells) ||
+            !farhand_has_capability(f, "shellSnapshotV2"))
+                return;
+        jsonw_key(w, "shellSnapshot");
+        jsonw_object(w);
+        jsonw_member_str(w, "scopeId", c->snapshot_scope);
+        jsonw_key(w, "shell");
+        jsonw_object(w);
+        jsonw_member_str(w, "name", slash + 1);
+        jsonw_member_str(w, "path", c->argv[0]);
+        jsonw_object_end(w);
+        jsonw_object_end(w);
+}
+
 static void write_command(struct farhand_process *p, struct jsonw *w, const struct farhand_command *c)
 {
         jsonw_object(w);
@@ -128,6 +148,9 @@ static void write_command(struct farhand_process *p, struct jsonw *w, const stru
                 jsonw_key(w, "limits");
                 jsonw_raw(w, slice_from_str(c->limits));
         }
+        write_snapshot(p->client, w, c);
+        if (c->intercept)
+                client_intercept_write(w, c->intercept);
         jsonw_object_end(w);
 }
 
@@ -170,6 +193,13 @@ struct farhand_process *farhand_start(struct farhand *f, const struct farhand_co
                 error_set(ret_error, -EINVAL, "the directory `%s` is no absolute path", command.cwd);
                 return NULL;
         }
+        if (command.sandbox && sandbox_check_begin(f, ret_error) < 0)
+                return NULL;
+        /* A server that does not know the member would let everything run. */
+        if (command.intercept && !farhand_has_capability(f, "execInterceptV1")) {
+                error_set(ret_error, -EOPNOTSUPP, "this server intercepts no programs (execInterceptV1)");
+                return NULL;
+        }
         struct jsonw w;
         struct call *call = call_begin(f, "process/start", &w, ret_error);
         if (!call)
@@ -178,7 +208,8 @@ struct farhand_process *farhand_start(struct farhand *f, const struct farhand_co
         p->is_tty = command.tty;
         p->is_stdin_closed = !command.tty && !command.stdin_open;
         write_command(p, &w, &command);
-        if (call_end(f, call, &w, 0, on_start_answer, p, ret_error) == 0)
+        unsigned flags = command.sandbox ? CALL_NEEDS_SANDBOX : 0;
+        if (call_end(f, call, &w, flags, on_start_answer, p, ret_error) == 0)
                 return p;
         client_process_release(p);
         return NULL;
@@ -280,103 +311,6 @@ void client_processes_feed(struct farhand *f)
         list_each (p, &f->processes, link)
                 if (p->wants_room && p->writes_waiting <= WRITES_MAX / 2)
                         client_process_tell_writable(p);
-}
-
-/* ---- control ---- */
-
-/* Begins a call whose params are an object that begins with the id of the process. */
-static struct call *begin(struct farhand_process *p, const char *method, struct jsonw *w,
-                          struct farhand_error *ret_error)
-{
-        struct call *call = call_begin(p->client, method, w, ret_error);
-        if (!call)
-                return NULL;
-        jsonw_object(w);
-        jsonw_member_str(w, "processId", p->id);
-        return call;
-}
-
-static int end(struct farhand_process *p, struct call *call, struct jsonw *w, struct farhand_error *ret_error)
-{
-        jsonw_object_end(w);
-        return call_end(p->client, call, w, FARHAND_REPEAT, NULL, p, ret_error);
-}
-
-static int no_call(const struct farhand_process *p)
-{
-        return p->client->state == FARHAND_FAILED ? p->client->failure.code : -EAGAIN;
-}
-
-int farhand_process_close_stdin(struct farhand_process *p, struct farhand_error *ret_error)
-{
-        if (p->state == PROCESS_OVER || p->is_stdin_closed)
-                return 0;
-        if (!p->client->has_process_control) {
-                if (!p->is_tty)
-                        return error_set(ret_error, -EOPNOTSUPP,
-                                         "this server cannot close the stdin of a process");
-                int64_t n = farhand_process_write(p, "\x04", 1, ret_error);
-                return n < 0    ? (int)n
-                       : n == 0 ? error_set(ret_error, -EAGAIN, "too much waits to be written")
-                                : 0;
-        }
-        struct jsonw w;
-        struct call *call = begin(p, "process/closeStdin", &w, ret_error);
-        if (!call)
-                return no_call(p);
-        int r = end(p, call, &w, ret_error);
-        p->is_stdin_closed = r == 0 && !p->is_tty;
-        return r;
-}
-
-int farhand_process_resize(struct farhand_process *p, unsigned rows, unsigned columns)
-{
-        struct jsonw w;
-        if (p->state == PROCESS_OVER)
-                return -ESRCH;
-        if (!p->client->has_process_control)
-                return -EOPNOTSUPP;
-        struct call *call = begin(p, "process/resize", &w, NULL);
-        if (!call)
-                return no_call(p);
-        jsonw_member_u64(&w, "rows", rows);
-        jsonw_member_u64(&w, "cols", columns);
-        return end(p, call, &w, NULL);
-}
-
-/* Ends the process when the server does not know process/signal, because the oldest servers have no other way. */
-static void on_signalled(UNUSED struct farhand *f, void *arg, UNUSED const struct rpc_message *m,
-                         const struct farhand_error *error)
-{
-        if (error && error->rpc_code == RPC_METHOD_NOT_FOUND)
-                (void)farhand_process_terminate(arg);
-}
-
-int farhand_process_signal(struct farhand_process *p, int signo)
-{
-        struct jsonw w;
-        if (p->state == PROCESS_OVER)
-                return -ESRCH;
-        if (!p->client->has_process_control && signo != SIGINT)
-                return -EOPNOTSUPP;
-        struct call *call = begin(p, "process/signal", &w, NULL);
-        if (!call)
-                return no_call(p);
-        if (signo == SIGINT)
-                jsonw_member_str(&w, "signal", "interrupt");
-        else
-                jsonw_member_i64(&w, "signal", signo);
-        jsonw_object_end(&w);
-        return call_end(p->client, call, &w, FARHAND_REPEAT, on_signalled, p, NULL);
-}
-
-int farhand_process_terminate(struct farhand_process *p)
-{
-        struct jsonw w;
-        if (p->state == PROCESS_OVER)
-                return -ESRCH;
-        struct call *call = begin(p, "process/terminate", &w, NULL);
-        return call ? end(p, call, &w, NULL) : no_call(p);
 }
 
 uint64_t farhand_process_last_seq(const struct farhand_process *p)

@@ -1,5 +1,5 @@
 /* wait: the public functions that wait for a result, for programs without an event loop of their own. */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

@@ -4,10 +4,9 @@
  * and on_overflow tells the program that changes may have been missed. A change that this client does not understand is told by
  * on_overflow too.
  */
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include "base/mem.h"
-#include "base/uri.h"
 #include "client/error.h"
 #include "client/member.h"
 
@@ -21,6 +20,7 @@ struct farhand_watch {
         struct farhand *client;
         char id[sizeof(ID_PREFIX) + 20];
         char *path;
+        char *sandbox; /* that of the client when the watch was begun; NULL: none */
         bool is_recursive;
         struct farhand_watch_events events;
         void *arg;
@@ -37,6 +37,7 @@ static void release(struct farhand_watch *w)
                 return;
         list_remove(&w->link);
         free(w->path);
+        free(w->sandbox);
         free(w);
 }
 
@@ -110,6 +111,7 @@ static int ask(struct farhand_watch *w, struct farhand_error *ret_error)
         jsonw_key(&j, "path");
         client_path_write(f, &j, w->path);
         jsonw_member_bool(&j, "recursive", w->is_recursive);
+        client_sandbox_write(&j, w->sandbox);
         jsonw_object_end(&j);
         int r = call_end(f, call, &j, 0, on_answer, w, ret_error);
         w->is_asked = r == 0;
@@ -140,6 +142,7 @@ struct farhand_watch *farhand_watch_start(struct farhand *f, const char *path, b
         struct farhand_watch *w = mem_new(struct farhand_watch);
         *w = (struct farhand_watch){ .client = f,
                                      .path = mem_strdup(path),
+                                     .sandbox = mem_strdup(f->sandbox),
                                      .is_recursive = is_recursive,
                                      .events = events ? *events : (struct farhand_watch_events){ 0 },
                                      .arg = arg };
@@ -169,14 +172,6 @@ void farhand_watch_free(struct farhand_watch *w)
 }
 
 /* ---- changes ---- */
-
-/* Returns a member that is a path, or NULL when it is missing or no path. */
-static const char *member_path(struct arena *a, const struct json_doc *d, const struct json *object,
-                               struct slice key)
-{
-        struct slice text = member_string(a, d, object, key), path;
-        return text.p && uri_to_path(a, text, &path, NULL) == URI_OK ? path.p : NULL;
-}
 
 /* Tells the program one change. Returns false when the change cannot be understood. */
 static bool tell_change(struct farhand_watch *w, const struct json_doc *d, const struct json *event)

@@ -2,6 +2,9 @@
  * code. Those that are clients of a server are in cli/cli.h. */
 #pragma once
 
+int cmd_apply_patch(int argc, char **argv);
+int cmd_apply_patch_by_name(int argc, char **argv); /* started as apply_patch or applypatch */
+
 int cmd_serve(int argc, char **argv);
 int cmd_sandbox(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

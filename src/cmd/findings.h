@@ -9,7 +9,7 @@
 enum finding_status {
         FINDING_OK,
         FINDING_WARN, /* works, but less well; or something other than the sandbox does not work */
-        FINDING_FAIL, /* a sandbox needs it, and it does not work */
+        FINDING_FAIL, /* something that a sandbox needs does not work */
 };
 
 struct finding {

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/slice.h"
 #include "cmd/findings.h"
+#include "intercept/tested.h"
 #include "sandbox/landlock.h"
 #include "sandbox/remedy.h"
 #include "sandbox/seccomp.h"
@@ -67,7 +68,7 @@ static int write_text(const char *path, const char *text)
 }
 
 /* Makes a user namespace as a sandbox does, with ids mapped one to one. */
-static int enter_user(void)
+static int enter_user_namespace(void)
 {
         char map[64];
         uid_t uid = geteuid();
@@ -84,12 +85,12 @@ static int enter_user(void)
 
 static int try_user(UNUSED const void *arg)
 {
-        return enter_user();
+        return enter_user_namespace();
 }
 
 static int try_namespace(const void *flag)
 {
-        int r = enter_user();
+        int r = enter_user_namespace();
         return r < 0 ? r : unshare(*(const int *)flag) < 0 ? -errno : 0;
 }
 
@@ -105,7 +106,7 @@ static int make_proc(void)
 
 static int try_proc(UNUSED const void *arg)
 {
-        int r = enter_user();
+        int r = enter_user_namespace();
         if (r == 0 && unshare(CLONE_NEWNS | CLONE_NEWPID) < 0)
                 r = -errno;
         if (r < 0)
@@ -123,7 +124,7 @@ static int try_proc(UNUSED const void *arg)
 
 static int try_root(UNUSED const void *arg)
 {
-        int r = enter_user();
+        int r = enter_user_namespace();
         if (r == 0 && unshare(CLONE_NEWNS) < 0)
                 r = -errno;
         int root = r < 0 ? r : sys_open("/", O_PATH | O_DIRECTORY);
@@ -239,10 +240,25 @@ static void report_filters(struct findings *f)
                               "landlock to the kernel's lsm= list";
 }
 
+static void report_interception(struct findings *f)
+{
+        struct intercept_tested t = intercept_test();
+        if (!t.step) {
+                findings_add(f, "interception", FINDING_OK, "works");
+                return;
+        }
+        struct finding *one = findings_add(f, "interception", FINDING_WARN,
+                                           "programs of a command cannot be decided about: %s: %s", t.step,
+                                           errno_text(t.os_errno));
+        one->os_errno = t.os_errno;
+        one->remedy = t.remedy;
+}
+
 void findings_kernel(struct findings *f)
 {
         report_kernel_version(f);
         report_calls(f);
         report_namespaces(f);
         report_filters(f);
+        report_interception(f);
 }

@@ -1,6 +1,7 @@
 /* main: finds the subcommand, or the program by whose name we were started, and runs it. Each subcommand has a file of its own. */
 #include "cmd/cmd.h"
 
+#include "agent/agent.h"
 #include "base/args.h"
 #include "base/err.h"
 #include "base/slice.h"
@@ -23,12 +24,16 @@ static const struct command commands[] = {
         { "kill", "send a signal to commands", cmd_kill },
         { "fs", "list, read, write and watch files of an environment, or here", cmd_fs },
         { "cp", "copy files and directories from or to an environment", cmd_cp },
+        { "apply-patch", "apply a patch to files of an environment, or here: all of it or nothing",
+          cmd_apply_patch },
         { "connect", "a door to an environment for programs that know only a URL", cmd_connect },
+        { "unified", "exec_command and write_stdin for agents, as lines of JSON", cmd_unified },
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },
         { "doctor", "say what can be enforced here, and what cannot", cmd_doctor },
         { "env", "show and add environments: machines on which commands run", cmd_env },
+        { "rules", "say what rules decide about a command, and add rules", cmd_rules },
         { .name = NULL },
 };
 
@@ -67,6 +72,8 @@ int main(int argc, char **argv)
                 return 1;
         if (argc > 0 && wrapper_is_named(slice_from_str(argv[0])))
                 return cmd_linux_sandbox(argc, argv);
+        if (argc > 0 && apply_patch_is_named(argv[0]))
+                return cmd_apply_patch_by_name(argc, argv);
         const char *name = argc > 1 ? argv[1] : "";
         if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
                 printf("farhand %s\n", FARHAND_VERSION);

@@ -64,7 +64,7 @@ static bool is_in_named_git(const struct refused *r, struct slice path)
         return false;
 }
 
-/* Is the path in what --workspace-write opens without arguments? */
+/* Is the path in a directory that --workspace-write makes writable by itself? */
 static bool is_in_workspace(const struct place *place, struct slice path)
 {
         bool is_tmp = place->tmpdir.n > 0 && place->tmpdir.p[0] == '/' && path_is_within(path, place->tmpdir);

@@ -83,12 +83,9 @@ static void on_guard(void *arg, UNUSED unsigned events)
 
 /* Hides a state directory from all sandboxes: commands must not reach the journal and the locks in it. A directory below
  * /dev/shm needs no mask, because each sandbox has a /dev of its own, unless /dev/shm is a link to another place. */
-static void hide_place(struct preparer *p, unsigned n)
+static void hide_place(struct preparer *p, const char *path)
 {
-        char path[PATH_MAX], above[PATH_MAX];
-        struct err ignored = ERR_INIT;
-        if (state_place(n, path, &ignored) < 0)
-                return;
+        char above[PATH_MAX];
         bool is_in_dev = slice_starts(slice_from_str(path), S("/dev/"));
         if (is_in_dev && realpath("/dev/shm", above))
                 is_in_dev = slice_starts(slice_from_str(above), S("/dev/"));
@@ -115,8 +112,14 @@ static int find_locks(struct placeholder_locks *ret, struct err *err)
 /* State that outlives commands lies in a directory that no sandbox shows (fsop/state.h). It is made when it is first needed. */
 static void use_state(struct preparer *p)
 {
+        char path[PATH_MAX];
+        struct err ignored = ERR_INIT;
         for (unsigned n = 0; n < STATE_PLACES; n++)
-                hide_place(p, n);
+                if (state_place(n, path, &ignored) == 0)
+                        hide_place(p, path);
+        /* The journals of patches are there, and what files had in them that no sandbox may read. For others than root it is the first place. */
+        if (geteuid() == 0 && state_place_of_user(path, &ignored) == 0)
+                hide_place(p, path);
         preparer_set_locks_find(p, find_locks);
 }
 

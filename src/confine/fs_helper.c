@@ -13,12 +13,15 @@
 #include "confine/fs_helper_msg.h"
 #include "confine/fs_helpers.h"
 #include "confine/reach_pack.h"
+#include "files/answer.h"
 #include "files/request.h"
 #include "fsop/fsop.h"
 #include "fsop/journal.h"
 #include "fsop/lock.h"
 #include "keeper/title.h"
 #include "proc/spawn.h"
+#include "proto/fs.h"
+#include "reach/reach.h"
 #include "sandbox/enter.h"
 #include "sandbox/verify.h"
 #include "wire/rpc.h"
@@ -143,16 +146,25 @@ static int say_opened(int fd, struct err *err)
         return r == 0 ? 0 : fsop_fail(err, r);
 }
 
+/* Sends the error. `data` is what else belongs into error.data, or NULL; behind it goes the rule of the profile that was the
+ * reason, if one was. */
 static void say_error(const struct err *err, const char *data)
 {
+        _buf_ struct buf more = BUF_INIT(FS_HELPER_ERROR_DATA_MAX);
         struct slice text = slice_from_str(err->text);
-        struct slice more = slice_from_str(data ? data : "");
+        struct jsonw w;
+        jsonw_begin(&w, &more);
+        if (data)
+                jsonw_raw(&w, slice_from_str(data));
+        fs_write_denied(&w, err->os_errno);
+        if (jsonw_end(&w) < 0)
+                buf_truncate(&more, 0);
         say(&(struct fs_helper_answer){ .kind = FS_HELPER_ERROR,
                                         .code = err->code,
                                         .os_errno = err->os_errno,
                                         .bytes = (uint32_t)text.n,
                                         .data_bytes = (uint32_t)more.n },
-            text, more);
+            text, buf_slice(&more));
 }
 
 /* ---- the journal of the server */
@@ -214,6 +226,8 @@ static void do_open(const struct file_open *how)
         struct err err = ERR_INIT;
         struct stat st;
         _close_ int fd = -1;
+        bool reads = how->mode == FS_OPEN_READ || how->mode == FS_OPEN_LOOK;
+        reach_begin(reads ? REACH_OPERATION_READ : REACH_OPERATION_WRITE);
         if (file_open(how, &fd, &st, &err) < 0 || say_opened(fd, &err) < 0)
                 say_error(&err, NULL);
 }
@@ -231,6 +245,7 @@ static void do_method(struct journal *journal, const struct method *m, void *par
                 .journal = journal,
                 .max_message = max_message,
         };
+        reach_begin(m->is_change ? REACH_OPERATION_WRITE : REACH_OPERATION_READ);
         jsonw_begin(&w, &out);
         int r = m->run(&request, &w, &err);
         if (r == 0 && jsonw_end(&w) < 0)

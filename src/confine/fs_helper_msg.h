@@ -24,6 +24,9 @@
 
 #define FS_HELPER_REQUEST_MAX (96 * 1024 * 1024) /* the most bytes of params; more is refused */
 #define FS_HELPER_REACH_MAX (16 * 1024 * 1024)
+/* The most bytes of error.data: a path as a URI, in which three bytes may stand for one, an entry as JSON, and what else an error
+ * has. */
+#define FS_HELPER_ERROR_DATA_MAX (48 * 1024)
 
 #define FS_HELPER_METHOD_BYTES 32
 

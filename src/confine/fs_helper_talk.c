@@ -27,7 +27,6 @@
 #define NOTES_MAX 4 /* temporary files of one request at a time; requests need one */
 #define LOCKS_MAX 4 /* locks of one request at a time; requests need two */
 #define NOTE_BYTES_MAX (PATH_MAX + 256)
-#define ERROR_DATA_MAX 4096
 #define ERRNO_MAX 4095 /* the kernel has no larger errno */
 
 /* A temporary file of the fs helper that is named in our journal. */
@@ -322,7 +321,7 @@ static int on_error(struct talk *t, const struct fs_helper_answer *answer)
 {
         struct arena *a = t->q->request->arena;
         if (answer->code >= 0 || answer->code < -ERRNO_MAX || answer->bytes >= ERR_TEXT_BYTES ||
-            answer->data_bytes > ERROR_DATA_MAX)
+            answer->data_bytes > FS_HELPER_ERROR_DATA_MAX)
                 return refuse_nonsense(t->line, "an error", t->err);
         char *text = arena_zalloc(a, answer->bytes + answer->data_bytes + 2);
         int r = receive_all(t->line, text, answer->bytes, t->err);

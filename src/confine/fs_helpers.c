@@ -292,6 +292,7 @@ static int ask(struct fs_helpers *f, struct file_request *r, const struct fs_hel
                                 err->client_code = err->step ? RPC_INVALID_REQUEST : RPC_INTERNAL;
                         return result;
                 }
+                err->step = NULL; /* the preparation has succeeded */
                 result = fs_helper_line_ask(&one->line, q, err);
                 if (result == 0)
                         atomic_store_explicit(&f->has_served, true, memory_order_relaxed);

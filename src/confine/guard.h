@@ -25,7 +25,7 @@ struct guard *guard_free(struct guard *g); /* all holds must have been released;
 
 /* Starts the thread. Returns 0, or -errno when that fails: then the guard kills only when guard_read is called. */
 int guard_start(struct guard *g);
-void guard_stop(struct guard *g); /* guard_free calls it */
+void guard_stop(struct guard *g); /* called by guard_free, too */
 
 /* Returns the descriptor to poll: call guard_read when it is readable. Starting the thread changes it. */
 int guard_fd(const struct guard *g);

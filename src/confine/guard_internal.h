@@ -15,7 +15,7 @@
 /* A watched directory. */
 struct watched {
         int wd;
-        size_t name_count;  /* guarded names in it */
+        size_t name_count;  /* how many guarded names the directory has */
         struct list unused; /* guard::unused, when name_count is 0 */
 };
 

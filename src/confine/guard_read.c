@@ -2,6 +2,8 @@
 #include "confine/guard_internal.h"
 #include "sandbox/image.h"
 
+#include "base/born.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -22,7 +24,7 @@ static bool is_as_it_was(const char *path, const struct image_op *op, bool must_
                 return false;
         if (makedev(st.stx_dev_major, st.stx_dev_minor) != op->dev || st.stx_ino != op->ino)
                 return false;
-        return op->born ? image_born(&st) == op->born : !must_be_sure;
+        return op->born ? statx_born(&st) == op->born : !must_be_sure;
 }
 
 bool guard_is_intact(const struct image *i, bool must_be_sure)

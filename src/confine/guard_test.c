@@ -186,7 +186,7 @@ TEST(that_only_placeholders_are_concerned_is_told_too)
         mask(&h, &rig, ".git", true);
         mask(&h, &rig, "no", false);
         hold(g, &h);
-        put_directory(&rig, ".git"); /* a keeper makes it */
+        put_directory(&rig, ".git"); /* stands for the placeholder that a keeper makes */
         ok(!is_told(g, &h));
         eq_int(rmdir(at(&rig, ".git")), 0);
         ok(is_told(g, &h));

@@ -17,9 +17,14 @@ struct record {
         /* In the record of a pattern `dev` is the depth below its prefix to which it applies (0: any), and `ino` is
          * plan::is_overfull. */
         uint64_t dev, ino;
+        uint64_t
+                born; /* only tells keys apart: a directory that was made again is not the one that a view has mounted */
         uint32_t is_directory;
-        uint32_t root; /* enum plan_root, the same in each record */
+        uint32_t root;   /* enum plan_root, the same in each record */
+        uint32_t reason; /* enum plan_reason; a pattern has none */
+        uint32_t unused; /* 0, so that equal records have equal bytes */
 };
+_Static_assert(sizeof(struct record) == 48, "no padding");
 
 static int put(struct buf *b, const struct record *r, struct slice text)
 {
@@ -44,8 +49,10 @@ int reach_pack(const struct plan *p, struct buf *ret)
                                           .bytes = (uint32_t)op->path.n,
                                           .dev = op->dev,
                                           .ino = op->ino,
+                                          .born = op->born,
                                           .is_directory = op->is_directory,
-                                          .root = p->root },
+                                          .root = p->root,
+                                          .reason = plan_reason(op) },
                         op->path);
         }
         for (size_t i = 0; r == 0 && i < p->glob_count; i++)
@@ -63,6 +70,7 @@ int reach_pack(const struct plan *p, struct buf *ret)
 
 struct patterns {
         const struct pattern **list;
+        struct slice *texts; /* the text of each */
         size_t count;
         uint64_t depth;   /* how many levels below its prefix a pattern is applied; 0: all */
         bool is_overfull; /* the scan found more matches than it listed */
@@ -95,15 +103,19 @@ static bool is_process(struct slice path)
         return true;
 }
 
-static bool is_denied(void *arg, struct slice path)
+/* Returns the text of the pattern that matches the path, or an empty slice. */
+static struct slice denied_by(void *arg, struct slice path)
 {
         const struct patterns *p = arg;
-        if (is_process(path))
-                return true;
         for (size_t i = 0; i < p->count; i++)
                 if (is_matched(p, p->list[i], path))
-                        return true;
-        return false;
+                        return p->texts[i];
+        return S("");
+}
+
+static bool is_denied(void *arg, struct slice path)
+{
+        return is_process(path) || denied_by(arg, path).n > 0;
 }
 
 /* May a pattern match something below this path? Needed only when the plan has too many matches to have a point for each of
@@ -120,19 +132,47 @@ static bool may_deny_below(void *arg, struct slice path)
 struct reader {
         struct reach_point *points;
         size_t count;
-        bool has_pass; /* a point was read of a directory that can only be passed through (PLAN_GIVES_PASS) */
+        bool has_pass; /* one of the points is a directory that can only be passed through (PLAN_GIVES_PASS) */
         bool is_whole; /* the process has no view of its own: the reach also contains the paths that masks lie on */
+        bool has_writable; /* the plan lets something be written */
         struct patterns *patterns;
         struct arena *arena;
         struct err *err;
 };
 
-static void add(struct reader *r, struct slice path, enum reach_kind kind, bool is_directory)
+static void add(struct reader *r, struct slice path, enum reach_kind kind, bool is_directory,
+                enum reach_rule rule)
 {
         for (size_t i = 0; i < r->count; i++)
                 if (slice_eq(r->points[i].path, path))
                         return;
-        r->points[r->count++] = (struct reach_point){ path, kind, is_directory };
+        r->points[r->count++] = (struct reach_point){ path, kind, is_directory, rule };
+}
+
+static enum reach_rule read_only_rule(const struct reader *r)
+{
+        return r->has_writable ? REACH_RULE_OUTSIDE : REACH_RULE_READ_ONLY;
+}
+
+static enum reach_rule rule_of(const struct reader *r, const struct record *record)
+{
+        switch ((enum plan_reason)record->reason) {
+        case PLAN_REASON_ENTRY:
+                return REACH_RULE_ENTRY;
+        case PLAN_REASON_PROTECTED:
+                return REACH_RULE_PROTECTED;
+        case PLAN_REASON_PATTERN:
+                return REACH_RULE_PATTERN;
+        case PLAN_REASON_PLATFORM:
+                return read_only_rule(r);
+        case PLAN_REASON_PIN:
+                return REACH_RULE_BELOW;
+        case PLAN_REASON_WAY:
+                return REACH_RULE_ABOVE;
+        case PLAN_REASON_OWN:
+                break;
+        }
+        return REACH_RULE_OWN;
 }
 
 /* Must the reach open the way to this mount point? Yes where the reach hides everything else, or where the nearest point above the
@@ -155,6 +195,7 @@ static int take(struct reader *r, const struct record *record, struct slice text
         if (record->gives == PATTERN) {
                 r->patterns->depth = record->dev;
                 r->patterns->is_overfull = record->ino;
+                r->patterns->texts[r->patterns->count] = text;
                 return pattern_compile(r->arena, text, &r->patterns->list[r->patterns->count++], r->err);
         }
         switch ((enum plan_gives)record->gives) {
@@ -181,7 +222,7 @@ static int take(struct reader *r, const struct record *record, struct slice text
         case PLAN_GIVES_NOTHING:
                 break; /* denied; an unknown value is denied as well */
         }
-        r->points[r->count++] = (struct reach_point){ text, kind, record->is_directory };
+        r->points[r->count++] = (struct reach_point){ text, kind, record->is_directory, rule_of(r, record) };
         return 0;
 }
 
@@ -191,13 +232,14 @@ static void add_private(struct reader *r, bool is_alone)
         static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
                                                "/dev/random", "/dev/urandom", "/dev/tty" };
         for (size_t i = 0; i < ARRAY_LEN(devices); i++)
-                add(r, slice_from_str(devices[i]), REACH_WRITE, false);
+                add(r, slice_from_str(devices[i]), REACH_WRITE, false, REACH_RULE_OWN);
         if (is_alone)
-                add(r, S("/dev"), REACH_PASS, true); /* the machine's /dev: only these devices can be used */
+                add(r, S("/dev"), REACH_PASS, true,
+                    REACH_RULE_OWN); /* the machine's /dev: only these devices can be used */
         else
-                add(r, S("/dev/shm"), REACH_WRITE, true);
-        add(r, S("/proc/self"), REACH_HIDE, true);
-        add(r, S("/proc/thread-self"), REACH_HIDE, true);
+                add(r, S("/dev/shm"), REACH_WRITE, true, REACH_RULE_OWN);
+        add(r, S("/proc/self"), REACH_HIDE, true, REACH_RULE_OWN);
+        add(r, S("/proc/thread-self"), REACH_HIDE, true, REACH_RULE_OWN);
 }
 
 #define PRIVATE_MAX 16
@@ -239,10 +281,12 @@ int reach_unpack(struct arena *a, struct slice bytes, bool is_alone, struct reac
         while (next(&rest, &record, &text)) {
                 count++;
                 root = (enum plan_root)record.root;
+                r.has_writable |= record.gives == PLAN_GIVES_WRITE || root == PLAN_ROOT_WRITE;
         }
         r.is_whole = is_alone && root == PLAN_ROOT_EMPTY;
         r.points = arena_alloc(a, (count + PRIVATE_MAX) * sizeof(*r.points));
         r.patterns->list = arena_alloc(a, (count + 1) * sizeof(*r.patterns->list));
+        r.patterns->texts = arena_alloc(a, (count + 1) * sizeof(*r.patterns->texts));
         for (rest = bytes; next(&rest, &record, &text);) {
                 int e = take(&r, &record, text);
                 if (e < 0)
@@ -250,7 +294,7 @@ int reach_unpack(struct arena *a, struct slice bytes, bool is_alone, struct reac
         }
         add_private(&r, is_alone);
         if (r.is_whole)
-                add(&r, S("/"), REACH_PASS, true);
+                add(&r, S("/"), REACH_PASS, true, REACH_RULE_NO_ENTRY);
         reach_sort(r.points, r.count);
         drop_covered_points(&r);
         *ret = (struct reach){
@@ -258,11 +302,15 @@ int reach_unpack(struct arena *a, struct slice bytes, bool is_alone, struct reac
                 .root = root == PLAN_ROOT_WRITE ? REACH_WRITE
                         : r.is_whole            ? REACH_HIDE
                                                 : REACH_READ,
+                .root_rule = root == PLAN_ROOT_EMPTY ? REACH_RULE_NO_ENTRY : read_only_rule(&r),
                 .points = r.points,
                 .count = r.count,
                 .is_denied = is_denied,
                 .may_deny_below = may_deny_below,
+                .denied_by = denied_by,
                 .arg = r.patterns,
+                .has_own_dev = !is_alone,
+                .lacks_unlisted = !is_alone && root == PLAN_ROOT_EMPTY,
         };
         return 0;
 }

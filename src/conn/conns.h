@@ -77,7 +77,8 @@ struct conns {
 
         char *scratch; /* CONNS_SCRATCH_REST + LIMIT_READ_BYTES + BUF_PADDING bytes, for one read of one connection */
         struct buffer_pool buffer_pool; /* large buffers for answers */
-        struct pool *threads;   /* they parse large messages and free large memory; NULL until first needed */
+        struct pool *
+                threads; /* the threads that parse large messages and free large memory; NULL until first needed */
         uint64_t freeing_bytes; /* bytes that threads have yet to free */
         bool is_released;       /* the server ends: no thread is made any more */
 

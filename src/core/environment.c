@@ -152,7 +152,7 @@ static void write_uri(struct jsonw *w, const char *path)
                 jsonw_null(w);
 }
 
-void environment_info_write(struct jsonw *w, const struct backends *known)
+void environment_info_write(struct jsonw *w, const struct backends *known, bool can_intercept)
 {
         jsonw_key(w, "shell");
         jsonw_object(w);
@@ -179,8 +179,11 @@ void environment_info_write(struct jsonw *w, const struct backends *known)
         jsonw_key(w, "capabilities");
         jsonw_object(w);
         jsonw_member_bool(w, "processControlV1", true);
+        if (can_intercept)
+                jsonw_member_bool(w, "execInterceptV1", true);
         jsonw_member_bool(w, "fsControlV1", true);
         jsonw_member_bool(w, "fsBatchV1", true);
+        jsonw_member_bool(w, "fsAccessV1", true);
         jsonw_member_bool(w, "sandboxReportV1", true);
         jsonw_member_bool(w, "fileWriteStreaming", true);
         jsonw_member_bool(w, "httpHeaderEnvVars", true);

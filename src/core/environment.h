@@ -15,6 +15,7 @@ const char *environment_home(void);       /* NULL when the home directory is not
 const char *environment_codex_home(void); /* CODEX_HOME, or .codex in the home directory; never NULL */
 const char *environment_tmpdir(void);     /* TMPDIR, made absolute; NULL when it is unset */
 const char *environment_user(void);       /* name of the server's user in /etc/passwd, or the uid */
-/* Writes the members of environment/info into the open object of `w`. `known` is the result of the self-test; NULL: the self-test
+/* Writes the members of environment/info into the open object of `w`. `can_intercept`: programs can be intercepted here, as far as is
+ * known. `known` is the result of the self-test; NULL: the self-test
  * has not finished, and the members about sandboxes are left out. */
-void environment_info_write(struct jsonw *w, const struct backends *known);
+void environment_info_write(struct jsonw *w, const struct backends *known, bool can_intercept);

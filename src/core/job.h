@@ -73,7 +73,7 @@ struct job {
         struct slice key;  /* p == NULL: the job has no key */
         bool has_begun;
         bool is_waiting; /* job_class::wait has returned true */
-        bool is_in_pool; /* a thread works on the job, or it must not be freed for another reason */
+        bool is_in_pool; /* a thread works on the job, or a function of job.c still needs it: it must not be freed yet */
 
         struct arena arena; /* holds params, id and what the class allocates */
         struct buf text;    /* the message, when it was too large to be copied */

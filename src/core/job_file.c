@@ -11,7 +11,7 @@ struct file_request job_file_request(struct job *job)
                 .method = job->method,
                 .params = job->params,
                 .sandbox = job->sandbox,
-                .is_change = job->is_change,
+                .is_change = job->is_change || job->method->asks_changes,
                 .arena = &job->arena,
                 .journal = job->server->journal,
                 .max_message = job->max_message,
@@ -22,7 +22,9 @@ int job_open_file(struct job *job, const struct file_open *how, int *ret_fd, str
                   struct err *err)
 {
         struct file_request request = job_file_request(job);
-        return fs_helpers_open(&job->server->fs_helpers, &request, how, ret_fd, ret_st, err);
+        int r = fs_helpers_open(&job->server->fs_helpers, &request, how, ret_fd, ret_st, err);
+        job->error_data = request.error_data;
+        return r;
 }
 
 static int run(struct job *job, struct jsonw *w, struct err *err)

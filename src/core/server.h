@@ -57,14 +57,15 @@ struct server {
         struct list detached_sessions; /* session::detached_link: longest detached first */
         uint64_t last_session;         /* session::number of the newest session */
         struct timer *idle_timer;      /* NULL: the server never ends by itself */
-        uint64_t idle_since_ms;        /* no session was seen since then */
-        uint64_t idle_session;         /* last_session at that time */
+        uint64_t idle_since_ms;        /* the time since which no session was seen */
+        uint64_t idle_session;         /* last_session at the time idle_since_ms */
         struct list ended_sessions;    /* session::ended_link: sessions whose processes are being ended */
         struct list expired; /* expired::link (session.c): ids of sessions that have ended, oldest first */
         size_t expired_count;
         struct list retained[3]; /* task::retained_link; index: enum retention_class (task_retention.c) */
 
-        uint64_t parked_bytes; /* memory that waiting requests of all connections hold */
+        uint64_t question_bytes; /* memory that the open questions of intercepted commands hold */
+        uint64_t parked_bytes;   /* memory that waiting requests of all connections hold */
 
         struct signals *signals;
         bool is_draining;  /* no new sessions are made; running processes have their grace period */

@@ -70,23 +70,27 @@ static bool is_own(struct slice path)
 
 static enum refusal_reason reason_of(const struct plan *p, const struct plan_op *op, struct slice path)
 {
-        static const struct {
-                const char *why;
-                enum refusal_reason reason;
-        } rows[] = {
-                { PLAN_WHY_DENIED, REFUSAL_ENTRY },        { PLAN_WHY_READABLE, REFUSAL_ENTRY },
-                { PLAN_WHY_PROTECTED, REFUSAL_PROTECTED }, { PLAN_WHY_POINTED, REFUSAL_PROTECTED },
-                { PLAN_WHY_COMMON, REFUSAL_PROTECTED },    { PLAN_WHY_MATCH, REFUSAL_PATTERN },
-        };
         if (!op && is_own(path))
                 return REFUSAL_OWN;
         if (!op && p->root == PLAN_ROOT_EMPTY)
                 return REFUSAL_NO_ENTRY;
         if (!op)
                 return writes_nothing(p) ? REFUSAL_READ_ONLY : REFUSAL_OUTSIDE;
-        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-                if (strcmp(op->why, rows[i].why) == 0)
-                        return rows[i].reason;
+        if (op->named_why)
+                return REFUSAL_OTHER; /* the path of the operation is not the one that the profile names */
+        switch (plan_reason(op)) {
+        case PLAN_REASON_ENTRY:
+                return REFUSAL_ENTRY;
+        case PLAN_REASON_PROTECTED:
+                return REFUSAL_PROTECTED;
+        case PLAN_REASON_PATTERN:
+                return REFUSAL_PATTERN;
+        case PLAN_REASON_PLATFORM:
+        case PLAN_REASON_PIN:
+        case PLAN_REASON_WAY:
+        case PLAN_REASON_OWN:
+                break;
+        }
         return REFUSAL_OTHER;
 }
 

@@ -1,5 +1,4 @@
-/* environments_file_test: which files environments are read from, and what a replaced file keeps; the files are in a directory of
- * the test. */
+/* environments_file_test: which files environments are read from; the files are in a directory of the test. */
 #include "env/environments_file.h"
 
 #include "base/fd.h"
@@ -28,25 +27,6 @@ static struct environments_file read_at(struct tree_rig *rig, const char *name)
         struct environments_file file;
         environments_file_read(&rig->arena, at(rig, name), &file);
         return file;
-}
-
-static struct stat look(struct tree_rig *rig, const char *name)
-{
-        struct stat st = { 0 };
-        must(lstat(at(rig, name), &st) == 0);
-        return st;
-}
-
-/* Returns how many names the root has, to find temporary files that were left. */
-static size_t count_names(struct tree_rig *rig)
-{
-        size_t count = 0;
-        DIR *directory = opendir(rig->root);
-        must(directory);
-        for (const struct dirent *e; (e = readdir(directory));)
-                count += e->d_name[0] != '.';
-        (void)closedir(directory);
-        return count;
 }
 
 /* Sets the variables that environments_load reads. */
@@ -133,67 +113,4 @@ TEST(variables_and_files_of_the_machine_are_looked_up)
         eq_int(environments_load(&rig.arena, NULL, NULL, &e, &err), 0);
         ok(e.is_disabled && e.count == 0);
         set_variables(NULL, NULL, NULL);
-}
-
-TEST(a_new_file_is_for_its_owner_alone_and_so_are_its_directories)
-{
-        _tree_rig_ struct tree_rig rig = tree_rig_new();
-        struct err err = ERR_INIT;
-        const char *path = at(&rig, "a/b/environments.toml");
-        mode_t mask = umask(0);
-
-        _close_ int lock = environments_file_lock(path, &err);
-        ok(lock >= 0);
-        eq_int(environments_file_replace(path, S(TEXT), &err), 0);
-        umask(mask);
-        eq_int(look(&rig, "a").st_mode & 07777, 0700);
-        eq_int(look(&rig, "a/b").st_mode & 07777, 0700);
-        eq_int(look(&rig, "a/b/environments.toml").st_mode & 07777, 0600);
-        eq_slice(read_at(&rig, "a/b/environments.toml").text, S(TEXT));
-}
-
-TEST(a_replaced_file_keeps_its_mode_and_symlinks_stay)
-{
-        _tree_rig_ struct tree_rig rig = tree_rig_new();
-        struct err err = ERR_INIT;
-
-        put_text(&rig, "e", S("old"), 0640);
-        put_link(&rig, "e", "link");
-        eq_int(environments_file_replace(at(&rig, "link"), S(TEXT), &err), 0);
-        ok(S_ISLNK(look(&rig, "link").st_mode));
-        eq_int(look(&rig, "e").st_mode & 07777, 0640);
-        eq_slice(read_at(&rig, "e").text, S(TEXT));
-        eq_u64(count_names(&rig), 2);
-}
-
-TEST(a_file_that_cannot_be_replaced_stays_and_nothing_is_left_beside_it)
-{
-        _tree_rig_ struct tree_rig rig = tree_rig_new();
-        struct err err = ERR_INIT;
-
-        put_directory(&rig, "d");
-        ok(environments_file_replace(at(&rig, "d"), S(TEXT), &err) < 0);
-        ok(strncmp(err.text, "failed to write `", 17) == 0);
-        ok(environments_file_replace(at(&rig, "no/e"), S(TEXT), &err) < 0);
-        put_text(&rig, "e", S("old"), 0400);
-        eq_int(environments_file_lock(at(&rig, "e/below/x"), &err), -ENOTDIR);
-        if (geteuid() != 0) {
-                eq_int(environments_file_replace(at(&rig, "e"), S(TEXT), &err), -EACCES);
-                eq_slice(read_at(&rig, "e").text, S("old"));
-        }
-        eq_u64(count_names(&rig), 2);
-}
-
-TEST(two_programs_do_not_change_a_file_at_once)
-{
-        _tree_rig_ struct tree_rig rig = tree_rig_new();
-        struct err err = ERR_INIT;
-
-        int first = environments_file_lock(at(&rig, "e"), &err);
-        ok(first >= 0);
-        eq_int(environments_file_lock(at(&rig, "e"), &err), -EWOULDBLOCK);
-        ok(strncmp(err.text, "failed to lock the directory `", 30) == 0);
-        first = fd_close(first);
-        _close_ int second = environments_file_lock(at(&rig, "e"), &err);
-        ok(second >= 0);
 }

@@ -17,13 +17,13 @@ static bool is_blank(const char *value)
 
 /* ---- where the files are ---- */
 
-/* Returns the path of `rest` in `directory`. A relative `directory` is put below the working directory. */
+/* Returns the path of `rest` below `directory`. A relative `directory` is put below the working directory. */
 static const char *path_below(struct arena *a, const struct environment_variables *v, const char *directory,
                               const char *rest)
 {
         if (directory[0] == '/' || !v->cwd)
-                return arena_printf(a, "%s%s/" ENVIRONMENTS_FILE, directory, rest);
-        return arena_printf(a, "%s/%s%s/" ENVIRONMENTS_FILE, v->cwd, directory, rest);
+                return arena_printf(a, "%s%s", directory, rest);
+        return arena_printf(a, "%s/%s%s", v->cwd, directory, rest);
 }
 
 static bool is_absolute(const char *path)
@@ -31,7 +31,7 @@ static bool is_absolute(const char *path)
         return path && path[0] == '/';
 }
 
-const char *environments_path_farhand(struct arena *a, const struct environment_variables *v)
+const char *environments_home_farhand(struct arena *a, const struct environment_variables *v)
 {
         if (v->farhand_home && v->farhand_home[0])
                 return path_below(a, v, v->farhand_home, "");
@@ -40,11 +40,23 @@ const char *environments_path_farhand(struct arena *a, const struct environment_
         return is_absolute(v->home) ? path_below(a, v, v->home, "/.config/farhand") : NULL;
 }
 
-const char *environments_path_codex(struct arena *a, const struct environment_variables *v)
+const char *environments_home_codex(struct arena *a, const struct environment_variables *v)
 {
         if (v->codex_home && v->codex_home[0])
                 return path_below(a, v, v->codex_home, "");
         return is_absolute(v->home) ? path_below(a, v, v->home, "/.codex") : NULL;
+}
+
+const char *environments_path_farhand(struct arena *a, const struct environment_variables *v)
+{
+        const char *home = environments_home_farhand(a, v);
+        return home ? arena_printf(a, "%s/" ENVIRONMENTS_FILE, home) : NULL;
+}
+
+const char *environments_path_codex(struct arena *a, const struct environment_variables *v)
+{
+        const char *home = environments_home_codex(a, v);
+        return home ? arena_printf(a, "%s/" ENVIRONMENTS_FILE, home) : NULL;
 }
 
 /* ---- the sources ---- */

@@ -45,7 +45,10 @@ struct environment_inputs {
         struct environments_file farhand, codex;
 };
 
-/* These two functions return the path of a file, in the arena, or NULL when the variables do not say where the file is. */
+/* These functions return the directories of Farhand and of Codex, and the files environments.toml there, in the arena, or NULL when
+ * the variables do not say where they are. */
+NODISCARD const char *environments_home_farhand(struct arena *a, const struct environment_variables *v);
+NODISCARD const char *environments_home_codex(struct arena *a, const struct environment_variables *v);
 NODISCARD const char *environments_path_farhand(struct arena *a, const struct environment_variables *v);
 NODISCARD const char *environments_path_codex(struct arena *a, const struct environment_variables *v);
 

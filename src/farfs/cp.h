@@ -60,7 +60,7 @@ struct cp_dir {
         int fd;     /* -1 on a server */
         unsigned refs;
         unsigned depth;
-        bool is_new; /* it was made by this command: it is empty but for what was copied into it */
+        bool is_new; /* this command has made the directory: nothing is in there but what was copied */
         /* The mode and the time that the directory gets when all is in it; kind CP_NOTHING: it keeps its own. */
         struct cp_meta result;
 };
@@ -115,7 +115,8 @@ static inline bool cp_is_near(const struct cp_side *side)
 {
         return !side->fs.client;
 }
-/* Return the path of a name in a directory (name NULL: of the directory itself), to be freed: as it is, and as JSON for a request. */
+/* Both return the path of a name in a directory (name NULL: of the directory itself), to be freed. cp_path_json returns the path as a JSON
+ * string for a request. */
 NODISCARD char *cp_path(const struct cp_dir *dir, const char *name);
 NODISCARD char *cp_path_json(const struct cp_dir *dir, const char *name);
 /* Calls a method and waits. *ret_result (may be NULL) is to be freed. */

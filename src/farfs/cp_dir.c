@@ -243,7 +243,7 @@ struct cp_dir *cp_dir_make(struct cp_dir *parent, const char *name, const struct
         dir->is_new = made == 1;
         parent->cp->counts.directories += dir->is_new;
         dir->result = *wanted;
-        /* Nobody else shall look into a private directory while it is filled: nothing is sent before it is one. */
+        /* Nobody else shall look into a private directory while it is filled: its mode is set before any file is sent. */
         if (dir->is_new && !cp_is_near(dir->side) && dir->side->has_batch && wanted->has_mode &&
             (wanted->mode & 0777) != 0755) {
                 struct farhand_error error;

@@ -95,17 +95,19 @@ static int open_near(struct large *l)
         return r < 0 ? -1 : 0;
 }
 
-/* Returns whether this is a file that a copy may have left: neither a link nor another name of somebody's file. */
+/* Returns whether this is a file that a copy may have left: neither a link nor another name of somebody's file, and a file of the
+ * server's user, to whom /proc/self belongs. Another owner could change the part after it was compared. */
 static bool is_part(struct cp_dir *dir, const char *part)
 {
-        struct farhand_metadata m;
+        struct farhand *client = dir->side->fs.client;
+        struct farhand_metadata m, self;
         _free_ char *path = cp_path(dir, part);
-        return farhand_stat(dir->side->fs.client, path, &m, NULL) == 0 && m.is_file && !m.is_symlink &&
-               m.links == 1;
+        return farhand_stat(client, path, &m, NULL) == 0 && m.is_file && !m.is_symlink && m.links == 1 &&
+               farhand_stat(client, "/proc/self", &self, NULL) == 0 && self.has_mode && self.uid == m.uid;
 }
 
-/* Begins a part anew: whatever has its name is removed, because the server would write into it. A private one is made here with its
- * mode: a program that opens the file before its mode is set could read all that is written later. */
+/* Begins a part anew: whatever has its name is removed, because the server would write into it. A private part is made with its
+ * mode from the beginning: a program that opens the file before the mode is set could read all that is written later. */
 static int renew_part(struct cp_dir *dir, const char *part, bool is_private)
 {
         struct farhand_error error = { 0 };

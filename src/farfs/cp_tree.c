@@ -187,7 +187,7 @@ void cp_tree(struct cp_dir *from, struct cp_dir *to)
         cp_list_begin(&there, to);
         while ((entry = cp_list_next(&source, &has_failed)) && !cp_is_lost(from->cp)) {
                 const struct cp_entry *existing = NULL;
-                /* What is to be verified holds descriptors, and a mode that is set is a request: neither may pile up. */
+                /* A file that waits to be verified holds descriptors, and a mode is set by a request: there must not be too many of either. */
                 cp_settle(from->cp, CP_CALLS_MAX);
                 if (!to->is_new)
                         existing = cp_is_near(to->side) ? look_near(to, entry->name, &near, target)

@@ -7,13 +7,10 @@
 #include "base/uri.h"
 #include "cli/verbs.h"
 #include "farfs/farfs.h"
-#include "wire/json.h"
 
 #include <errno.h>
 #include <time.h>
 #include <unistd.h>
-
-#define INFO_MAX ((size_t)1024 * 1024)
 
 /* ---- the frame ---- */
 
@@ -73,29 +70,10 @@ int fs_end(struct fs *fs, int code)
 
 /* ---- paths ---- */
 
-/* Returns the working directory of the server, or NULL when the server does not tell it. */
-static const char *server_cwd(struct fs *fs)
-{
-        struct arena *a = &fs->remote.arena;
-        _buf_ struct buf text = BUF_INIT(INFO_MAX);
-        struct json_doc doc;
-        struct json_error bad;
-        struct slice path;
-        if (buf_append(&text, slice_from_str(farhand_server_info(fs->client))) < 0 ||
-            json_parse(a, buf_slice(&text), &doc, &bad) < 0)
-                return NULL;
-        const struct json *info = json_get(&doc, json_root(&doc), S("environmentInfo"));
-        const struct json *cwd = json_get(&doc, info, S("cwd"));
-        if (!cwd || cwd->type != JSON_STRING ||
-            uri_to_path(a, json_string(a, &doc, cwd), &path, NULL) != URI_OK)
-                return NULL;
-        return arena_dup(a, path);
-}
-
 static const char *find_cwd(struct fs *fs)
 {
         if (!remote_is_local(&fs->remote))
-                return server_cwd(fs);
+                return remote_server_cwd(&fs->remote, fs->client);
         _free_ char *here = getcwd(NULL, 0);
         return here ? arena_dup(&fs->remote.arena, slice_from_str(here)) : NULL;
 }

@@ -7,6 +7,7 @@
 #include "files/answer.h"
 #include "files/files_internal.h"
 #include "proto/fs.h"
+#include "reach/reach.h"
 
 #include <errno.h>
 
@@ -83,6 +84,7 @@ static void write_failure(struct jsonw *w, const struct err *err)
         jsonw_member_str(w, "message", err->text);
         if (err->os_errno)
                 jsonw_member_i64(w, "errno", err->os_errno);
+        fs_write_denied(w, err->os_errno);
         jsonw_object_end(w);
         jsonw_object_end(w);
 }
@@ -139,6 +141,7 @@ int run_read_files(struct file_request *r, struct jsonw *w, struct err *err)
         jsonw_array(w);
         for (size_t i = 0; i < count && w->out->n - start <= ANSWER_MAX; i++) {
                 struct err one = ERR_INIT;
+                reach_begin(REACH_OPERATION_READ);
                 if (write_content(w, dirfd, files[i].name.p, &one) < 0)
                         write_failure(w, &one);
         }
@@ -187,6 +190,7 @@ int run_write_files(struct file_request *r, struct jsonw *w, struct err *err)
         jsonw_array(w);
         for (size_t i = 0; i < count; i++) {
                 struct err one = ERR_INIT;
+                reach_begin(REACH_OPERATION_WRITE);
                 if (write_one(r, dirfd, &files[i], &one) < 0)
                         write_failure(w, &one);
                 else

@@ -8,4 +8,5 @@ int run_scan_directory(struct file_request *r, struct jsonw *w, struct err *err)
 int run_read_files(struct file_request *r, struct jsonw *w, struct err *err);     /* batch.c */
 int run_write_files(struct file_request *r, struct jsonw *w, struct err *err);    /* batch.c */
 int run_digest(struct file_request *r, struct jsonw *w, struct err *err);         /* batch.c */
+int run_check_access(struct file_request *r, struct jsonw *w, struct err *err);   /* access.c */
 int run_discover_root(struct file_request *r, struct jsonw *w, struct err *err);  /* discover.c */

@@ -211,6 +211,8 @@ static int run_walk(struct file_request *r, struct jsonw *w, struct err *err)
                 jsonw_key(w, "path");
                 fs_write_uri(w, found.errors[i].path);
                 jsonw_member_str(w, "message", found.errors[i].message);
+                if (found.errors[i].denied)
+                        fs_write_refusal(w, found.errors[i].denied);
                 jsonw_object_end(w);
         }
         jsonw_array_end(w);
@@ -243,7 +245,8 @@ static int run_copy(struct file_request *r, struct jsonw *w, struct err *err)
 static int run_rename(struct file_request *r, struct jsonw *w, struct err *err)
 {
         const struct fs_rename *in = r->params;
-        return answer_nothing(fsop_rename(in->source.p, in->destination.p, in->may_replace, err), w);
+        return answer_nothing(fsop_rename(in->source.p, in->destination.p, in->may_replace, in->follows, err),
+                              w);
 }
 
 static int run_symlink(struct file_request *r, struct jsonw *w, struct err *err)
@@ -305,6 +308,8 @@ const struct method file_methods[] = {
           FILE_BATCH, .run = run_read_files },
         { .name = "fs/writeFiles", .params_size = sizeof(struct fs_batch), .decode = fs_write_files_decode,
           FILE_BATCH, .run = run_write_files, .is_change = true },
+        { FILE_METHOD("fs/checkAccess", fs_check_access, METHOD_TEXT(fs_check_access, list)),
+          .run = run_check_access, .asks_changes = true },
 };
 /* clang-format on */
 const size_t file_method_count = ARRAY_LEN(file_methods);

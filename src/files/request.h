@@ -19,7 +19,7 @@ struct file_request {
         const struct method *method; /* NULL: the request opens a file (file_open) */
         void *params;
         const struct sandbox_context *sandbox; /* NULL: none */
-        bool is_change;
+        bool is_change;                        /* or asks about changes: the sandbox is planned for them */
         struct arena *arena;
         struct journal *journal; /* NULL when the server has none */
         size_t max_message;      /* the largest message that the client accepts */

@@ -84,6 +84,23 @@ static inline ssize_t at_readlink(int dirfd, const char *path, char *ret, size_t
         return got < 0 ? -1 : got;
 }
 
+/* May the file be read (R_OK) or written (W_OK)? EISDIR for a directory, which nobody can write. Without `follow` the name is no link. */
+static inline int at_access(int dirfd, const char *path, int mode, bool follow)
+{
+        struct stat st;
+        if (reach_is_limited())
+                return at_result(reach_access(dirfd, path, mode, follow));
+        if ((mode & W_OK) && fstatat(dirfd, path, &st, 0) == 0 && S_ISDIR(st.st_mode))
+                return at_result(-EISDIR);
+        return at_result(fd_access(dirfd, path, mode));
+}
+
+/* Asks the rules alone (reach_check_name). Returns 0, also where there are none, or -errno. */
+static inline int at_check_name(int dirfd, const char *path, enum reach_deed deed)
+{
+        return reach_is_limited() ? reach_check_name(dirfd, path, deed) : 0;
+}
+
 /* Like realpath(3): a path that the caller frees, or NULL with errno set. */
 static inline char *at_real(const char *path)
 {

@@ -8,7 +8,7 @@
 /* What the first files of a copy have shown about the file systems, so that later files need not try again. */
 struct content_ways {
         bool has_no_clone, has_no_range;
-        char *chunk; /* CONTENT_CHUNK_BYTES, made when it is needed; the owner frees it */
+        char *chunk; /* CONTENT_CHUNK_BYTES of memory, allocated when first needed; the owner frees the memory */
 };
 #define CONTENT_CHUNK_BYTES ((size_t)128 * 1024)
 

@@ -13,6 +13,7 @@
 #include "fsop/keep_internal.h"
 #include "fsop/tree_internal.h"
 #include "fsop/write_internal.h"
+#include "reach/reach.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -280,8 +281,10 @@ static int copy_enter(void *arg, struct tree_pair at, const char *name, struct t
         struct copy *c = arg;
         struct stat st;
 
+        reach_intend(REACH_OPERATION_READ);
         _close_ int from =
                 at_open(at.read, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+        reach_intend(REACH_OPERATION_WRITE);
         if (from < 0)
                 return fsop_fail(c->err, errno);
         if (fstat(from, &st) < 0)
@@ -456,8 +459,10 @@ static int copy_from(struct copy *c, const struct entry *from, const char *to, b
         /* The kind is checked before the source is opened, because some devices act when they are opened. */
         if (at_stat(from->dirfd, from->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return fsop_fail(c->err, errno);
-        if (S_ISLNK(st.st_mode))
+        if (S_ISLNK(st.st_mode)) {
+                reach_intend(REACH_OPERATION_WRITE);
                 return copy_top_link(c, from, to);
+        }
         if (S_ISDIR(st.st_mode) && !recursive)
                 return fsop_refuse(c->err, "fs/copy requires recursive: true when sourcePath is a directory");
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
@@ -469,6 +474,7 @@ static int copy_from(struct copy *c, const struct entry *from, const char *to, b
                 return fsop_fail(c->err, fd);
         if ((st.st_mode & S_IFMT) != seen)
                 return fsop_fail(c->err, EAGAIN); /* the source was swapped since at_stat */
+        reach_intend(REACH_OPERATION_WRITE);
         return S_ISDIR(seen) ? copy_tree(c, fd, &st, to) : copy_file(c, fd, &st, to);
 }
 
@@ -478,6 +484,7 @@ int fsop_copy(const char *from, const char *to, bool recursive, struct journal *
         struct entry at = ENTRY_INIT;
 
         err->code = 0;
+        reach_intend(REACH_OPERATION_READ); /* until the source was found */
         /* A path without a last name ("/", or one that ends in "." or "..") is opened itself, and named "." from there. */
         bool is_unnamed = entry_is_unnamed(from);
         int r = is_unnamed ? fsop_open(from, O_PATH | O_DIRECTORY, 0, true) : entry_open(from, true, &at);

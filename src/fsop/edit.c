@@ -108,15 +108,15 @@ static int rename_by_link(const struct entry *from, const struct entry *to)
         return at_unlink(from->dirfd, from->name, 0) < 0 ? -errno : 0;
 }
 
-int fsop_rename(const char *from, const char *to, bool replace, struct err *err)
+int fsop_rename(const char *from, const char *to, bool replace, bool follow, struct err *err)
 {
         if (entry_is_unnamed(from) || entry_is_unnamed(to))
                 return fsop_fail(err, EBUSY);
 
         _entry_ struct entry source = ENTRY_INIT, destination = ENTRY_INIT;
-        int r = entry_open(from, true, &source);
+        int r = entry_open(from, follow, &source);
         if (r == 0)
-                r = at_new_error(to, entry_open(to, true, &destination));
+                r = at_new_error(to, entry_open(to, follow, &destination));
         if (r < 0)
                 return fsop_fail(err, r);
 

@@ -9,7 +9,7 @@ struct journal;
 NODISCARD int fsop_create_directory(const char *path, bool recursive, bool follow, struct err *err);
 
 /* Renames a file, link or directory. Without `replace` an existing destination gives EEXIST. */
-NODISCARD int fsop_rename(const char *from, const char *to, bool replace, struct err *err);
+NODISCARD int fsop_rename(const char *from, const char *to, bool replace, bool follow, struct err *err);
 
 NODISCARD int fsop_symlink(const char *path, const char *target, struct err *err);
 

@@ -112,21 +112,25 @@ TEST(rename_replaces_only_when_asked)
 
         err = ERR_INIT;
         rig_file(&rig, "g", S("yy"));
-        eq_int(fsop_rename(rig_path(&rig, "g"), rig_path(&rig, "d/f"), false, &err), -EEXIST);
-        eq_int(fsop_rename(rig_path(&rig, "g"), rig_path(&rig, "d/new"), false, &err), 0);
-        eq_int(fsop_rename(rig_path(&rig, "d/new"), rig_path(&rig, "ld/f"), true, &err), 0);
+        eq_int(fsop_rename(rig_path(&rig, "g"), rig_path(&rig, "d/f"), false, true, &err), -EEXIST);
+        eq_int(fsop_rename(rig_path(&rig, "g"), rig_path(&rig, "d/new"), false, true, &err), 0);
+        eq_int(fsop_rename(rig_path(&rig, "d/new"), rig_path(&rig, "ld/f"), true, true, &err), 0);
         struct stat st;
         eq_int(stat(rig_path(&rig, "d/f"), &st), 0);
         eq_int(st.st_size, 2);
 
+        eq_int(fsop_rename(rig_path(&rig, "ld/f"), rig_path(&rig, "d/f2"), true, false, &err), -ENOTDIR);
+        eq_int(fsop_rename(rig_path(&rig, "d/f"), rig_path(&rig, "ld/f2"), true, false, &err), -ENOTDIR);
+        eq_int(fsop_rename(rig_path(&rig, "d/f"), rig_path(&rig, "d/f2"), true, false, &err), 0);
+        eq_int(fsop_rename(rig_path(&rig, "d/f2"), rig_path(&rig, "d/f"), true, false, &err), 0);
         /* A link is renamed itself, not its target. */
-        eq_int(fsop_rename(rig_path(&rig, "broken"), rig_path(&rig, "moved"), true, &err), 0);
+        eq_int(fsop_rename(rig_path(&rig, "broken"), rig_path(&rig, "moved"), true, true, &err), 0);
         ok(S_ISLNK(mode_of(&rig, "moved")));
-        eq_int(fsop_rename(rig_path(&rig, "none"), rig_path(&rig, "x"), true, &err), -ENOENT);
-        eq_int(fsop_rename(rig_path(&rig, "d"), rig_path(&rig, "d/x"), true, &err), -EINVAL);
+        eq_int(fsop_rename(rig_path(&rig, "none"), rig_path(&rig, "x"), true, true, &err), -ENOENT);
+        eq_int(fsop_rename(rig_path(&rig, "d"), rig_path(&rig, "d/x"), true, true, &err), -EINVAL);
         rig_directory(&rig, "e");
-        eq_int(fsop_rename(rig_path(&rig, "d/f"), rig_path(&rig, "e"), true, &err), -EISDIR);
-        eq_int(fsop_rename("/", rig_path(&rig, "d"), true, &err), -EBUSY);
+        eq_int(fsop_rename(rig_path(&rig, "d/f"), rig_path(&rig, "e"), true, true, &err), -EISDIR);
+        eq_int(fsop_rename("/", rig_path(&rig, "d"), true, true, &err), -EBUSY);
 }
 
 TEST(symlink_is_made_with_any_target)

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "fsop/at.h"
 #include "fsop/wary.h"
+#include "reach/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@ int fsop_fail(struct err *err, int e)
         int number = e < 0 ? -e : e;
 
         err->os_errno = number;
+        reach_blame(number);
         return err_set(err, 0, -number, "%s (os error %d)", errno_text(number), number);
 }
 
@@ -201,6 +203,8 @@ int fsop_open_parent(const char *path, bool follow, struct slice *ret_name)
         memcpy(parent, path, start);
         parent[start] = '\0';
         int fd = fsop_open(parent, O_PATH | O_DIRECTORY, 0, follow);
+        if (fd < 0)
+                reach_meant_name(fd, name);
         if (fd == -ELOOP && !follow)
                 return -ENOTDIR; /* the link is not the last component of `path` */
         if (fd >= 0)

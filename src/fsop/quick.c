@@ -85,7 +85,7 @@ void quick_release(struct quick *q)
 }
 
 /* Returns how often this thread has slept so far. */
-static long naps(void)
+static long sleep_count(void)
 {
         struct rusage used = { 0 };
         (void)getrusage(RUSAGE_THREAD, &used);
@@ -213,6 +213,7 @@ static ssize_t read_cached(int fd, char *to, size_t size)
         return -EFBIG; /* the file has grown since it was checked */
 }
 
+/* Reads a file that was looked up: opens the O_PATH descriptor `looked` again, by its name in `fds` (/proc/self/fd). */
 static ssize_t read_looked(int fds, int looked, int flags, char *to, size_t size)
 {
         _close_ int fd = open_looked(fds, looked, flags);
@@ -250,7 +251,7 @@ struct looked {
         int fd; /* O_PATH */
         struct quick_mount *mount;
         struct stat st;
-        long naps; /* naps() when the file was found */
+        long sleeps; /* sleep_count() when the file was found */
 };
 
 /* Finds a file whose mount the loop may use now. When the result is QUICK_DONE, the caller calls looked_close. */
@@ -269,7 +270,7 @@ static enum quick_answer look(struct quick *q, const char *path, bool follow, st
         enum quick_answer answer = mount ? judge(&mount->look) : QUICK_UNKNOWN;
         if (answer != QUICK_DONE)
                 return answer;
-        *ret = (struct looked){ .mount = mount, .naps = naps() };
+        *ret = (struct looked){ .mount = mount, .sleeps = sleep_count() };
         if (fstat(fd, &ret->st) < 0)
                 return QUICK_NOT;
         ret->fd = TAKE_FD(fd);
@@ -285,7 +286,7 @@ static void leave_alone(struct quick_mount *m)
 static void looked_close(struct looked *l)
 {
         l->fd = fd_close(l->fd);
-        if (naps() != l->naps)
+        if (sleep_count() != l->sleeps)
                 leave_alone(l->mount);
 }
 
@@ -408,10 +409,10 @@ void quick_try(struct quick_trial *t, const char *path, bool follow, bool reads)
         unsigned long flags = (unsigned long)fs.f_flags;
         t->mount.look.is_allowed = is_local(&fs);
         t->mount.keeps_atime = flags & (ST_NOATIME | ST_RDONLY);
-        long before = naps();
+        long before = sleep_count();
         if (reads && t->mount.look.is_allowed && (t->mount.keeps_atime || flags & ST_RELATIME))
                 try_reading(t, fd);
-        t->has_slept = naps() != before;
+        t->has_slept = sleep_count() != before;
         t->is_made = true;
 }
 

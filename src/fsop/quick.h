@@ -76,10 +76,11 @@ NODISCARD enum quick_answer quick_read(struct quick *q, const char *path, bool f
 
 /* What a thread finds out about the mount of a path, so that the loop learns which requests it can answer itself. */
 struct quick_trial {
-        int fds;                /* quick::fds */
-        uint32_t age;           /* quick::age at the beginning; if that has changed, the result is ignored */
-        bool is_made, has_read; /* the trial has a result; it has one for reading too */
-        bool has_slept;         /* the thread had to wait while it read */
+        int fds;        /* quick::fds */
+        uint32_t age;   /* quick::age at the beginning; if that has changed, the result is ignored */
+        bool is_made;   /* the trial has a result */
+        bool has_read;  /* the result has mount.read too */
+        bool has_slept; /* the thread had to wait while it read */
         struct quick_mount mount; /* `until_ms` of its verdicts is not set */
 };
 

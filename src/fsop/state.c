@@ -16,20 +16,30 @@
 #define VOLATILE_PLACE "/dev/shm/farhand-"
 #define ID_MAP_BYTES (64 * KIB) /* the kernel allows 340 lines */
 
-static int lasting_place(char *ret, struct err *err)
+static int check_length(int n, struct err *err)
+{
+        return n < PATH_MAX ? 0 : fsop_fail(err, ENAMETOOLONG);
+}
+
+int state_place_of_user(char *ret, struct err *err)
 {
         const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
         int n;
 
-        if (geteuid() == 0)
-                n = snprintf(ret, PATH_MAX, "/var/lib/farhand");
-        else if (state && state[0] == '/')
+        if (state && state[0] == '/')
                 n = snprintf(ret, PATH_MAX, "%s/farhand", state);
         else if (home && home[0] == '/')
                 n = snprintf(ret, PATH_MAX, "%s/.local/state/farhand", home);
         else
                 return err_set(err, 0, -ENOENT, "no state directory: neither XDG_STATE_HOME nor HOME is set");
-        return n < PATH_MAX ? 0 : fsop_fail(err, ENAMETOOLONG);
+        return check_length(n, err);
+}
+
+static int lasting_place(char *ret, struct err *err)
+{
+        if (geteuid() != 0)
+                return state_place_of_user(ret, err);
+        return check_length(snprintf(ret, PATH_MAX, "/var/lib/farhand"), err);
 }
 
 static uint64_t next_number(struct slice *line)

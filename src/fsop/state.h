@@ -15,6 +15,10 @@
  * XDG_STATE_HOME nor HOME is set, -ERANGE when there is no place `n`. */
 NODISCARD int state_place(unsigned n, char *ret, struct err *err);
 
+/* Writes the path of the directory of our user, as above for all but root, whoever we are: commands like apply-patch keep files of theirs
+ * in it, as root too. Returns as state_place. */
+NODISCARD int state_place_of_user(char *ret, struct err *err);
+
 /* Opens the directory, and makes it when it is missing. Returns an O_PATH descriptor of a directory that no other user can write,
  * or -errno with err. */
 NODISCARD int state_open(const char *path, struct err *err);

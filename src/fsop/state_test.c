@@ -23,7 +23,7 @@ static const char *place(unsigned n, char path[PATH_MAX])
         return path;
 }
 
-TEST(the_first_place_is_what_the_environment_says_or_the_machines_for_root)
+TEST(the_first_place_is_named_by_variables_and_for_root_it_is_that_of_the_machine)
 {
         char path[PATH_MAX];
         _free_ char *old_state = getenv("XDG_STATE_HOME") ? mem_strdup(getenv("XDG_STATE_HOME")) : NULL;

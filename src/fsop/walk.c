@@ -75,15 +75,34 @@ static bool add_item(struct walk *w, struct slice path, bool is_directory)
         return true;
 }
 
+/* Copies the refusal because of which something failed with the error `e`. Returns NULL when it was not a refusal. */
+static const struct reach_refusal *refusal_of(struct walk *w, int e)
+{
+        struct reach_refusal found;
+        reach_blame(-e);
+        if (!reach_blamed(-e, &found))
+                return NULL;
+        struct reach_refusal *own = arena_alloc(w->arena, sizeof(*own));
+        *own = found;
+        own->path.p = arena_dup(w->arena, found.path);
+        return own;
+}
+
 static bool add_error(struct walk *w, struct slice path, int e)
 {
         struct walk_result *r = w->result;
         char *message = arena_printf(w->arena, "%s (os error %d)", errno_text(e), -e);
+        const struct reach_refusal *denied = refusal_of(w, e);
+        size_t bytes = strlen(message);
 
-        if (!spend(w, path, strlen(message)))
+        /* In a URI three bytes may stand for one. */
+        if (denied)
+                bytes += WALK_ITEM_BYTES + 3 * denied->path.n + denied->reason.entry.n;
+        if (!spend(w, path, bytes))
                 return false;
         r->errors = arena_room(w->arena, r->errors, r->error_count, &w->errors_room, sizeof(r->errors[0]));
-        r->errors[r->error_count++] = (struct walk_error){ .path = path, .message = message };
+        r->errors[r->error_count++] =
+                (struct walk_error){ .path = path, .message = message, .denied = denied };
         return true;
 }
 

@@ -8,12 +8,13 @@
 
 #include "base/arena.h"
 #include "fsop/fsop.h"
+#include "reach/reach.h"
 
 #define WALK_DEPTH_MAX 64
 #define WALK_DIRECTORIES_MAX 10000
 #define WALK_ENTRIES_MAX 50000
 /* The walk is truncated when the answer would be larger than this. An item counts as its URI and WALK_ITEM_BYTES, an error as its
- * message too. */
+ * message and the paths of its refusal, too. */
 #define WALK_ANSWER_BYTES ((size_t)4 * 1024 * 1024)
 #define WALK_ITEM_BYTES ((size_t)64)
 
@@ -34,6 +35,7 @@ struct walk_item {
 struct walk_error {
         struct slice path;
         const char *message;
+        const struct reach_refusal *denied; /* the refusal that is the reason; NULL: none */
 };
 
 struct walk_result {

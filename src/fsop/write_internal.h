@@ -39,6 +39,9 @@ NODISCARD int writer_lock(struct writer *w, int fd);
  * function moves w->at on to where that file will be made. Returns 0, also when the file is missing, or -errno. */
 NODISCARD int writer_find(struct writer *w);
 
+/* Follows the link that *e names: *e becomes the name that the link points at. Returns 0 or -errno. */
+NODISCARD int entry_follow(struct entry *e);
+
 /* Where the state of a file that does not match is stored; `meta` and `exists` may be NULL. */
 struct current {
         struct fs_meta *meta;

@@ -53,6 +53,8 @@ int writer_make_temp(struct writer *w)
         while (w->temp < 0 && errno == EINTR);
 
         int r = w->temp < 0 ? -errno : 0;
+        if (r < 0)
+                reach_meant_instead(r, slice_from_str(w->at.name));
         if (r == 0 && w->target >= 0)
                 r = keep_attributes(w->target, w->temp, &w->st);
         if (r < 0)

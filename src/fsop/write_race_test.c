@@ -283,7 +283,7 @@ static void *rename_rival(void *arg)
         struct renaming *r = arg;
         struct err e = ERR_INIT;
 
-        must(fsop_rename(r->from, r->to, true, &e) == 0);
+        must(fsop_rename(r->from, r->to, true, true, &e) == 0);
         atomic_store(&r->is_done, true);
         return NULL;
 }

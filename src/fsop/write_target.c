@@ -2,6 +2,7 @@
 #include "fsop/write_internal.h"
 
 #include "fsop/at.h"
+#include "reach/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +29,7 @@ static int open_target(const struct writer *w, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* Follows the link that *e names: *e becomes the name that the link points at. */
-static int entry_follow(struct entry *e)
+int entry_follow(struct entry *e)
 {
         char target[PATH_MAX];
         ssize_t n = at_readlink(e->dirfd, e->name, target, sizeof(target) - 1);
@@ -56,8 +56,11 @@ static int entry_follow(struct entry *e)
                 if (slash)
                         *slash = '\0';
                 next.dirfd = at_open(e->dirfd, slash ? target : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-                if (next.dirfd < 0)
-                        return -errno;
+                if (next.dirfd < 0) {
+                        int r = -errno;
+                        reach_meant_name(r, slice_from_str(next.name));
+                        return r;
+                }
         }
         entry_release(e);
         *e = next;

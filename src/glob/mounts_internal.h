@@ -18,8 +18,8 @@ enum glob_mount_kind {
 };
 
 struct glob_mounts {
-        int fd; /* /proc/self/mountinfo */
-        uint64_t changes;
+        int fd;           /* /proc/self/mountinfo */
+        uint64_t changes; /* how often the mount table has changed */
         struct {
                 uint64_t dev;
                 enum glob_mount_kind kind;

@@ -2,6 +2,7 @@
 #include "keeper/child.h"
 
 #include "base/sys.h"
+#include "sandbox/exec_notify.h"
 
 #include <errno.h>
 #include <sys/ioctl.h>
@@ -36,14 +37,16 @@ struct enter_stdio child_stdio(const struct keeper_order *o)
         return (struct enter_stdio){ { o->stdio[0], o->stdio[1], o->stdio[2] } };
 }
 
-/* Follows the rules of execvp: a candidate that does not exist, or may not be executed, is skipped. */
-static NORETURN NO_ASAN void child_exec(struct keeper *k)
+/* Follows the rules of execvp: a candidate that does not exist, or may not be executed, is skipped. `cookie` is NULL when the command
+ * is not intercepted. */
+static NORETURN NO_ASAN void child_exec(struct keeper *k, const struct exec_cookie *cookie)
 {
         const struct keeper_order *o = &k->order;
         long r = -ENOENT;
         bool denied = false;
         for (char *const *program = o->candidates; *program; program++) {
-                r = sys_call3(SYS_execve, *program, o->argv, o->env);
+                r = cookie ? exec_notify_exec(*program, o->argv, o->env, cookie)
+                           : sys_call3(SYS_execve, *program, o->argv, o->env);
                 if (r == -EACCES)
                         denied = true;
                 else if (r != -ENOENT && r != -ENOTDIR)
@@ -86,6 +89,32 @@ static long child_limit(const struct keeper_order *o)
         return r;
 }
 
+/* Sends a byte, so that the keeper learns the pid of the child: the kernel tells which process has sent it. The child cannot send its
+ * pid: it knows only its pid in the sandbox. The listener goes with it, if there is one. */
+static NO_ASAN long child_tell(int socket, int listener)
+{
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+        char byte = 0;
+        struct iovec part = { &byte, 1 };
+        struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
+        if (listener >= 0) {
+                msg.msg_control = control;
+                msg.msg_controllen = sizeof(control);
+                struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+                *c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+                                       .cmsg_level = SOL_SOCKET,
+                                       .cmsg_type = SCM_RIGHTS };
+                *(int *)(void *)CMSG_DATA(c) = listener;
+        }
+        unsigned tries = 0;
+        long r;
+        do
+                r = sys_call3(SYS_sendmsg, socket, &msg, MSG_NOSIGNAL);
+        /* Tries again also while commands of this user keep too many descriptors in flight (keeper/lend.h). */
+        while (sys_again(r == -EAGAIN || r == -ETOOMANYREFS ? -ENOBUFS : r, &tries));
+        return r;
+}
+
 NO_ASAN void child_run(void *child_start)
 {
         const struct child_start *start = child_start;
@@ -119,6 +148,17 @@ NO_ASAN void child_run(void *child_start)
          * of a forked keeper must stay open until execve. Kernels before 5.11 lack the flag. */
         (void)sys_call3(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
 
+        /* The filter comes before the limits, because the listener takes a descriptor. */
+        struct exec_cookie cookie;
+        int listener = -1;
+        if (o->is_intercepted) {
+                r = exec_cookie_make(&cookie);
+                if (r == 0)
+                        r = listener = exec_notify_install(&cookie);
+                if (r < 0)
+                        child_fail(k, SPAWN_STEP_INTERCEPT, r);
+        }
+
         r = child_limit(o);
         if (r < 0)
                 child_fail(k, SPAWN_STEP_LIMITS, r);
@@ -138,12 +178,10 @@ NO_ASAN void child_run(void *child_start)
         if (r < 0)
                 child_fail(k, SPAWN_STEP_CWD, r);
 
-        /* The kernel tells the keeper which process sent this byte. The child cannot send its pid: it knows only its pid in the
-         * sandbox. */
-        if (start->socket >= 0 && (r = sys_send(start->socket, &r, 1, MSG_NOSIGNAL)) < 0)
-                child_fail(k, SPAWN_STEP_FORK, r);
+        if (start->socket >= 0 && (r = child_tell(start->socket, listener)) < 0)
+                child_fail(k, listener >= 0 ? SPAWN_STEP_INTERCEPT : SPAWN_STEP_FORK, r);
 
         /* All signals have had their default disposition since the spawner began. */
         (void)sys_sigmask(0);
-        child_exec(k);
+        child_exec(k, o->is_intercepted ? &cookie : NULL);
 }

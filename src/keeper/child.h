@@ -13,7 +13,8 @@ struct child_start {
         int ruleset;               /* the Landlock ruleset, or -1 */
         int children;              /* for the init: the file in which the kernel lists its children, or -1 */
         const uint32_t *may_run;   /* a futex: not 0 once the sandbox has been checked; NULL: do not wait */
-        int socket; /* the child sends a byte on it, so that the keeper learns the child's pid; or -1 */
+        int socket; /* the child sends a byte on it, so that the keeper learns the child's pid; and with it the listener of an
+                     * intercepted command (sandbox/exec_notify.h). -1: none, and the command is not intercepted */
 };
 
 /* Sets the calling process up and executes the program. When a step fails, notes the failure in the keeper's struct, and exits. */

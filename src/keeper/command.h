@@ -26,6 +26,10 @@ struct command_spec {
          * (spawner/nets.h). 0: no other command will follow, so nothing is made ahead. */
         uint64_t session;
         uint32_t helpers; /* processes of the sandbox itself, which do not count for limits.processes */
+        /* Every start of a program below the command is decided by a broker (intercept/broker.h). Both descriptors are borrowed. */
+        bool is_intercepted;
+        int intercept_config; /* what intercept_pack made */
+        int intercept_socket; /* the broker's end of a stream socket */
 };
 
 /* A command on its way to its keeper: this head, and the strings cwd, argv, env and candidates, each with its NUL. */

@@ -38,6 +38,7 @@ static int order_read(const struct sandboxed_order *in, int block, struct keeper
         ret->image = (struct image *)(void *)bytes;
         ret->has_nofile = true;
         ret->nofile = in->nofile;
+        ret->is_intercepted = in->is_intercepted;
         return in->holds ? 0 : keeper_order_unpack(ret, head, bytes + in->image_bytes, room);
 }
 

@@ -128,7 +128,8 @@ static pid_t hear_holder(struct fs_view *v)
 {
         struct sandboxed_message m;
         pid_t sender = 0;
-        if (sandboxed_message_receive(v->holder, &m, &sender) == sizeof(m)) {
+        int none = -1;
+        if (sandboxed_message_receive(v->holder, &m, &sender, &none) == sizeof(m)) {
                 if (m.kind == SANDBOXED_HERE && sender > 0)
                         return sender;
                 v->k->failed_op = m.failed_op;

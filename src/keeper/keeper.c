@@ -6,7 +6,8 @@
 
 #include "base/sys.h"
 #include "keeper/child.h"
-#include "keeper/sandboxed.h"
+#include "keeper/intercepted.h"
+#include "keeper/sandboxed_internal.h"
 #include "keeper/tree.h"
 #include "sandbox/image.h"
 #include "sandbox/placeholder.h"
@@ -22,6 +23,7 @@
 #define KILL_WAIT_LAST_MS 100
 #define SEND_WAIT_MS 5
 #define WALK_KEPT 512
+#define STOPPED_LOOK_MS 1 /* the broker lets a process that it has stopped go on at once */
 
 _Static_assert(KEEPER_KILL == IMAGE_KEEPER_KILL, "the guard sends it");
 
@@ -37,6 +39,7 @@ struct keeping {
         struct sandboxed sandboxed;
         bool is_exit_due; /* a command in a sandbox has exited, and has to be reported */
         bool is_killing;
+        bool must_reap; /* a child that the broker has stopped hides others that may have ended */
 };
 
 /* ---- making the command's process ---- */
@@ -89,13 +92,16 @@ static long fork_into_leaf(const struct keeper *k, struct child_start *start)
         return sys_fork();
 }
 
-/* Makes a child that shares only `k`. A close-on-exec pipe tells when execve is over. */
-static long start_fork(struct keeper *k, struct child_start *start)
+/* Makes a child that shares only `k`. A close-on-exec socket tells when execve is over; the listener of an intercepted command
+ * comes over it. */
+static long start_fork(struct keeper *k, struct child_start *start, int *ret_listener)
 {
         int ends[2];
-        long r = sys_call2(SYS_pipe2, ends, O_CLOEXEC);
+        long r = sys_call4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
         if (r < 0)
                 return r;
+        if (k->order.is_intercepted)
+                start->socket = ends[1];
 
         long pid = fork_into_leaf(k, start);
         if (pid == 0)
@@ -103,8 +109,9 @@ static long start_fork(struct keeper *k, struct child_start *start)
         sys_close(ends[1]);
         if (pid > 0) {
                 k->root = (pid_t)pid;
-                char byte;
-                while (sys_read(ends[0], &byte, 1) == -EINTR)
+                struct sandboxed_message m;
+                pid_t sender;
+                while (sandboxed_message_receive(ends[0], &m, &sender, ret_listener) > 0)
                         continue;
         }
         sys_close(ends[0]);
@@ -160,12 +167,14 @@ static void kill_begin(struct keeping *s)
 static void wait_for_news(struct keeping *s, long killing_ms)
 {
         const struct timespec ts = { .tv_nsec = killing_ms * MS_NS },
-                              look = { .tv_nsec = SANDBOXED_LOOK_MS * MS_NS };
+                              look = { .tv_nsec = SANDBOXED_LOOK_MS * MS_NS },
+                              stopped = { .tv_nsec = STOPPED_LOOK_MS * MS_NS };
         int signo;
         if (s->sandboxed.masks.table >= 0 && !s->is_killing)
                 signo = sandboxed_masks_wait(&s->sandboxed, s->k->order.image, WAKE_SET);
         else
                 signo = sys_sigtimedwait(WAKE_SET, s->is_killing            ? &ts
+                                                   : s->must_reap           ? &stopped
                                                    : s->sandboxed.must_look ? &look
                                                                             : NULL);
         if (signo == 0)
@@ -210,6 +219,9 @@ static void report_exit(struct keeping *s, int status, const struct rusage *u)
                 .system_us = (uint64_t)u->ru_stime.tv_sec * 1000000 + (uint64_t)u->ru_stime.tv_usec,
                 .max_rss_bytes = (uint64_t)u->ru_maxrss * 1024,
                 .met = limits_met(s->k),
+                .run = s->k->run,
+                .escalated = s->k->escalated,
+                .denied = s->k->denied,
         };
         report(s, &what);
         if (s->k->tells)
@@ -286,13 +298,15 @@ static void init_gone(struct keeping *s, int status, const struct rusage *usage)
 /* Reaps all children that have ended; *ret_any says whether there was one. Returns false when no child is left. */
 static bool reap(struct keeping *s, bool *ret_any)
 {
-        *ret_any = false;
+        *ret_any = s->must_reap = false;
         for (;;) {
                 int status;
                 struct rusage usage;
-                pid_t pid = sys_wait4(-1, &status, WNOHANG | __WALL, &usage);
+                pid_t pid = s->k->order.is_intercepted ? intercepted_reap(&status, &usage)
+                                                       : sys_wait4(-1, &status, WNOHANG | __WALL, &usage);
                 if (pid == -EINTR)
                         continue;
+                s->must_reap = pid == -EAGAIN;
                 if (pid <= 0)
                         return pid != -ECHILD;
                 *ret_any = true;
@@ -311,7 +325,7 @@ static void keep(struct keeping *s)
         bool reaped;
         if (atomic_load_explicit(&s->k->is_kill_wanted, memory_order_acquire))
                 kill_begin(s); /* KEEPER_KILL may have come while a prebuilt sandbox waited for its order */
-        while (reap(s, &reaped)) {
+        while (reap(s, &reaped) || atomic_load_explicit(&s->k->broker_children, memory_order_acquire) > 0) {
                 hear(s);
                 signals_take(s);
                 if (s->is_killing) {
@@ -321,6 +335,17 @@ static void keep(struct keeping *s)
                 wait_for_news(s, wait_ms);
         }
         signals_take(s);
+}
+
+/* Makes the broker. Without it nothing would decide about the programs of the command, which runs by now: so the tree is killed. */
+static void broker_begin(struct keeping *s, pid_t root)
+{
+        struct sandboxed *b = &s->sandboxed;
+        int r = b->listener < 0 ? -EMFILE : intercepted_begin(s->k, b->listener, root, b->urgent, &b->before);
+        if (r == 0)
+                return;
+        sandboxed_fail_at(s->k, SPAWN_STEP_INTERCEPT, r);
+        kill_begin(s);
 }
 
 /* Called when the command runs or has failed: the order is not read any more. Its descriptors must not stay open here, or a
@@ -359,7 +384,7 @@ static void start(struct keeping *s)
         else if (k->order.image)
                 pid = sandboxed_start(k, &s->sandboxed);
         else
-                pid = (k->is_fork ? start_fork : start_shared)(k, &child);
+                pid = k->is_fork ? start_fork(k, &child, &s->sandboxed.listener) : start_shared(k, &child);
         if (atomic_load_explicit(&k->waits, memory_order_relaxed) == KEEPER_GAVE_UP)
                 return;
 
@@ -367,9 +392,11 @@ static void start(struct keeping *s)
         if (pid < 0) {
                 k->failed_step = SPAWN_STEP_FORK;
                 k->failed_errno = (int32_t)-pid;
-        } else if (k->failed_step == SPAWN_STEP_NONE) {
-                s->root = (pid_t)pid;
+        } else if (k->failed_step == SPAWN_STEP_NONE && k->order.is_intercepted) {
+                broker_begin(s, (pid_t)pid);
         }
+        if (pid >= 0 && k->failed_step == SPAWN_STEP_NONE)
+                s->root = (pid_t)pid;
         if (k->failed_step != SPAWN_STEP_NONE) {
                 what.kind = SPAWN_FAILED;
                 what.step = k->failed_step;

@@ -2,7 +2,8 @@
  *
  * A keeper usually shares its memory with the spawner (CLONE_VM), runs on a small stack of its own and makes raw
  * system calls only. Where that is not possible (sanitizers, valgrind, a kernel that refuses) a keeper is a fork; the struct
- * below lies in shared memory in both cases.
+ * below lies in shared memory in both cases. The keeper of an intercepted command is always a fork: it has a second thread, the
+ * broker, which uses libc (intercepted.h).
  */
 #pragma once
 
@@ -35,9 +36,11 @@ struct keeper_order {
         char *const *env;
         char *const *candidates;
         const char *cwd;
-        int stdio[3]; /* all above 2 */
-        int bwrap[2]; /* the programs bwrap and farhand-init, opened; -1: bwrap is not used */
-        bool holds;   /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
+        int stdio[3];        /* all above 2 */
+        int bwrap[2];        /* the programs bwrap and farhand-init, opened; -1: bwrap is not used */
+        bool is_intercepted; /* every start of a program below the command is decided by the keeper's broker */
+        int config, server;  /* for the broker (broker_start.h); -1: not intercepted */
+        bool holds; /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
         bool is_tty;
         bool has_nofile;
         struct rlimit nofile;
@@ -64,7 +67,8 @@ struct keeper {
         int init_ends[2];             /* for a prebuilt sandbox: socket pair of keeper and init; else -1 */
         int net_fd;   /* for a prebuilt sandbox: a network that exists already (spawner/nets.h), or -1 */
         int fence_fd; /* the user namespace in which the sandbox is made (spawner/fence.h), or -1 */
-        bool tells;   /* the keeper sends SPAWNER_LOOK when its command has exited */
+        void *(*broker)(void *broker_start); /* the function of the broker's thread; NULL: there is none */
+        bool tells;                          /* the keeper sends SPAWNER_LOOK when its command has exited */
         /* Where the order's strings are; `strings` and `strings_owner` may be NULL. The keeper frees the pages of `strings` and
          * clears *strings_owner when the start is over; a forked keeper has copies and does neither. The spawner does both for a
          * keeper that was killed. */
@@ -83,6 +87,12 @@ struct keeper {
                 int32_t signo;
                 uint32_t scope;
         } signals[SPAWN_SIGNALS_MAX];
+
+        /* Written by the broker: how it has decided, counted before a decision takes effect; and how many commands it runs outside of
+         * the sandbox. It counts such a command before it makes it, and when it has reaped it sends the keeper KEEPER_LOOK: the
+         * keeper does not end before. */
+        _Atomic uint64_t run, escalated, denied;
+        _Atomic uint32_t broker_children;
 
         /* Written by the keeper. `is_over`: execve has succeeded or failed, and the order is not read any more. Until then `root`,
          * once it is set, is a process that has not been reaped. */

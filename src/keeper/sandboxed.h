@@ -24,6 +24,7 @@ struct sandboxed {
         pid_t init;     /* a child of the keeper: the init, or the bwrap above it. 0: none, or reaped */
         pid_t inner;    /* the init below bwrap, which is no child of the keeper while bwrap lives; or 0 */
         int socket;     /* the socket to the init; -1: none */
+        int listener;   /* of an intercepted command, once it has started; -1: none */
         bool must_look; /* the kernel sends no signal for messages of the init: look every SANDBOXED_LOOK_MS */
         bool is_due;    /* the init waits for sandboxed_confirm_exit */
         bool has_exit;  /* the command's exit is known; `status` and `usage` are as wait4 would give them */
@@ -38,7 +39,8 @@ struct sandboxed {
 
 #define SANDBOXED_LOOK_MS 20
 
-#define SANDBOXED_INIT ((struct sandboxed){ .socket = -1, .masks = MASKS_NONE, .signals = -1 })
+#define SANDBOXED_INIT \
+        ((struct sandboxed){ .socket = -1, .listener = -1, .masks = MASKS_NONE, .signals = -1 })
 
 /* Makes the placeholders and the processes; sleeps until execve is over. Returns the command's pid as the keeper sees it, or
  * -errno or 0 with failed_step set. */

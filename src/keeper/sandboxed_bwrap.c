@@ -261,6 +261,7 @@ static long order_make(struct bwrap_start *s, int socket)
         struct sandboxed_order order = { .image_bytes = s->image->bytes,
                                          .command = { .is_tty = o->is_tty, .limits = o->limits },
                                          .holds = o->holds,
+                                         .is_intercepted = o->is_intercepted,
                                          .nofile = o->nofile };
         for (int i = 0; i < 3; i++)
                 s->handed[SANDBOXED_FD_STDIN + i] = o->stdio[i];

@@ -149,6 +149,8 @@ NO_ASAN void sandboxed_init_run(struct keeper *k, const struct image *image, str
         if (close_all_but(child->socket, &children) < 0)
                 fail_at(k, child->socket, SPAWN_STEP_STDIO, -EMFILE);
         sys_exec_await(&entering);
+        if (k->order.is_intercepted) /* the cookie was there (sandbox/exec_notify.h) */
+                sys_stack_unmap(stack - COMMAND_STACK_BYTES, COMMAND_STACK_BYTES);
         send_over(k, 0);
         reap(0, children, k->failed_step == SPAWN_STEP_NONE ? (pid_t)command : 0);
 }

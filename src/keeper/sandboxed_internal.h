@@ -38,6 +38,7 @@ struct sandboxed_order {
         struct command_head command;
         uint32_t inherited; /* number of the first descriptor if bwrap passes them on; 0: they were sent */
         bool holds;         /* keeper_order::holds */
+        bool is_intercepted;
         struct rlimit nofile;
         struct verify_spaces outside;
 };
@@ -75,9 +76,10 @@ NODISCARD bool sandboxed_ahead_await(struct keeper *k, bool has_init);
  * -EMFILE: the bytes came without the descriptors. */
 NODISCARD long sandboxed_receive(int socket, struct iovec *parts, size_t part_count, int fds[],
                                  size_t fd_count);
-/* Receives a message of the init, and the pid of its sender as seen outside of the sandbox. Returns the length of the message, 0
- * at the end, or -errno. */
-NODISCARD long sandboxed_message_receive(int socket, struct sandboxed_message *ret, pid_t *ret_sender);
+/* Receives a message of the init or the command, and the pid of its sender as seen outside of the sandbox. A descriptor that comes
+ * with it is put into *listener, and replaces what is there. Returns the length of the message, 0 at the end, or -errno. */
+NODISCARD long sandboxed_message_receive(int socket, struct sandboxed_message *ret, pid_t *ret_sender,
+                                         int *listener);
 /* Sends the failure that `k` notes to the keeper, and ends the process. */
 NORETURN void sandboxed_init_end(const struct keeper *k, int socket);
 

@@ -13,17 +13,25 @@
 
 /* ---- while the command is started ---- */
 
-static pid_t sender_of(struct msghdr *msg)
+/* Reads what the kernel has put beside a message. */
+static void attached_read(struct msghdr *msg, pid_t *ret_sender, int *listener)
 {
-        const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-        if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
-                return 0;
-        return ((const struct ucred *)(const void *)CMSG_DATA(c))->pid;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+                if (c->cmsg_level != SOL_SOCKET)
+                        continue;
+                if (c->cmsg_type == SCM_CREDENTIALS)
+                        *ret_sender = ((const struct ucred *)(const void *)CMSG_DATA(c))->pid;
+                if (c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                if (*listener >= 0)
+                        sys_close(*listener);
+                *listener = *(const int *)(const void *)CMSG_DATA(c);
+        }
 }
 
-long sandboxed_message_receive(int socket, struct sandboxed_message *ret, pid_t *ret_sender)
+long sandboxed_message_receive(int socket, struct sandboxed_message *ret, pid_t *ret_sender, int *listener)
 {
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
         struct iovec part = { ret, sizeof(*ret) };
         struct msghdr msg = {
                 .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
@@ -33,7 +41,9 @@ long sandboxed_message_receive(int socket, struct sandboxed_message *ret, pid_t 
         do
                 n = sys_call3(SYS_recvmsg, socket, &msg, MSG_CMSG_CLOEXEC);
         while (sys_again(n, &tries));
-        *ret_sender = n > 0 ? sender_of(&msg) : 0;
+        *ret_sender = 0;
+        if (n > 0)
+                attached_read(&msg, ret_sender, listener);
         return n;
 }
 
@@ -85,7 +95,7 @@ static pid_t hear_start(struct keeper *k, struct sandboxed *b, int socket, int b
                 struct sandboxed_message m;
                 pid_t sender;
                 wait_for_message(k, b, socket, bwrap, command);
-                long n = sandboxed_message_receive(socket, &m, &sender);
+                long n = sandboxed_message_receive(socket, &m, &sender, &b->listener);
                 if (n <= 0)
                         return image_has_init(k->order.image) ? 0 : command;
                 if (n != sizeof(m)) {

@@ -3,8 +3,8 @@
  * Both ends are the same executable on the same machine, so the structs are sent as they are. The server sends the spawner a
  * struct spawn_order, and for SPAWN_START the strings behind it (or in a memfd): cwd, then argv, env and candidates, each string
  * with its NUL. The descriptors of a start come in this order: stdin, stdout, stderr, the memfd if there is one, the image of
- * the sandbox if there is one, and if bwrap builds it, bwrap and farhand-init. The descriptors of SPAWN_FS_HELPER are
- * the fs helper's end of its socket, the image, and the same two programs.
+ * the sandbox if there is one, if bwrap builds it bwrap and farhand-init, and if the command is intercepted the configuration and
+ * the socket of its broker. The descriptors of SPAWN_FS_HELPER are the fs helper's end of its socket, the image, and the same two programs.
  *
  * Or no descriptor comes with the packet, and the order says which ones the spawner has to open (lend.h); a spawner that cannot
  * open them answers SPAWN_RETURNED. For an fs helper the image and the programs are lent, and the socket is made by connecting to
@@ -22,9 +22,10 @@
 #include <sys/types.h>
 
 #define SPAWN_INLINE_MAX (64 * 1024) /* longer strings are in a memfd */
-#define SPAWN_FDS_MAX 7
+#define SPAWN_FDS_MAX 9
 #define SPAWN_STDIO 3    /* stdin, stdout and stderr: the first three descriptors of a start */
-#define SPAWN_PROGRAMS 2 /* bwrap and farhand-init: the last two descriptors, when bwrap is used */
+#define SPAWN_PROGRAMS 2 /* bwrap and farhand-init */
+#define SPAWN_BROKER 2   /* configuration and socket of the broker: the last two descriptors */
 
 /* How many SPAWN_SIGNAL orders for one command may be unanswered. The server sends no more before it has an answer, so the
  * ring of orders in a keeper has room for all of them, and the answers come in order. A power of two. */
@@ -39,6 +40,7 @@ struct spawn_order {
         bool is_in_memfd;            /* the strings of the command are in a memfd, not in the packet */
         bool has_image;
         bool has_bwrap;
+        bool is_intercepted;
         bool wants_cgroup;
         uint64_t session; /* the number of the session; two sessions never share a network namespace */
         struct cgroup_limits tree; /* limits that only a cgroup can enforce; without one the start fails */
@@ -82,6 +84,7 @@ enum spawn_step {
         SPAWN_STEP_CWD,
         SPAWN_STEP_EXEC,
         SPAWN_STEP_NAMESPACES,
+        SPAWN_STEP_INTERCEPT,
         SPAWN_STEP_SANDBOX, /* a step of the sandbox is this number plus its enum enter_step */
 };
 
@@ -97,4 +100,5 @@ struct spawn_report {
         uint64_t user_us;
         uint64_t system_us;
         uint64_t max_rss_bytes;
+        uint64_t run, escalated, denied; /* keeper::run and so on */
 };

@@ -14,6 +14,7 @@ struct walk {
         size_t used, cap;
         size_t done;      /* how many entries of the queue were handled */
         pid_t parent;     /* the process whose children are being listed */
+        bool is_own;      /* these children are the calling thread's */
         bool has_file;    /* the kernel has files that list children */
         bool is_repeated; /* this pass looks for processes that the last pass missed */
         bool has_delivered;
@@ -124,8 +125,8 @@ static int children_of(pid_t parent, void (*fn)(void *arg, pid_t pid), void *arg
         return numbers_read(path.text, thread_read, &l);
 }
 
-/* Lists the children of the calling process. Returns 1 when the kernel has a file that lists them, 0 when all processes had to be
- * read, or -errno. */
+/* Lists the children of the calling thread. Returns 1 when the kernel has a file that lists them, 0 when all processes had to be
+ * read, and those of other threads are among them, or -errno. */
 static int children_of_self(pid_t self, void (*fn)(void *arg, pid_t pid), void *arg)
 {
         int fd = sys_open("/proc/thread-self/children", O_RDONLY);
@@ -156,7 +157,8 @@ static void walk_add(void *arg, pid_t pid)
 {
         struct walk *w = arg;
         if (w->used < w->cap && !(w->is_repeated && walk_has(w, pid)))
-                w->queue[w->used++] = (struct tree_entry){ .pid = pid, .parent = w->parent };
+                w->queue[w->used++] =
+                        (struct tree_entry){ .pid = pid, .parent = w->parent, .is_own = w->is_own };
 }
 
 /* Signals a process that is no child of ours, so that another process may reap it, and its pid be reused, at any time. Therefore
@@ -185,9 +187,35 @@ static int signal_child(pid_t pid, int signo)
         return sys_kill(pid, signo);
 }
 
-/* Signals each process in the queue, after adding its children. `self` is the calling process, which alone reaps its children: their
- * pids are not reused meanwhile, so they are signalled without a check of the parent. `top` is the process that adopts orphans. */
-static void walk_run(struct walk *w, pid_t self, pid_t top, int signo)
+static void thread_count(void *arg, UNUSED pid_t tid)
+{
+        ++*(size_t *)arg;
+}
+
+/* Adds the caller's children: those of the calling thread, and those of its other threads, which may reap them at any time. Returns 1
+ * when the kernel has files that list children, 0 when it has none, or -errno. */
+static int self_add(struct walk *w, pid_t self)
+{
+        size_t threads = 0, from = w->used;
+        bool was_repeated = w->is_repeated;
+        w->parent = self;
+        w->is_own = true;
+        int r = children_of_self(self, walk_add, w);
+        w->is_own = false;
+        if (r < 0 || numbers_read("/proc/self/task", thread_count, &threads) < 0 || threads <= 1)
+                return r;
+        if (r == 0)
+                while (from < w->used)
+                        w->queue[from++].is_own = false;
+        w->is_repeated = true; /* the calling thread's are in the queue already */
+        if (r == 1)
+                (void)children_of(self, walk_add, w);
+        w->is_repeated = was_repeated;
+        return r;
+}
+
+/* Signals each process in the queue, after adding its children. `top` is the process that adopts orphans. */
+static void walk_run(struct walk *w, pid_t top, int signo)
 {
         for (; w->done < w->used; w->done++) {
                 const struct tree_entry *e = &w->queue[w->done];
@@ -196,7 +224,7 @@ static void walk_run(struct walk *w, pid_t self, pid_t top, int signo)
                 (void)(w->has_file ? children_of : children_scan)(e->pid, walk_add,
                                                                   w); /* the process may have gone */
 
-                int r = e->parent == self ? signal_child(e->pid, signo) : signal_descendant(e, top, signo);
+                int r = e->is_own ? signal_child(e->pid, signo) : signal_descendant(e, top, signo);
                 if (r == 0)
                         w->has_delivered = true;
                 else if (r != -ESRCH && w->failure == 0)
@@ -212,14 +240,13 @@ int tree_signal(int signo, struct tree_entry *room, size_t cap)
         /* A process whose parent exits during the walk becomes a child of this process and may be missed; so the walk is
          * repeated until it finds no new one. A caller that kills repeats the walk itself, and has no time to lose. */
         for (int pass = 0; pass < PASSES_MAX; pass++) {
-                w.parent = self;
-                int r = children_of_self(self, walk_add, &w);
+                int r = self_add(&w, self);
                 if (r < 0)
                         return w.has_delivered ? 0 : r;
                 if (w.done == w.used)
                         break;
                 w.has_file = r == 1;
-                walk_run(&w, self, self, signo);
+                walk_run(&w, self, signo);
                 if (signo == SIGKILL)
                         break;
                 w.is_repeated = true;
@@ -232,5 +259,5 @@ void tree_kill_below(pid_t top, struct tree_entry *room, size_t cap)
         struct walk w = { .queue = room, .cap = cap, .parent = top, .has_file = true };
         if (children_of(top, walk_add, &w) < 0)
                 return;
-        walk_run(&w, sys_getpid(), top, SIGKILL);
+        walk_run(&w, top, SIGKILL);
 }

@@ -77,6 +77,7 @@ NODISCARD struct timer *timer_new(struct loop *l, void (*fn)(void *arg), void *a
 struct timer *timer_free(struct timer *t);      /* NULL is fine; returns NULL */
 void timer_start(struct timer *t, uint64_t ms); /* runs once; replaces an earlier start */
 void timer_stop(struct timer *t);
+NODISCARD uint64_t timer_left_ms(const struct timer *t); /* until it runs, rounded up; 0 when it is stopped */
 
 struct signals;
 

@@ -88,6 +88,14 @@ void timer_stop(struct timer *t)
                 heap_remove(t->loop, t);
 }
 
+uint64_t timer_left_ms(const struct timer *t)
+{
+        uint64_t now_us = clock_mono_us();
+        if (t->at == STOPPED || t->due_us <= now_us)
+                return 0;
+        return (t->due_us - now_us) / 1000 + ((t->due_us - now_us) % 1000 != 0);
+}
+
 struct timer *timer_free(struct timer *t)
 {
         if (t)

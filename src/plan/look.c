@@ -2,6 +2,7 @@
  * below the one before, so that renames meanwhile cannot mix two paths. */
 #include "plan/look.h"
 
+#include "base/born.h"
 #include "base/fd.h"
 #include "plan/placeholder_mark.h"
 #include "policy/path.h"
@@ -64,20 +65,21 @@ static void link_add(struct trail *t, struct slice at, struct slice text)
 /* The result of statx for a file. */
 struct facts {
         struct stat st; /* only mode, owner, size, device and inode are set */
-        uint64_t mount;
+        uint64_t mount, born;
 };
 
 static int facts_of(int fd, struct facts *ret)
 {
         struct statx st;
-        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &st) < 0)
+        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID | STATX_BTIME, &st) < 0)
                 return -errno;
         *ret = (struct facts){ .st = { .st_mode = st.stx_mode,
                                        .st_uid = st.stx_uid,
                                        .st_size = (off_t)st.stx_size,
                                        .st_dev = makedev(st.stx_dev_major, st.stx_dev_minor),
                                        .st_ino = st.stx_ino },
-                               .mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0 };
+                               .mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0,
+                               .born = statx_born(&st) };
         return 0;
 }
 
@@ -85,6 +87,7 @@ static void note(struct seen *seen, const struct facts *f)
 {
         seen->dev = f->st.st_dev;
         seen->ino = f->st.st_ino;
+        seen->born = f->born;
         seen->mount = f->mount;
         seen->is_own = f->st.st_uid == geteuid();
         seen->is_directory = S_ISDIR(f->st.st_mode);

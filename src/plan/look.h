@@ -26,6 +26,7 @@ struct seen {
         bool is_placeholder; /* `exists` is false, and an empty directory at `path` looks like a placeholder */
         bool is_own; /* `base` belongs to the user of the server; after -EACCES: the directory that could not be searched does */
         uint64_t dev, ino; /* the identity of `base` */
+        uint64_t born;     /* the birth time of `base` in nanoseconds; 0: the file system tells none */
         /* the number of the mount that `base` is on, as in /proc/self/mountinfo; 0: the kernel does not tell */
         uint64_t mount;
         struct seen_link *links;

@@ -31,7 +31,7 @@ int plan_cannot_look(struct planner *m, struct slice path, int r)
 static bool can_do_without(const struct planner *m, const struct plan_node *n, int r)
 {
         struct slice path = n->named;
-        bool is_carve_out = path.n > 1 && rule_tree_access(&m->tree, path_parent(path)) == ACCESS_WRITE;
+        bool is_in_writable = path.n > 1 && rule_tree_access(&m->tree, path_parent(path)) == ACCESS_WRITE;
         if (r != -EACCES && r != -ELOOP && r != -ENAMETOOLONG)
                 return false;
         /* This writable root may be inside of another one, in a directory whose mode an earlier command has changed to keep the
@@ -39,7 +39,7 @@ static bool can_do_without(const struct planner *m, const struct plan_node *n, i
         if (n->access == ACCESS_WRITE && r == -EACCES && n->seen.is_own)
                 return false;
         return n->access == ACCESS_WRITE ||
-               (n->access == ACCESS_READ && r == -EACCES && !is_carve_out && n->seen.link_count == 0);
+               (n->access == ACCESS_READ && r == -EACCES && !is_in_writable && n->seen.link_count == 0);
 }
 
 /* Refuses a root that is an empty directory with the mode of a placeholder. It counts as missing, so its protected names
@@ -109,7 +109,7 @@ static const char *why_of(enum access access)
         case ACCESS_READ:
                 return PLAN_WHY_READABLE;
         case ACCESS_WRITE:
-                return "writable";
+                return PLAN_WHY_WRITABLE;
         }
         __builtin_trap();
 }
@@ -127,7 +127,7 @@ static int collect_rules(struct planner *m)
         }
         for (size_t i = 0; rules->has_platform && !rules->reads_all && rules_platform_roots[i]; i++) {
                 struct slice path = slice_from_str(rules_platform_roots[i]);
-                int r = rules_at(rules, path) ? 0 : add_named(m, path, ACCESS_READ, "needed to run programs");
+                int r = rules_at(rules, path) ? 0 : add_named(m, path, ACCESS_READ, PLAN_WHY_PLATFORM);
                 if (r < 0)
                         return r;
         }
@@ -204,7 +204,7 @@ static bool is_needless_protection(const struct planner *m, const struct plan_no
 static int pin(struct planner *m, struct slice path)
 {
         struct plan_node n = {
-                .path = path, .named = path, .access = ACCESS_WRITE, .is_pin = true, .why = "pinned"
+                .path = path, .named = path, .access = ACCESS_WRITE, .is_pin = true, .why = PLAN_WHY_PINNED
         };
         int r = look_at(m->arena, path, &n.seen);
         if (r == 0 && (!n.seen.exists || !slice_eq(n.seen.path, path)))

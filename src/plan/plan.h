@@ -21,13 +21,27 @@ struct mount_table;
 #define PLAN_OPS_MAX 32768
 #define PLAN_PLACEHOLDERS_MAX 64 /* each needs two open descriptors while the command runs */
 
-/* Reasons of operations that denial/refusal.h compares. */
+/* Why operations exist, for people; plan_reason says the same for programs. */
 #define PLAN_WHY_DENIED "denied"
 #define PLAN_WHY_READABLE "readable"
+#define PLAN_WHY_WRITABLE "writable"
 #define PLAN_WHY_PROTECTED "protected"
 #define PLAN_WHY_POINTED "named by a protected .git"
 #define PLAN_WHY_COMMON "common to worktrees"
 #define PLAN_WHY_MATCH "matches a denied pattern"
+#define PLAN_WHY_PLATFORM "needed to run programs"
+#define PLAN_WHY_PINNED "pinned"
+#define PLAN_WHY_WAY "leads to what is open"
+
+enum plan_reason {
+        PLAN_REASON_ENTRY,     /* an entry of the profile */
+        PLAN_REASON_PROTECTED, /* a protected name in a writable directory, or what such a name points at */
+        PLAN_REASON_PATTERN,   /* a denied pattern */
+        PLAN_REASON_PLATFORM,  /* programs need the path, so it is readable */
+        PLAN_REASON_PIN,       /* the path must not be renamed because of what is below it */
+        PLAN_REASON_WAY,       /* the path leads to what is open */
+        PLAN_REASON_OWN, /* none of the profile: settings and processes of the machine, files of the server */
+};
 
 struct plan_op {
         enum plan_kind kind;
@@ -37,8 +51,14 @@ struct plan_op {
         struct slice path;
         struct slice text; /* PLAN_LINK: where the link leads */
         uint64_t dev, ino; /* the identity of the file that was found; 0: not examined */
-        const char *why;   /* a literal, for people */
+        uint64_t
+                born; /* its birth time in nanoseconds, which tells it from one that was made again with its inode number; 0: none */
+        const char *why; /* a literal, for people */
+        const char *
+                named_why; /* the `why` of the path that the profile names, when `path` is another mount of the same file; else NULL */
 };
+
+NODISCARD enum plan_reason plan_reason(const struct plan_op *op);
 
 /* A file or directory that must exist on the machine while the command runs, so that a mask can be mounted on it. */
 struct plan_placeholder {

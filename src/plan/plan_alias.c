@@ -96,6 +96,7 @@ static int add_alias(struct planner *m, const struct plan_node *n, const struct 
         if (alias.seen.mount != e->id || !slice_eq(alias.seen.path, path))
                 return 0;
         alias.path = alias.named = alias.seen.path;
+        alias.named_why = n->named_why ? n->named_why : n->why;
         alias.why = "mounted elsewhere, too";
         return node_add(m, &alias);
 }

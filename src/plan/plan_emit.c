@@ -46,7 +46,7 @@ static int add_place(struct planner *m, struct slice top, struct slice path, enu
                                             : op_add(m, &(struct plan_op){ .kind = PLAN_DIRECTORY,
                                                                            .is_directory = true,
                                                                            .path = above,
-                                                                           .why = "leads to what is open" });
+                                                                           .why = PLAN_WHY_WAY });
                 if (r < 0)
                         return r;
         }
@@ -56,7 +56,7 @@ static int add_place(struct planner *m, struct slice top, struct slice path, enu
                                             .is_directory = kind == PLAN_DIRECTORY,
                                             .path = path,
                                             .text = text,
-                                            .why = "leads to what is open" });
+                                            .why = PLAN_WHY_WAY });
 }
 
 /* Returns the top of the hidden area that a path is in; p == NULL when it is in none. */
@@ -93,16 +93,18 @@ static int add_bind(struct planner *m, const struct plan_node *n, enum plan_kind
                 r = add_place(m, top, n->path, n->seen.is_directory ? PLAN_DIRECTORY : PLAN_FILE, S(""));
         if (r < 0)
                 return r;
-        bool is_carve_out =
+        bool is_in_writable =
                 !plan_kind_is_writable(kind) && access_at(m, path_parent(n->path)) == ACCESS_WRITE;
         return op_add(m, &(struct plan_op){ .kind = kind,
                                             .is_directory = n->seen.is_directory,
-                                            .is_guarded = is_carve_out ||
+                                            .is_guarded = is_in_writable ||
                                                           (kind == PLAN_PIN && !n->seen.is_directory),
                                             .path = n->path,
                                             .dev = n->seen.dev,
                                             .ino = n->seen.ino,
-                                            .why = n->why });
+                                            .born = n->seen.born,
+                                            .why = n->why,
+                                            .named_why = n->named_why });
 }
 
 /* Is something below a hidden path readable or writable? Then the mask must let commands pass through. */
@@ -129,7 +131,9 @@ static int add_hidden(struct planner *m, const struct plan_node *n)
                                             .path = n->path,
                                             .dev = is_ours ? 0 : n->seen.dev,
                                             .ino = is_ours ? 0 : n->seen.ino,
-                                            .why = n->why });
+                                            .born = is_ours ? 0 : n->seen.born,
+                                            .why = n->why,
+                                            .named_why = n->named_why });
 }
 
 /* Adds a mask on a path that does not exist and must not be created. A protected name becomes an empty directory, any other
@@ -157,7 +161,8 @@ static int add_placeholder(struct planner *m, const struct plan_node *n)
                                             .is_directory = is_directory,
                                             .is_guarded = true,
                                             .path = path,
-                                            .why = n->why });
+                                            .why = n->why,
+                                            .named_why = n->named_why });
 }
 
 static int emit_node(struct planner *m, const struct plan_node *n)

@@ -13,12 +13,13 @@ struct plan_node {
         struct slice named; /* as the profile names it, for error messages */
         enum access access;
         const char *why;
-        bool is_pin;       /* the path has no access of its own, but must not be renamed */
-        bool is_private;   /* /dev: hidden, because the sandbox makes its own */
-        bool is_protected; /* a protected name (docs/PERMISSIONS.md) */
-        bool is_match;     /* the path matches a denied pattern */
-        bool is_closed;    /* a file of the server, which no profile opens */
-        bool is_named;     /* an entry of the profile names the path */
+        const char *named_why; /* plan_op::named_why */
+        bool is_pin;           /* the path has no access of its own, but must not be renamed */
+        bool is_private;       /* /dev: hidden, because the sandbox makes its own */
+        bool is_protected;     /* a protected name (docs/PERMISSIONS.md) */
+        bool is_match;         /* the path matches a denied pattern */
+        bool is_closed;        /* a file of the server, which no profile opens */
+        bool is_named;         /* an entry of the profile names the path */
         struct seen seen;
 };
 

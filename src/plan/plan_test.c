@@ -237,7 +237,7 @@ TEST(what_is_readable_comes_into_an_empty_root)
         eq_u64(t.plan.placeholder_count, 0);
 }
 
-TEST(a_writable_root_in_an_empty_root_keeps_its_carve_outs)
+TEST(a_writable_root_in_an_empty_root_keeps_the_narrower_entries_inside)
 {
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "W", "W/ro", "W/no");
@@ -817,7 +817,7 @@ TEST(what_cannot_be_looked_at_is_refused_where_it_narrows_and_skipped_where_it_g
         }
 }
 
-TEST(a_carve_out_that_cannot_be_looked_at_is_refused)
+TEST(a_narrower_entry_in_a_writable_root_that_cannot_be_looked_at_is_refused)
 {
         _tree_ struct tree t = { .rig = tree_rig_new() };
         MAKE(&t, "closed", "closed/x");

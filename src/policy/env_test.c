@@ -114,7 +114,7 @@ TEST(a_policy_filters_sets_and_is_overlaid_in_this_order)
         }
 }
 
-TEST(without_a_policy_the_request_is_all)
+TEST(without_a_policy_the_environment_is_that_of_the_request)
 {
         static const struct {
                 const char *request, *shell, *expected;

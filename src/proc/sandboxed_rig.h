@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/fd.h"
+#include "sandbox/bwrap.h"
 #include "sandbox/image.h"
 #include "sandbox/landlock.h"
 #include "sandbox/seccomp.h"
@@ -28,6 +29,8 @@ struct rigged {
         struct rule rules[16];
         size_t count;
         bool has_network;
+        enum backend backend;
+        const struct bwrap *bwrap;      /* with BACKEND_BUBBLEWRAP */
         struct placeholder_locks locks; /* in the directory `state` of the tree */
         char out[RIGGED_OUTPUT_BYTES];
 };
@@ -142,7 +145,15 @@ static inline void rigged_image(struct rigged *b)
                 eq_int(seccomp_compile(b->has_network, &filters[b->has_network], &err), 0);
         struct image_extra extra = { .filter = &filters[b->has_network],
                                      .landlock_abi = landlock_abi(),
-                                     .locks = &b->locks };
+                                     .locks = &b->locks,
+                                     .backend = b->backend,
+                                     .bwrap = b->bwrap };
+        _bwrap_arguments_ struct bwrap_arguments arguments = BWRAP_ARGUMENTS_INIT;
+        if (b->bwrap) {
+                eq_int(bwrap_arguments_make(&plan, landlock_abi() > 0, &arguments, &err), 0);
+                extra.arguments = &arguments;
+        }
+        b->rig.bwrap = b->bwrap;
         b->rig.has_image = true;
         b->rig.image_fd = image_make(&plan, &extra);
         ok(b->rig.image_fd >= 0);

@@ -30,10 +30,11 @@ struct held_signal {
 static const char *step_name(uint32_t step)
 {
         static const char *const names[] = {
-                [SPAWN_STEP_FORK] = "fork",     [SPAWN_STEP_SESSION] = "session",
-                [SPAWN_STEP_STDIO] = "stdio",   [SPAWN_STEP_PTY] = "pty",
-                [SPAWN_STEP_LIMITS] = "limits", [SPAWN_STEP_CWD] = "cwd",
-                [SPAWN_STEP_EXEC] = "exec",     [SPAWN_STEP_NAMESPACES] = "namespaces",
+                [SPAWN_STEP_FORK] = "fork",           [SPAWN_STEP_SESSION] = "session",
+                [SPAWN_STEP_STDIO] = "stdio",         [SPAWN_STEP_PTY] = "pty",
+                [SPAWN_STEP_LIMITS] = "limits",       [SPAWN_STEP_CWD] = "cwd",
+                [SPAWN_STEP_EXEC] = "exec",           [SPAWN_STEP_NAMESPACES] = "namespaces",
+                [SPAWN_STEP_INTERCEPT] = "intercept",
         };
         if (step >= SPAWN_STEP_SANDBOX)
                 return enter_step_name(step - SPAWN_STEP_SANDBOX);
@@ -77,6 +78,13 @@ void spawn_set_fs_helper(const struct spawn_fs_helper *f)
         fs_helper = f;
 }
 
+static void *(*broker)(void *);
+
+void spawn_set_broker(void *(*function)(void *))
+{
+        broker = function;
+}
+
 struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct err *err)
 {
         int ends[2];
@@ -90,9 +98,11 @@ struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct
                 (void)err_set(err, 0, r, "socketpair: %s", errno_text(r));
                 return NULL;
         }
-        struct spawner_setup setup = {
-                .socket = ends[1], .server = getpid(), .nofile = *nofile_original(), .fs_helper = fs_helper
-        };
+        struct spawner_setup setup = { .socket = ends[1],
+                                       .server = getpid(),
+                                       .nofile = *nofile_original(),
+                                       .fs_helper = fs_helper,
+                                       .broker = broker };
 
         /* Blocks all signals: no signal handler of the server may run in the new process before that process has reset them. */
         sigset_t all, before;
@@ -398,6 +408,9 @@ static void report_take(struct spawner *s, const struct spawn_report *what)
                                           .system_us = what->system_us,
                                           .max_rss_bytes = what->max_rss_bytes,
                                           .met = what->met,
+                                          .intercepted = { .run = what->run,
+                                                           .escalated = what->escalated,
+                                                           .denied = what->denied },
                                   });
                 break;
         case SPAWN_SIGNALLED:

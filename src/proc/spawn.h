@@ -24,18 +24,24 @@
 
 struct spawner;
 
+/* How many starts of programs below a command were decided, and how; zero when it is not intercepted. */
+struct spawn_intercepted {
+        uint64_t run, escalated, denied;
+};
+
 struct spawn_exit {
         int status;       /* as wait(2) gives it */
         uint64_t user_us; /* CPU time of the command's first process and of the children that it waited for */
         uint64_t system_us;
         uint64_t max_rss_bytes;
+        struct spawn_intercepted intercepted;
         uint32_t met; /* bits of enum spawn_met: the limits that the command has met */
 };
 
 struct spawn_events {
         void (*started)(void *arg, uint32_t number, pid_t pid);
-        /* The start has failed. `step` is a literal: "cwd", "exec", "pty", "stdio", "session", "fork", "limits", "namespaces", or
-         * a step of sandbox/enter.h; "descriptors" (ETOOMANYREFS) when they could not be handed over, because commands of this
+        /* The start has failed. `step` is a literal: "cwd", "exec", "pty", "stdio", "session", "fork", "limits", "namespaces",
+         * "intercept", or a step of sandbox/enter.h; "descriptors" (ETOOMANYREFS) when they could not be handed over, because commands of this
          * user keep too many in flight. `op`: the operation of the sandbox's plan that failed, or ENTER_NO_OP. */
         void (*failed)(void *arg, uint32_t number, const char *step, int os_errno, uint32_t op);
         void (*exited)(void *arg, uint32_t number, const struct spawn_exit *exit);
@@ -54,6 +60,9 @@ struct spawn_events {
 
 /* Sets the functions of fs helpers, for all spawners that are made from here on. */
 void spawn_set_fs_helper(const struct spawn_fs_helper *fs_helper);
+/* Sets the function of the broker's thread (keeper/broker_start.h), for all spawners that are made from here on. Without it no
+ * intercepted command can be started. */
+void spawn_set_broker(void *(*broker)(void *broker_start));
 /* Forks the spawner. Must be called before threads exist. */
 NODISCARD struct spawner *spawner_new(const struct spawn_events *events, void *arg, struct err *err);
 /* Closes the socket, so that the spawner ends everything and exits. Does not wait for that. NULL is fine; returns NULL. */

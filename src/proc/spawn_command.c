@@ -62,6 +62,7 @@ int command_describe(const struct command_spec *c, uint32_t number, struct spawn
                 .wants_cgroup = c->wants_cgroup,
                 .has_image = c->has_image,
                 .has_bwrap = c->bwrap,
+                .is_intercepted = c->is_intercepted,
                 .session = c->session,
         };
         if (ret->tree.processes > 0)
@@ -94,5 +95,10 @@ size_t command_fds(const struct command_spec *c, const int stdio[static SPAWN_ST
                 ret[n++] = memfd;
         if (c->has_image)
                 ret[n++] = c->image_fd;
-        return n + command_programs(c->bwrap, ret + n);
+        n += command_programs(c->bwrap, ret + n);
+        if (c->is_intercepted) {
+                ret[n++] = c->intercept_config;
+                ret[n++] = c->intercept_socket;
+        }
+        return n;
 }

@@ -49,6 +49,9 @@ struct rig {
         struct spawn_limits limits;     /* for the commands that are started next */
         bool has_image;                 /* image_fd is the sandbox of the commands that are started next */
         int image_fd;
+        const struct bwrap *bwrap; /* builds that sandbox; or NULL */
+        bool is_intercepted;       /* so are the commands that are started next */
+        int config, socket;        /* what their brokers get */
         bool wants_cgroup;
         uint64_t session; /* the session of the commands; 0: no sandbox is prebuilt for them */
 };
@@ -225,6 +228,10 @@ static inline int rig_start_argv(struct rig *rig, uint32_t number, const char *c
                 .wants_cgroup = rig->wants_cgroup,
                 .has_image = rig->has_image,
                 .image_fd = rig->image_fd,
+                .bwrap = rig->bwrap,
+                .is_intercepted = rig->is_intercepted,
+                .intercept_config = rig->config,
+                .intercept_socket = rig->socket,
                 .session = rig->session,
         };
         const int stdio[] = { rig->null, rig->out[1], rig->out[1] };

@@ -261,6 +261,7 @@ int fs_rename_decode(struct arena *a, const struct json_doc *doc, const struct j
         decode_file_path(&d, "sourcePath", &in->source);
         decode_file_path(&d, "destinationPath", &in->destination);
         decode_bool_or(&d, "replace", true, &in->may_replace);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }

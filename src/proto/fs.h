@@ -107,6 +107,7 @@ struct fs_rename {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice source, destination;
         bool may_replace;
+        bool follows; /* links in the directories */
 };
 NODISCARD params_decode fs_rename_decode;
 
@@ -167,6 +168,26 @@ struct fs_digest {
         bool follow;
 };
 NODISCARD params_decode fs_digest_decode;
+
+/* --- what may be done with files; fs_access.c --- */
+
+#define FS_ACCESS_MAX 4096 /* paths in one request */
+
+/* The list stays JSON, as that of struct fs_batch. */
+struct fs_check_access {
+        const struct sandbox_context *sandbox; /* NULL: none */
+        struct slice list;
+};
+NODISCARD params_decode fs_check_access_decode;
+
+enum fs_access { FS_ACCESS_READ, FS_ACCESS_WRITE, FS_ACCESS_REMOVE };
+struct fs_access_wish {
+        struct slice path;
+        enum fs_access access;
+};
+/* Reads the list again, where the work is done. 0, or -EINVAL with err filled, which only a list that was not checked gives. */
+NODISCARD int fs_access_wishes(struct arena *a, const struct json_doc *doc, struct fs_access_wish **ret,
+                               size_t *ret_count, struct err *err);
 
 /* The params of capabilityRoots/discoverV1. */
 #define DISCOVER_ROOTS_MAX 128

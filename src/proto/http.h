@@ -20,7 +20,7 @@ struct http_request_params {
         struct slice body; /* p == NULL: none */
         bool has_timeout;
         uint64_t timeout_ms;
-        bool stops_at_redirect; /* false: follows it */
+        bool stops_at_redirect; /* false: redirects are followed */
         struct slice request_id;
         bool streams; /* the body of the response is sent as notifications */
 };

@@ -18,7 +18,7 @@ static void write_roots(struct jsonw *w, const char *key, const struct slice *ro
         jsonw_key(w, key);
         jsonw_array(w);
         for (size_t i = 0; i < count; i++)
-                rig_write_path(w, roots[i]);
+                profile_write_path(w, roots[i]);
         jsonw_array_end(w);
 }
 

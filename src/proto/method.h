@@ -41,6 +41,7 @@ struct method {
         size_t sandbox_at; /* the offset of a pointer; NULL: the request has no sandbox */
 
         bool is_change;    /* waits for all earlier file requests, and later file requests wait for it */
+        bool asks_changes; /* changes nothing, but its sandbox is planned as that of a change */
         bool is_exclusive; /* runs alone among the requests with the same key */
         bool is_start;     /* starts a process: waits for earlier requests that change files */
         bool is_urgent;    /* acts on a process and waits for nothing */

@@ -5,53 +5,6 @@
 #include "policy/legacy.h"
 #include "proto/rig_internal.h"
 
-/* Has the overlay only plain paths with read or write access? Then it is written as two lists, otherwise as entries. */
-static bool is_plain(const struct overlay *o)
-{
-        for (size_t i = 0; i < o->count; i++) {
-                const struct profile_entry *e = &o->entries[i];
-                if (e->kind != TARGET_PATH || e->access == ACCESS_DENY || e->skips_missing)
-                        return false;
-        }
-        return o->glob_depth == 0;
-}
-
-static void write_list(struct jsonw *w, const char *key, const struct overlay *o, enum access access)
-{
-        bool has_some = false;
-
-        for (size_t i = 0; i < o->count; i++) {
-                if (o->entries[i].access != access)
-                        continue;
-                if (!has_some) {
-                        jsonw_key(w, key);
-                        jsonw_array(w);
-                        has_some = true;
-                }
-                rig_write_path(w, o->entries[i].text);
-        }
-        if (has_some)
-                jsonw_array_end(w);
-}
-
-static void write_files(struct jsonw *w, const struct overlay *o)
-{
-        jsonw_object(w);
-        if (is_plain(o)) {
-                write_list(w, "read", o, ACCESS_READ);
-                write_list(w, "write", o, ACCESS_WRITE);
-        } else {
-                jsonw_key(w, "entries");
-                jsonw_array(w);
-                for (size_t i = 0; i < o->count; i++)
-                        rig_write_entry(w, &o->entries[i]);
-                jsonw_array_end(w);
-                if (o->glob_depth > 0)
-                        jsonw_member_u64(w, "glob_scan_max_depth", o->glob_depth);
-        }
-        jsonw_object_end(w);
-}
-
 /* Returns an overlay as JSON. Both members are always written, as null where they are empty. */
 static const char *overlay_text(struct arena *a, const struct overlay *o)
 {
@@ -59,21 +12,7 @@ static const char *overlay_text(struct arena *a, const struct overlay *o)
         struct jsonw w;
 
         jsonw_begin(&w, &out);
-        jsonw_object(&w);
-        jsonw_key(&w, "network");
-        if (o->has_network_word) {
-                jsonw_object(&w);
-                jsonw_member_bool(&w, "enabled", o->has_network);
-                jsonw_object_end(&w);
-        } else {
-                jsonw_null(&w);
-        }
-        jsonw_key(&w, "file_system");
-        if (o->has_files)
-                write_files(&w, o);
-        else
-                jsonw_null(&w);
-        jsonw_object_end(&w);
+        profile_write_overlay(&w, o);
         must(jsonw_end(&w) == 0);
         return arena_dup(a, buf_slice(&out));
 }
@@ -94,23 +33,14 @@ static struct profile profile_at(const struct run *run, const char *key)
         return p;
 }
 
-/* Reads an overlay, which has the shape of a profile without a tag. */
 static struct overlay overlay_at(const struct run *run, const char *key)
 {
         const struct json *value = json_get(run->doc, run->test, slice_from_str(key));
-        const struct json *network =
-                json_get(run->doc, json_get(run->doc, value, S("network")), S("enabled"));
-        const struct json *files = json_get(run->doc, value, S("file_system"));
-        struct profile p = profile_at(run, key);
+        struct err err = ERR_INIT;
+        struct overlay o;
 
-        return (struct overlay){
-                .has_network_word = network && network->type != JSON_NULL,
-                .has_network = p.has_network,
-                .has_files = files && files->type != JSON_NULL,
-                .entries = p.entries,
-                .count = p.count,
-                .glob_depth = p.glob_depth,
-        };
+        must(profile_decode_overlay(run->arena, run->doc, value, &o, &err) == 0);
+        return o;
 }
 
 static const char *run_effective(const struct run *run)

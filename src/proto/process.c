@@ -295,6 +295,10 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         decode_kind(&d, in);
         if ((v = decode_peek(&d, "limits")))
                 decode_limits(&d, v, in);
+        if ((v = decode_peek(&d, "intercept"))) {
+                in->has_intercept = true;
+                process_intercept_decode(&d, v, &in->intercept);
+        }
         return decode_end(&d);
 }
 

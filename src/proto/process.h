@@ -3,6 +3,7 @@
 
 #include "policy/env.h"
 #include "proto/decode.h"
+#include "proto/intercept.h"
 #include "proto/sandbox.h"
 
 /* The limits of process/start (docs/PROTOCOL.md); a limit that was not given is 0. */
@@ -36,6 +37,10 @@ struct process_start {
         struct process_limits limits;
         bool has_snapshot;
         struct shell_snapshot_request snapshot;
+        bool has_intercept;
+        struct process_intercept intercept;
+        /* Set by the server: the only file that is executed; argv[0] names it. p == NULL: what argv[0] names. */
+        struct slice program;
 };
 NODISCARD params_decode process_start_decode;
 

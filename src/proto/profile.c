@@ -133,6 +133,49 @@ int profile_decode_stored(struct arena *a, const struct json_doc *doc, const str
         return r;
 }
 
+/* Returns whether the object has the member, and it is not null. */
+static bool has_member(const struct json_doc *doc, const struct json *object, const char *key)
+{
+        const struct json *v = json_get(doc, object, slice_from_str(key));
+
+        return v && v->type != JSON_NULL;
+}
+
+int profile_decode_overlay(struct arena *a, const struct json_doc *doc, const struct json *value,
+                           struct overlay *ret, struct err *err)
+{
+        struct profile p = { .kind = PROFILE_MANAGED };
+        struct decoder d;
+
+        decode_begin(&d, a, doc, value, "AdditionalPermissionProfile", err);
+        decode_own_members(&d);
+        decode_untagged(&d, PROFILE_FORM_STORED, &p);
+
+        int r = decode_end(&d);
+        if (r >= 0)
+                *ret = (struct overlay){
+                        .has_network_word = has_member(doc, json_get(doc, value, S("network")), "enabled"),
+                        .has_network = p.has_network,
+                        .has_files = has_member(doc, value, "file_system"),
+                        .entries = p.entries,
+                        .count = p.count,
+                        .glob_depth = p.glob_depth,
+                };
+        return r;
+}
+
+int profile_decode_either(struct arena *a, const struct json_doc *doc, const struct json *value,
+                          struct profile *ret, struct err *err)
+{
+        struct err ignored = ERR_INIT;
+        struct decoder d;
+
+        /* The form of requests comes first, because it is the one that servers obey. */
+        decode_begin(&d, a, doc, value, "PermissionProfile", &ignored);
+        profile_decode_wire(&d, value, PROFILE_FORM_WIRE, ret);
+        return decode_end(&d) == 0 ? 0 : profile_decode_stored(a, doc, value, ret, err);
+}
+
 void profile_decode_wire(struct decoder *outer, const struct json *value, enum profile_form form,
                          struct profile *ret)
 {

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "policy/overlay.h"
 #include "policy/profile.h"
 #include "proto/decode.h"
 
@@ -24,6 +25,13 @@ enum profile_form {
 /* Decodes a stored profile. Returns 0, or -EINVAL with err: -32602. *ret is written only on success. */
 NODISCARD int profile_decode_stored(struct arena *a, const struct json_doc *doc, const struct json *value,
                                     struct profile *ret, struct err *err);
+/* Decodes a profile as people and agents write it into a file: in the form of requests, or else in the stored form, of which the error text
+ * tells. Returns as profile_decode_stored. */
+NODISCARD int profile_decode_either(struct arena *a, const struct json_doc *doc, const struct json *value,
+                                    struct profile *ret, struct err *err);
+/* Decodes additional permissions, which have the shape of a stored profile without a tag. Returns as profile_decode_stored. */
+NODISCARD int profile_decode_overlay(struct arena *a, const struct json_doc *doc, const struct json *value,
+                                     struct overlay *ret, struct err *err);
 /* Decodes the `permissions` of a sandbox object. An object with neither a tag nor a member of the untagged shape is an error. */
 void profile_decode_wire(struct decoder *outer, const struct json *value, enum profile_form form,
                          struct profile *ret);

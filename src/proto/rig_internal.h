@@ -1,7 +1,8 @@
 /* rig_internal: what the tests of profiles, old policies and overlays share: vectors as C strings, and profiles as text. */
 #pragma once
 
-#include "proto/rig_profile_internal.h"
+#include "proto/profile.h"
+#include "proto/profile_write.h"
 #include "proto/test_internal.h"
 #include "unit.h"
 
@@ -13,7 +14,7 @@ static inline const char *rig_profile_text(struct arena *a, const struct profile
         struct jsonw w;
 
         jsonw_begin(&w, &out);
-        rig_write_profile(&w, p);
+        profile_write(&w, p);
         must(jsonw_end(&w) == 0);
         return arena_dup(a, buf_slice(&out));
 }

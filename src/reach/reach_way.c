@@ -48,6 +48,13 @@ int reach_where_is(int fd, char ret[PATH_MAX], size_t *ret_n)
         return 0;
 }
 
+int reach_access_fd(int fd, int mode)
+{
+        char name[16];
+        (void)snprintf(name, sizeof(name), "%d", fd);
+        return fd_access(proc_fds, name, mode);
+}
+
 static struct slice dir_path(const struct spot *s)
 {
         return slice_from(s->path, s->dir_n);
@@ -82,6 +89,52 @@ static int spot_set_self(struct spot *s)
         s->n = s->dir_n;
         s->path[s->n] = '\0';
         return 0;
+}
+
+/* ---- telling what was refused */
+
+/* Appends the names of `rest` to a path, up to one that cannot be appended as text: "..", or one for which there is no room. */
+static size_t append_names(char path[PATH_MAX], size_t n, const char *rest)
+{
+        for (;;) {
+                rest += strspn(rest, "/");
+                size_t length = strcspn(rest, "/"), slash = n > 1;
+                struct slice name = slice_from(rest, length);
+                if (length == 0 || slice_eq(name, S("..")) || n + slash + length >= PATH_MAX)
+                        return n;
+                rest += length;
+                if (slice_eq(name, S(".")))
+                        continue;
+                if (slash)
+                        path[n++] = '/';
+                memcpy(path + n, name.p, length);
+                n += length;
+        }
+}
+
+/* Notes that `at`, a part of the path of a request, was refused. The path that is told has the names behind it, as the request or
+ * a link spelled them: whether they exist makes no difference. */
+static void note_part(int r, enum reach_operation operation, const struct reach_reason *reason,
+                      struct slice at, const char *name, const char *rest)
+{
+        char path[PATH_MAX];
+        size_t n = MIN(at.n, sizeof(path) - 1);
+        memcpy(path, at.p, n);
+        n = append_names(path, n, name);
+        if (strcmp(name, "..") != 0)
+                n = append_names(path, n, rest);
+        refusal_note(r, operation, reason, slice_from(path, n));
+}
+
+/* Asks the rules about `at`, and notes a refusal. */
+static int judge_part(const struct spot *s, enum reach_deed deed, struct slice at, const char *name,
+                      const char *rest)
+{
+        struct reach_reason reason;
+        int r = reach_judge(reach, deed, at);
+        if (r < 0 && reach_explain(reach, deed, at, &reason))
+                note_part(r, s->operation, &reason, at, name, rest);
+        return r;
 }
 
 /* ---- following a path */
@@ -171,7 +224,7 @@ static int way_link(struct way *w, const char *name)
         /* The text of a link tells something about its target, so reading it needs the right to read. */
         int r = spot_set_name(w->spot, slice_from_str(name));
         if (r == 0)
-                r = reach_judge_look(reach, spot_path(w->spot));
+                r = judge_part(w->spot, REACH_LOOK, spot_path(w->spot), "", w->rest);
         if (r < 0)
                 return r;
         if (++w->link_count > LINKS_MAX)
@@ -191,20 +244,36 @@ static int way_link(struct way *w, const char *name)
         return 0;
 }
 
+/* Returns the error for a name that cannot be entered because of `r`. A name that the rules make look absent looks so whatever is
+ * there, and one that looks like a file is one even if nothing is there. */
+static int way_refused(const struct way *w, int r)
+{
+        const struct spot *s = w->spot;
+        struct reach_reason reason;
+        if (r == -ENOTDIR && reach_judge(reach, REACH_SEARCH, spot_path(s)) == -ENOENT)
+                r = -ENOENT;
+        int why = r == -ENOENT ? judge_part(s, REACH_AS_DIRECTORY, spot_path(s), "", w->rest) : 0;
+        if (why < 0)
+                return why;
+        if (r == -ENOENT && reach_explain_missing(reach, spot_path(s), &reason))
+                note_part(r, s->operation, &reason, spot_path(s), "", w->rest);
+        return r;
+}
+
 static int way_down(struct way *w, struct slice name)
 {
         struct spot *s = w->spot;
         int fd = openat(s->dirfd, name.p, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 && errno == ENOTDIR) {
-                int r = w->links == REACH_NO_LINKS ? -ENOTDIR : way_link(w, name.p);
-                return r == -EINVAL ? -ENOTDIR : r;
+        int e = errno;
+        if (fd < 0 && e == ENOTDIR && w->links != REACH_NO_LINKS) {
+                int r = way_link(w, name.p);
+                if (r != -EINVAL)
+                        return r;
         }
         int r = spot_set_name(s, name);
         if (r < 0 || fd < 0) {
-                r = r < 0 ? r : -errno;
-                int why = r == -ENOENT ? reach_judge_directory(reach, spot_path(s)) : 0;
                 fd_close(fd);
-                return why < 0 ? why : r;
+                return r < 0 ? r : way_refused(w, -e);
         }
         s->dir_n = s->n;
         return way_move(w, fd);
@@ -236,7 +305,7 @@ static int way_walk(struct way *w)
                         return r;
                 if (name.n == 0)
                         return spot_set_self(w->spot);
-                r = reach_judge_search(reach, dir_path(w->spot));
+                r = judge_part(w->spot, REACH_SEARCH, dir_path(w->spot), name.p, w->rest);
                 if (r < 0)
                         return r;
                 if (slice_eq(name, S(".")))
@@ -260,13 +329,14 @@ static bool spot_is_in_place(const struct spot *s)
         return reach_where_is(s->dirfd, now, &n) == 0 && slice_eq(slice_from(now, n), dir_path(s));
 }
 
-int reach_locate(int dirfd, const char *path, enum reach_links links, struct spot *ret)
+int reach_locate(int dirfd, const char *path, enum reach_links links, enum reach_operation operation,
+                 struct spot *ret)
 {
-        *ret = (struct spot){ .dirfd = dirfd };
+        *ret = (struct spot){ .dirfd = dirfd, .operation = operation };
         if (is_name(path) && links != REACH_FOLLOW) { /* nothing to walk */
                 int r = reach_where_is(dirfd, ret->path, &ret->dir_n);
                 if (r == 0)
-                        r = reach_judge_search(reach, dir_path(ret));
+                        r = judge_part(ret, REACH_SEARCH, dir_path(ret), path, "");
                 return r < 0 ? r : spot_set_name(ret, slice_from_str(path));
         }
         for (int i = 0; i < REACH_TRIES_MAX; i++) {
@@ -283,13 +353,38 @@ int reach_locate(int dirfd, const char *path, enum reach_links links, struct spo
         return -EAGAIN;
 }
 
+int reach_locate_new(int dirfd, const char *path, struct spot *ret)
+{
+        *ret = (struct spot){ .dirfd = dirfd, .operation = REACH_OPERATION_WRITE };
+        int r = reach_where_is(dirfd, ret->path, &ret->n);
+        if (r < 0)
+                return r;
+        size_t slash = ret->n > 1, n = strlen(path);
+        if (ret->n + slash + n >= sizeof(ret->path))
+                return -ENAMETOOLONG;
+        if (slash)
+                ret->path[ret->n++] = '/';
+        memcpy(ret->path + ret->n, path, n + 1);
+        ret->n += n;
+        return 0;
+}
+
 bool reach_is_in_cover(const char *path)
 {
-        _spot_ struct spot s = { .dirfd = -1 };
+        _spot_ struct spot s = { .dirfd = -1, .operation = REACH_OPERATION_WRITE };
         struct way w = { .spot = &s, .links = REACH_FOLLOW };
         int r = way_begin(&w, AT_FDCWD, path);
         if (r == 0)
                 r = way_walk(&w);
         /* The path may lead to a covered directory itself, or to a name in it. */
-        return reach_is_cover(reach, spot_path(&s)) || reach_is_cover(reach, dir_path(&s));
+        bool is_cover = reach_is_cover(reach, spot_path(&s));
+        struct slice cover = is_cover ? spot_path(&s) : dir_path(&s);
+        struct reach_reason reason;
+        if (!is_cover && !reach_is_cover(reach, cover))
+                return false;
+        /* The caller answers that a file system is read-only. */
+        if (reach_explain(reach, REACH_PUT, cover, &reason))
+                note_part(-EROFS, REACH_OPERATION_WRITE, &reason, cover, is_cover ? "" : s.name, w.rest);
+        (void)refusal_settle(-EROFS);
+        return true;
 }

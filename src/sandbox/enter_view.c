@@ -9,6 +9,8 @@
 #include "sandbox/enter_view_internal.h"
 #include "sandbox/layers.h"
 
+#include "base/born.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -157,7 +159,7 @@ static bool is_same(int fd, const struct image_op *op)
         long r = sys6(SYS_statx, fd, SYS_ARG(""), AT_EMPTY_PATH, STATX_INO | STATX_BTIME, SYS_ARG(&st), 0);
         if (r < 0 || makedev(st.stx_dev_major, st.stx_dev_minor) != op->dev || st.stx_ino != op->ino)
                 return false;
-        ((struct image_op *)(uintptr_t)op)->born = image_born(&st);
+        ((struct image_op *)(uintptr_t)op)->born = statx_born(&st);
         return true;
 }
 

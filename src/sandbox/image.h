@@ -27,7 +27,7 @@ struct image_op {
         uint8_t is_on_placeholder; /* the path exists only after the placeholders were made */
         uint32_t path, text;       /* offsets; the path has no leading slash */
         uint64_t dev, ino;
-        /* birth time of the file that the operation was done on, as image_born gives it; the init records it */
+        /* birth time of the file that the operation was done on, as statx_born gives it; the init records it */
         uint64_t born;
         /* the number of the mount that the operation made; 0: none, or not known. The init records it */
         uint64_t mount;
@@ -157,14 +157,6 @@ static inline bool image_is_alike(const struct image *a, const struct image *b)
         return a->backend == b->backend && a->has_view == b->has_view && a->has_network == b->has_network &&
                a->root == b->root && a->needs_user == b->needs_user && a->uid == b->uid && a->gid == b->gid &&
                a->landlock_abi == b->landlock_abi;
-}
-
-/* Returns the birth time in nanoseconds; 0: the file system has none. */
-static inline uint64_t image_born(const struct statx *st)
-{
-        if (!(st->stx_mask & STATX_BTIME))
-                return 0;
-        return (uint64_t)st->stx_btime.tv_sec * 1000000000 + st->stx_btime.tv_nsec;
 }
 
 /* Returns how many processes belong to the sandbox and not to the command: the init, and bwrap. */

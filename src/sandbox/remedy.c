@@ -61,6 +61,36 @@ static const char *for_bubblewrap(int os_errno)
         return "look whether bwrap works for this user: bwrap --unshare-user --ro-bind / / true";
 }
 
+/* The errors of seccomp(2), and of the thread that answers. */
+static const char *for_intercept(int os_errno)
+{
+        switch (os_errno) {
+        case EINVAL:
+                return "Linux 5.19 or later: signals must not interrupt a program's start while somebody "
+                       "decides about it (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)";
+        case EBUSY:
+                return "a container or an emulator already watches system calls of this server (a seccomp "
+                       "filter "
+                       "with a listener), and the kernel allows one such filter only: run the server without "
+                       "it";
+        case EPERM:
+        case EACCES:
+                return "in a container: allow seccomp in its seccomp profile; otherwise ask the "
+                       "administrator "
+                       "who forbids it";
+        case EAGAIN:
+        case ENOMEM:
+                return "the keeper could not make a thread: raise the limit on processes of the server's "
+                       "user "
+                       "or of its cgroup (pids.max), or run fewer commands";
+        case EMFILE:
+        case ENFILE:
+                return "raise the hard limit on open files: an intercepted command takes four more";
+        default:
+                return "a kernel with CONFIG_SECCOMP_FILTER; in a container: allow seccomp in its profile";
+        }
+}
+
 const char *remedy_for(const char *step, int os_errno)
 {
         if (os_errno == ETOOMANYREFS)
@@ -69,6 +99,8 @@ const char *remedy_for(const char *step, int os_errno)
                        "hard limit (RLIMIT_NOFILE)";
         if (strcmp(step, "namespaces") == 0 || strcmp(step, "idMap") == 0)
                 return for_namespaces(os_errno);
+        if (strcmp(step, "intercept") == 0)
+                return for_intercept(os_errno);
         if (strcmp(step, "stdio") == 0 && os_errno == EISDIR)
                 return "give the command a file, a pipe or a terminal as its stdin, stdout and stderr: from "
                        "a "

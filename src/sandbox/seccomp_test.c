@@ -567,7 +567,7 @@ TEST(what_landlock_has_no_right_for_is_refused_where_it_is_alone)
         }
 }
 
-TEST(settings_are_ones_own_where_processes_of_others_are_in_reach)
+TEST(with_landlock_alone_a_process_changes_only_its_own_limits_and_priorities)
 {
         static const long calls[] = { SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler,
                                       SYS_sched_setparam, SYS_sched_setattr };

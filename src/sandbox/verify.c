@@ -1,4 +1,5 @@
 /* verify: compares a view that bwrap has built with the operations of the plan. */
+#include "base/born.h"
 #include "base/sys_proc.h"
 #include "sandbox/bind.h"
 #include "sandbox/landlock.h"
@@ -89,7 +90,7 @@ int verify_sources(const struct image *i, struct enter_failure *ret)
                 if (got == 0 && !is_same(&st, &ops[n]))
                         got = -ESTALE;
                 if (got == 0)
-                        ((struct image_op *)(uintptr_t)&ops[n])->born = image_born(&st);
+                        ((struct image_op *)(uintptr_t)&ops[n])->born = statx_born(&st);
                 else
                         r = enter_fail(ret, ENTER_MOUNT, n, got);
         }

@@ -2,6 +2,7 @@
  * session/task*.c do the work. */
 #include "core/job.h"
 #include "proto/control.h"
+#include "proto/intercept.h"
 #include "proto/process.h"
 #include "server/methods.h"
 #include "session/task.h"
@@ -117,6 +118,13 @@ static int handle_wait(struct req *req, const void *params, struct err *err)
         return r < 0 ? r : task_wait(t, req, params, err);
 }
 
+static int handle_exec_decide(struct req *req, const void *params, struct err *err)
+{
+        struct task *t;
+        int r = find_known(req, params, &t, err);
+        return r < 0 ? r : task_exec_decide(t, req, params, err);
+}
+
 static int handle_snapshot(struct req *req, const void *params, struct err *err)
 {
         static const struct {
@@ -176,6 +184,7 @@ const struct method process_methods[] = {
         { PROCESS_METHOD("process/resize", process_resize), .handle = handle_resize },
         { PROCESS_METHOD_ANYWHERE("process/wait", process_wait), .handle = handle_wait },
         { PROCESS_METHOD_ANYWHERE("process/snapshot", process_snapshot), .handle = handle_snapshot },
+        { PROCESS_METHOD_ANYWHERE("process/execDecide", process_exec_decide), .handle = handle_exec_decide },
         { PROCESS_METHOD_ANYWHERE("process/list", process_list), .handle = process_list_handle },
 };
 /* clang-format on */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "core/environment.h"
 #include "core/parked.h"
+#include "intercept/tested.h"
 #include "proto/control.h"
 #include "proto/session.h"
 #include "server/methods.h"
@@ -78,7 +79,8 @@ static void write_result(struct req *req, const struct session *session)
         jsonw_member_str(&w, "sessionId", session->id);
         jsonw_key(&w, "environmentInfo");
         jsonw_object(&w);
-        environment_info_write(&w, preparer_backends_known(&req->server->confine.preparer));
+        environment_info_write(&w, preparer_backends_known(&req->server->confine.preparer),
+                               !intercept_is_impossible());
         jsonw_object_end(&w);
         jsonw_member_str(&w, "serverId", req->server->id);
         jsonw_member_u64(&w, "detachMs", session->detach_ms);

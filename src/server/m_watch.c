@@ -28,7 +28,7 @@ static struct watcher *watcher_of(struct server *s, struct err *err)
 /* --- fs/watch ----------------------------------------------------------------------------------------------------- */
 
 struct watch_look {
-        struct watch_tree *tree;   /* the client owns it */
+        struct watch_tree *tree;   /* the tree belongs to the client */
         struct watch_first *first; /* NULL when the tree has taken it */
 };
 

@@ -10,6 +10,7 @@
 #include "core/environment.h"
 #include "core/server.h"
 #include "fsop/journal.h"
+#include "intercept/broker.h"
 #include "policy/env.h"
 #include "server/client_events.h"
 #include "server/drain.h"
@@ -168,6 +169,7 @@ static int server_init(struct server *s, struct config *config, const struct con
                 return r;
         loop_on_turn_end(&s->loop, flush_all, s);
         spawn_set_fs_helper(&fs_helper_process);
+        spawn_set_broker(broker_run);
         r = procs_init(&s->procs, &s->loop, config->output_chunk_bytes,
                        config->retained_output_bytes_per_process, err);
         if (r < 0)

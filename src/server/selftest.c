@@ -6,6 +6,7 @@
 #include "core/environment.h"
 #include "core/parked.h"
 #include "core/server.h"
+#include "intercept/tested.h"
 
 #define SELFTEST_DELAY_MS 50
 #define SELFTEST_WAITING_MAX 64 /* how many environment/info may wait; more are answered without the result */
@@ -52,10 +53,20 @@ static void log_result(const struct backends *b)
                  log_quote(slice_from_str(err.text)), b->is_passing ? "try-again" : "farhand-doctor");
 }
 
+static void log_interception(void)
+{
+        struct intercept_tested t = intercept_test();
+        if (t.step)
+                log_warn("programs cannot be intercepted: whatever asks for it is refused",
+                         "step=%s errno=%s remedy=%s", t.step, errno_name(t.os_errno),
+                         log_quote(slice_from_str(t.remedy)));
+}
+
 static void run(struct work *w)
 {
         struct selftest *t = container_of(w, struct selftest, work);
         log_result(preparer_backends(&t->server->confine.preparer));
+        log_interception();
 }
 
 static void done(struct work *w)
@@ -70,7 +81,7 @@ static void done(struct work *w)
                 struct jsonw out;
                 struct conn *conn = i->parked.client->conn;
                 conn_reply_begin(conn, &i->parked.id, ENVIRONMENT_INFO_HINT, &out);
-                environment_info_write(&out, known);
+                environment_info_write(&out, known, !intercept_is_impossible());
                 conn_reply_end(conn, &i->parked.id, &out);
                 parked_done(&i->parked);
         }

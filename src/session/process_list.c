@@ -48,6 +48,7 @@ static void write_task(struct jsonw *w, const struct task *t, const struct clien
         jsonw_member_u64(w, "nextSeq", p->next_seq);
         jsonw_member_str(w, "sandboxType", t->is_sandboxed ? "linuxSeccomp" : "none");
         jsonw_member_bool(w, "sandboxDenied", t->is_denied);
+        task_intercept_open_write(w, t);
         if (has_exited)
                 task_exit_write(w, t);
         jsonw_object_end(w);

@@ -107,6 +107,8 @@ void session_attach(struct session *session, struct client *c)
         list_each (t, &session->all, session_link)
                 task_reclass(t);
         session_pause_output(session, !conn_wants_output(c->conn));
+        list_each (t, &session->all, session_link)
+                task_intercept_tell_again(t);
 }
 
 void session_leave(struct session *session)

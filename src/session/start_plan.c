@@ -6,6 +6,7 @@
 #include "policy/env.h"
 #include "proto/process.h"
 #include "proto/wrapper.h"
+#include "session/first_program.h"
 #include "session/shell_snapshot.h"
 #include "session/task_internal.h"
 
@@ -16,6 +17,7 @@
 struct preparation {
         struct guarded sandbox;
         bool has_sandbox;
+        struct interception interception;
         struct process_start *capture;   /* the capture to plan and start first; NULL: there is none */
         struct shell_snapshot *snapshot; /* what `capture` captures; NULL: the capture has begun or ended */
 };
@@ -54,6 +56,7 @@ static int plan_begin(struct job *job, UNUSED struct err *err)
         if (!p) {
                 job->own = p = arena_new(&job->arena, struct preparation);
                 p->sandbox = GUARDED_NONE;
+                p->interception = INTERCEPTION_NONE;
         }
         struct shell_snapshot *s =
                 in->has_snapshot ? use_snapshot(job->client->session, &job->arena, in) : NULL;
@@ -78,7 +81,12 @@ static int plan_run(struct job *job, struct jsonw *w, struct err *err)
         bool was_wrapped = is_wrapped(what);
         const char **env = task_environment(was_wrapped ? &job->arena : &arena, what);
         int r = was_wrapped ? task_unwrap(&job->arena, what, env, err) : 0;
-        if (r < 0 || !must_plan(what))
+        if (r == 0 && what->has_intercept)
+                r = interception_make(&job->arena, what, env, &p->interception, err);
+        if (r == 0 && p->interception.action == INTERCEPT_ESCALATE)
+                what->has_sandbox = false;
+        /* While a client is asked, files may change: then the sandbox is planned after the decision. */
+        if (r < 0 || !must_plan(what) || p->interception.action == INTERCEPT_ASK)
                 return r;
         r = task_confine(job->server, &arena, what, env, &p->sandbox, err);
         p->has_sandbox = r == 0;
@@ -130,7 +138,9 @@ static bool plan_wait(struct job *job)
 static int plan_go_on(struct job *job, struct req *req, struct err *err)
 {
         struct preparation *p = job->own;
-        int r = task_start(req, job->params, p->has_sandbox ? &p->sandbox : NULL, err);
+        struct process_start *in = job->params;
+        int r = task_start(req, in, p->has_sandbox ? &p->sandbox : NULL,
+                           in->has_intercept ? &p->interception : NULL, err);
         if (r == 0)
                 job->own = NULL; /* task_start has taken the sandbox, and the arena that holds `p` */
         return r;
@@ -143,6 +153,7 @@ static void plan_release(struct job *job)
                 return;
         if (p->snapshot) /* the plan failed, or the start was cancelled */
                 shell_snapshot_settle(p->snapshot, SHELL_SNAPSHOT_NEW);
+        interception_release(&p->interception);
         forget_sandbox(job, p);
 }
 
@@ -157,9 +168,11 @@ static const struct job_class plan_class = {
 int process_start_handle(struct req *req, const void *params, struct err *err)
 {
         struct process_start *in = (void *)(uintptr_t)params;
+        if (in->has_intercept)
+                in->has_snapshot = false; /* the shell of a capture would run without anybody's decision */
         bool must_wait = use_snapshot(req->client->session, req->arena, in) != NULL;
-        if (!must_plan(in) && !is_wrapped(in) && !must_wait)
-                return task_start(req, in, NULL, err);
+        if (!must_plan(in) && !is_wrapped(in) && !must_wait && !in->has_intercept)
+                return task_start(req, in, NULL, NULL, err);
         int r = task_start_check(req, in, err);
         return r < 0 ? r : job_submit(req, &plan_class, in, err);
 }

@@ -59,6 +59,7 @@ static void free_task(struct deferred *d)
         must(list_is_empty(&t->readers) && list_is_empty(&t->waits));
         must(list_is_empty(&t->writes) && !t->starter);
         t->process = process_free(t->process);
+        task_intercept_free(t);
         write_ids_free(t->write_ids);
         free(t->limits);
         free(t->denials);
@@ -85,6 +86,8 @@ void task_forget(struct task *t)
         task_signals_answer_all(t);
         if (t->process)
                 process_silence(t->process);
+        task_intercept_end(t);
+        task_again_drop(t);
         task_stop_timers(t);
         leave_finished(t);
         list_remove(&t->session_link);
@@ -147,6 +150,8 @@ static void give_up(struct deferred *d)
 void task_never_begun(struct task *t)
 {
         task_unname(t);
+        task_intercept_end(t);
+        task_again_drop(t);
         t->process->is_gone = true;
         task_set_stage(t, TASK_FINISHED);
         loop_defer(&t->session->server->loop, &t->give_up);
@@ -230,6 +235,7 @@ bool task_terminate(struct task *t, uint64_t grace_ms)
         set_cause(t, END_TERMINATED);
         if (t->process->state == PROC_STARTING && !t->is_cancelled) {
                 bool has_begun = process_has_begun(t->process);
+                task_intercept_withdraw_first(t);
                 t->is_cancelled = true;
                 task_unname(t);
                 task_start_failed(t, NULL, 0);
@@ -269,10 +275,15 @@ void task_end_now(struct task *t, enum end_cause cause)
         if (t->process->is_gone)
                 return;
         set_cause(t, cause);
+        if (task_intercept_is_asking(t)) {
+                task_start_given_up(t);
+                return;
+        }
         process_kill_rest(t->process);
 }
 
 void task_pause(struct task *t, bool paused)
 {
         process_pause(t->process, paused && !t->capture); /* the output of a capture goes to no client */
+        task_intercept_pause(t, paused);
 }

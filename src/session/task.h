@@ -14,8 +14,9 @@
 
 struct starter; /* task_internal.h */
 struct task;
-struct task_again; /* what a start needs to be planned again */
-struct write_ids;  /* ids of the last accepted writes */
+struct task_intercept; /* task_intercept.c */
+struct task_again;     /* what a start needs to be planned again */
+struct write_ids;      /* ids of the last accepted writes */
 
 /* Why the server ended a process, if it did. */
 enum end_cause {
@@ -51,15 +52,18 @@ struct task {
         uint64_t started_mono_ms;      /* 0: the process has not started */
         struct timer *wall, *silence;  /* timers of `limits` */
         uint64_t grace_until_ms;
-        struct timer *grace;      /* runs after SIGTERM was sent; SIGKILL is sent when it runs out */
-        struct starter *starter;  /* the request process/start; NULL: answered, or its connection has ended */
-        struct task_again *again; /* set while a sandboxed start is not answered */
-        struct deferred give_up;  /* forgets a task whose process will never begin */
-        struct list readers;      /* reader::waiting.link (task_wait.c) */
-        struct list waits;        /* waiter::waiting.link (task_wait.c) */
-        unsigned guests;          /* how many in `readers` and `waits` come from clients of other sessions */
-        struct list writes;       /* writer::link (task_write.c), in order of arrival */
-        struct list signals;      /* signal_wait::link (task_signal.c), in order of sending */
+        struct timer *grace;     /* runs after SIGTERM was sent; SIGKILL is sent when it runs out */
+        struct starter *starter; /* the request process/start; NULL: answered, or its connection has ended */
+        struct task_again
+                *again; /* set while a start is not answered, or not decided, that may have to be planned */
+        struct task_intercept *intercept;       /* NULL: the command is not intercepted */
+        uint64_t wall_left_ms, silence_left_ms; /* of `wall` and `silence`, while they stand still */
+        struct deferred give_up;                /* forgets a task whose process will never begin */
+        struct list readers;                    /* reader::waiting.link (task_wait.c) */
+        struct list waits;                      /* waiter::waiting.link (task_wait.c) */
+        unsigned guests;     /* how many in `readers` and `waits` come from clients of other sessions */
+        struct list writes;  /* writer::link (task_write.c), in order of arrival */
+        struct list signals; /* signal_wait::link (task_signal.c), in order of sending */
         struct write_ids *write_ids;
         struct timer *retention;   /* runs since the close */
         struct list finished_link; /* session::finished, since the close */
@@ -91,10 +95,13 @@ struct process_write;
 struct process_wait;
 struct process_signal;
 struct process_limits;
+struct process_exec_decide;
 NODISCARD int task_read(struct task *t, struct req *req, const struct process_read *in, struct err *err);
 NODISCARD int task_write(struct task *t, struct req *req, const struct process_write *in, struct err *err);
 NODISCARD int task_close_stdin(struct task *t, struct req *req, struct err *err);
 NODISCARD int task_wait(struct task *t, struct req *req, const struct process_wait *in, struct err *err);
+NODISCARD int task_exec_decide(struct task *t, struct req *req, const struct process_exec_decide *in,
+                               struct err *err);
 NODISCARD int task_signal(struct task *t, struct req *req, const struct process_signal *in, struct err *err);
 /* Called when the outgoing queue of a client has room: answers its reads that the full queue held back. */
 void task_reads_on_room(struct client *c);
@@ -108,6 +115,9 @@ void task_exit_code_write(struct jsonw *w, const struct task *t);
 /* Writes the members signal, coreDumped, reason, usage and, for a sandboxed process, denials into the open object of `w`. The
  * process must have exited. */
 void task_exit_write(struct jsonw *w, const struct task *t);
+
+/* Writes the member openQuestions of an intercepted command. */
+void task_intercept_open_write(struct jsonw *w, const struct task *t);
 
 /* Frees what failed starts have left, at the end of the server, when no more events of processes come. */
 void task_again_release(struct server *s);

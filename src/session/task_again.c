@@ -20,7 +20,7 @@ struct task_again {
         struct work work;
         struct server *server;
         struct task *task; /* NULL: the start was given up while a thread was planning */
-        const struct process_start *in;
+        struct process_start *in;
         struct arena arena; /* `in` points into this arena and into `text` */
         struct buf text;
         unsigned tries;
@@ -35,7 +35,7 @@ uint64_t task_again_bytes(const struct req *req)
         return sizeof(struct task_again) + req->arena->bytes + req->text.n;
 }
 
-void task_again_keep(struct task *t, struct req *req, const struct process_start *in)
+void task_again_keep(struct task *t, struct req *req, struct process_start *in)
 {
         struct task_again *a = mem_new(struct task_again);
         a->server = req->server;
@@ -156,6 +156,9 @@ static void planned(struct work *w)
         struct err err = a->err;
         if (w->is_cancelled || a->server->is_draining)
                 r = err_set(&err, RPC_DRAINING, -ESHUTDOWN, "the server is shutting down");
+        else if (t->session->is_ended || t->cause != END_BY_ITSELF)
+                r = err_set(&err, RPC_INVALID_REQUEST, -ECANCELED, "process %.*s start was cancelled",
+                            SLICE(task_id(t)));
         if (r == 0) {
                 t->sandbox = a->made;
                 a->made = GUARDED_NONE;
@@ -163,6 +166,13 @@ static void planned(struct work *w)
         }
         if (r < 0)
                 task_start_refused(t, &err);
+}
+
+static void plan_on_thread(struct task_again *a)
+{
+        a->work = (struct work){ .run = plan, .done = planned };
+        a->is_in_pool = true;
+        pool_submit(a->server->pool, &a->work);
 }
 
 bool task_is_overtaken(const struct task *t, const char *step, int os_errno)
@@ -189,8 +199,22 @@ bool task_start_again(struct task *t, const char *step, int os_errno)
         t->process->is_tty = failed->is_tty;
         t->process->rows = failed->rows;
         t->process->cols = failed->cols;
-        a->work = (struct work){ .run = plan, .done = planned };
-        a->is_in_pool = true;
-        pool_submit(a->server->pool, &a->work);
+        plan_on_thread(a);
         return true;
+}
+
+void task_start_decided(struct task *t, const struct err *denied)
+{
+        struct task_again *a = t->again;
+        struct err err = ERR_INIT;
+        if (denied) {
+                task_start_refused(t, denied);
+                return;
+        }
+        if (task_intercept_is_escalated(t))
+                a->in->has_sandbox = t->is_sandboxed = t->is_offline = false;
+        if (a->in->has_sandbox && profile_must_enforce(&a->in->sandbox.profile))
+                plan_on_thread(a);
+        else if (task_start_begin(t, a->in, &err) < 0)
+                task_start_refused(t, &err);
 }

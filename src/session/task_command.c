@@ -143,16 +143,48 @@ int task_command_make(struct arena *a, const struct process_start *in, struct co
         int r = check_search(in->argv[0], path, err);
         if (r < 0)
                 return r;
+        const char **candidates = make_candidates(a, in->argv[0], path);
+        if (in->program.p) {
+                candidates[0] = arena_dup(a, in->program);
+                candidates[1] = NULL;
+        }
         *ret = (struct command_spec){
                 .argv = make_argv(a, in),
                 .env = env,
-                .candidates = make_candidates(a, in->argv[0], path),
+                .candidates = candidates,
                 .cwd = in->cwd.p,
                 .is_tty = in->is_tty,
                 .limits = task_kernel_limits(&in->limits),
                 .wants_cgroup = true,
         };
         return 0;
+}
+
+/* Returns the candidate that execvp would execute: the first one that can be executed. When there is none, the first one that exists:
+ * its error is what execvp would tell. */
+static const char *choose(struct arena *a, const char *const *candidates, struct slice cwd)
+{
+        const char *existing = NULL;
+        for (const char *const *c = candidates; *c; c++) {
+                struct stat st;
+                const char *path = (*c)[0] == '/' ? *c : arena_printf(a, "%.*s/%s", SLICE(cwd), *c);
+                if (stat(path, &st) < 0)
+                        continue;
+                if (S_ISREG(st.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0)
+                        return *c;
+                existing = existing ? existing : *c;
+        }
+        return existing ? existing : candidates[0];
+}
+
+int task_program_find(struct arena *a, const struct process_start *in, const char *const *env,
+                      struct slice *ret, struct err *err)
+{
+        const char *path = task_search_path(env);
+        int r = check_search(in->argv[0], path, err);
+        if (r == 0)
+                *ret = slice_from_str(choose(a, make_candidates(a, in->argv[0], path), in->cwd));
+        return r;
 }
 
 /* --- commands that the client wraps ------------------------------------------------------------------------------- */

@@ -29,7 +29,9 @@ static void on_output(struct process *p, enum stream stream, uint64_t seq, struc
         task_retention_grew(t);
         if (t->capture)
                 t->capture_events->output(t->capture);
-        if (t->silence)
+        if (t->silence && task_intercept_holds_limits(t))
+                t->silence_left_ms = t->limits->silence_ms;
+        else if (t->silence)
                 timer_start(t->silence, t->limits->silence_ms);
         struct client *c = listener_of(t);
         if (c) {
@@ -117,6 +119,7 @@ void task_sandbox_broken(struct guarded *g)
 static void on_exited(struct process *p, uint64_t seq)
 {
         struct task *t = p->owner;
+        task_intercept_exited(t); /* what was asked or reported before comes before */
         t->wall = timer_free(t->wall);
         t->silence = timer_free(t->silence);
         if (t->cause == END_BY_ITSELF && p->exit_signal == SIGKILL && was_broken(t))
@@ -146,6 +149,7 @@ static void on_exited(struct process *p, uint64_t seq)
 static void on_closed(struct process *p, uint64_t seq)
 {
         struct task *t = p->owner;
+        task_intercept_closed(t);
         struct client *c = listener_of(t);
         if (c) {
                 struct jsonw w;
@@ -165,6 +169,7 @@ static void on_gone(struct process *p)
 {
         struct task *t = p->owner;
         struct session *session = t->session;
+        task_intercept_end(t);
         task_signals_answer_all(t);
         task_stop_timers(t);
         confine_unmake(&session->server->confine, &t->sandbox);
@@ -216,6 +221,26 @@ static void start_limits(struct task *t)
         }
 }
 
+void task_limits_hold(struct task *t)
+{
+        if (t->wall) {
+                t->wall_left_ms = timer_left_ms(t->wall);
+                timer_stop(t->wall);
+        }
+        if (t->silence) {
+                t->silence_left_ms = timer_left_ms(t->silence);
+                timer_stop(t->silence);
+        }
+}
+
+void task_limits_go_on(struct task *t)
+{
+        if (t->wall)
+                timer_start(t->wall, t->wall_left_ms);
+        if (t->silence)
+                timer_start(t->silence, t->silence_left_ms);
+}
+
 static void on_started(struct process *p)
 {
         struct task *t = p->owner;
@@ -226,6 +251,7 @@ static void on_started(struct process *p)
         confine_started(&t->session->server->confine, &t->sandbox);
         notify_started(t);
         start_limits(t);
+        task_intercept_started(t);
         task_writes_go_on(t);
         task_readers_wake(t);
         task_waits_wake(t);
@@ -234,6 +260,7 @@ static void on_started(struct process *p)
 static void on_failed(struct process *p, const char *step, int os_errno)
 {
         struct task *t = p->owner;
+        task_intercept_disconnect(t);
         if (t->cause == END_BY_ITSELF && was_broken(t))
                 t->cause = END_SANDBOX;
         if (task_start_again(t, step, os_errno))

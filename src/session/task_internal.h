@@ -7,6 +7,8 @@
 #include "core/req.h"
 #include "session/task.h"
 
+struct interception; /* first_program.h */
+struct command_spec;
 struct process_start;
 
 extern const struct process_events task_process_events;
@@ -39,6 +41,9 @@ void task_pause(struct task *t, bool paused);
 /* Called when the process has not begun and never will: frees the id, and forgets the task at the end of the turn. */
 void task_never_begun(struct task *t);
 
+/* task_events.c: the limits wallMs and silenceMs stand still, and go on. */
+void task_limits_hold(struct task *t);
+void task_limits_go_on(struct task *t);
 /* task_events.c: the callback for guarded::on_broken. Ends the command. */
 void task_sandbox_broken(struct guarded *g);
 
@@ -54,11 +59,15 @@ void task_start_failed(struct task *t, const char *step, int os_errno);
 /* Called when the process has not begun and never will: answers with `err`, and forgets the task. */
 void task_start_refused(struct task *t, const struct err *err);
 
+/* Called when the task waits for the decision about its first program, and is to end: the start is refused. */
+void task_start_given_up(struct task *t);
+
 /* task_start.c: makes the checks that are possible before a sandbox is planned. */
 NODISCARD int task_start_check(struct req *req, const struct process_start *in, struct err *err);
-/* Starts a process for a client. Takes `sandbox` unless it fails; NULL: the command runs without a sandbox. */
-NODISCARD int task_start(struct req *req, const struct process_start *in, struct guarded *sandbox,
-                         struct err *err);
+/* Starts a process for a client. Takes `sandbox` and `interception` unless it fails; NULL: the command runs without a sandbox, or is
+ * not intercepted. When a client has to decide about the first program, there is no sandbox yet. */
+NODISCARD int task_start(struct req *req, struct process_start *in, struct guarded *sandbox,
+                         struct interception *interception, struct err *err);
 /* Starts a process of the session that no client knows of, for its output. Takes the sandbox, unless it returns -EAGAIN: the
  * session has no room for the process. */
 NODISCARD int task_capture(struct session *session, const struct process_start *in, struct guarded *sandbox,
@@ -74,6 +83,10 @@ NODISCARD int task_start_begin(struct task *t, const struct process_start *in, s
 NODISCARD int task_command_check(const struct process_start *in, struct err *err);
 NODISCARD int task_command_make(struct arena *a, const struct process_start *in, struct command_spec *ret,
                                 struct err *err);
+/* Finds the file that execvp would execute for a command with this environment. For any thread; may block. Returns 0, or -errno: the
+ * name or the PATH is too long. */
+NODISCARD int task_program_find(struct arena *a, const struct process_start *in, const char *const *env,
+                                struct slice *ret, struct err *err);
 const char *task_search_path(const char *const *env);
 struct spawn_limits task_kernel_limits(const struct process_limits *l);
 /* Makes the sandbox of a start. For any thread; may block. `env` is the environment of the command. Returns 0, or -errno with
@@ -89,10 +102,13 @@ NODISCARD const char **task_environment(struct arena *a, const struct process_st
 
 /* task_again.c: task_again_keep takes the arena and the text of the request; task_again_bytes returns how much memory that is. */
 uint64_t task_again_bytes(const struct req *req);
-void task_again_keep(struct task *t, struct req *req, const struct process_start *in);
+void task_again_keep(struct task *t, struct req *req, struct process_start *in);
 void task_again_drop(struct task *t); /* called when the start was answered or dropped */
 /* Called when the start has failed. Returns true when it is tried again: then clients are not told of the failure. */
 NODISCARD bool task_start_again(struct task *t, const char *step, int os_errno);
+/* Goes on with a start that has waited for the decision about its first program. `denied`: the error for the client; NULL: it may be
+ * executed, by the action of task_intercept_is_escalated. */
+void task_start_decided(struct task *t, const struct err *denied);
 /* Returns whether the start failed because changes on the disk overtook its sandbox plan. */
 NODISCARD bool task_is_overtaken(const struct task *t, const char *step, int os_errno);
 /* Returns whether a thread is planning the start again. Then the process of the task has not begun. */
@@ -137,3 +153,44 @@ void task_signal_answered(struct task *t, int os_errno);
 void task_signals_answer_all(struct task *t); /* called when no result will come */
 /* Sends the signals that were asked for before the process began. Called once it has begun. */
 void task_signals_send_waiting(struct task *t);
+
+/* task_intercept.c: the server's side of an intercepted command: its socket to the broker (intercept/broker.h), its open questions, and what
+ * clients are told of them.
+ *
+ * A question is open until a client decides, its caller has ended, or the task ends. Open questions belong to the task, not to a
+ * connection: a client that resumes the session is told them again. While one is open the limits wallMs and silenceMs stand still.
+ * The functions take tasks that are not intercepted, too, unless they say otherwise. */
+/* Makes the task an intercepted one. Takes *from. */
+void task_intercept_begin(struct task *t, struct interception *from);
+void task_intercept_free(struct task *t);
+
+/* Returns whether the task waits for the decision about its first program. Then its process has not begun. */
+NODISCARD bool task_intercept_is_asking(const struct task *t);
+/* Returns whether the first program runs outside of the sandbox, where nothing is intercepted. */
+NODISCARD bool task_intercept_is_escalated(const struct task *t);
+/* Opens the question about the first program; `bytes` is the memory that the start keeps meanwhile. Returns 0, or -errno with err: there
+ * are too many questions. The task must be intercepted. */
+NODISCARD int task_intercept_ask_first(struct task *t, uint64_t bytes, struct err *err);
+
+/* task_intercept_connect makes the socket, and gives the command its descriptors; task_intercept_handed_over is called when the command
+ * has been sent on its way, or could not be; task_intercept_disconnect when the start has failed and may be tried again. */
+NODISCARD int task_intercept_connect(struct task *t, struct command_spec *command);
+void task_intercept_handed_over(struct task *t);
+void task_intercept_disconnect(struct task *t);
+
+void task_intercept_started(struct task *t); /* called when clients know that the process has started */
+void task_intercept_pause(struct task *t, bool paused);
+void task_intercept_exited(struct task *t); /* called before clients are told of the exit */
+/* Called before clients are told that the process has closed: processes that it left behind are denied what would be asked about. */
+void task_intercept_closed(struct task *t);
+/* Called when the process tree is gone, or the process will never begin: no question stays open. */
+void task_intercept_end(struct task *t);
+/* Called when a client was attached to the session: tells it the open questions. */
+void task_intercept_tell_again(struct task *t);
+
+/* Withdraws the question about the first program. */
+void task_intercept_withdraw_first(struct task *t);
+/* Writes the member `intercepted` of the exit record. */
+void task_intercept_exit_write(struct jsonw *w, const struct task *t);
+
+NODISCARD bool task_intercept_holds_limits(const struct task *t); /* is a question open? */

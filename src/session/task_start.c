@@ -12,6 +12,7 @@
 #include "fsop/wary.h"
 #include "proto/process.h"
 #include "sandbox/image.h"
+#include "session/first_program.h"
 #include "session/task_internal.h"
 
 #include <errno.h>
@@ -28,6 +29,8 @@ static void starter_forget(struct parked *parked)
         bool is_planned_again = task_is_planned_again(t);
         t->starter = NULL;
         free(s);
+        if (task_intercept_is_asking(t))
+                return; /* the question stays open for the session */
         task_again_drop(t);
         if (is_planned_again && t->is_named) /* the connection has ended */
                 task_never_begun(t);
@@ -52,8 +55,17 @@ static int begin(struct task *t, struct arena *a, const struct process_start *in
                 .cols = in->cols ? in->cols : TTY_COLS,
                 .settle_ms = t->is_sandboxed ? DENIED_SETTLE_MS : 0,
         };
+        r = task_intercept_connect(t, &command);
+        if (r < 0) {
+                err->step = "intercept";
+                err->os_errno = -r;
+                return err_set(err, RPC_INTERNAL, r, "%s (os error %d)", errno_text(-r), -r);
+        }
         wary_set(true); /* stays set until a file request finds that no command is left */
         r = process_begin(t->process, &start, err);
+        task_intercept_handed_over(t);
+        if (r < 0)
+                task_intercept_disconnect(t);
         if (r < 0 && strcmp(err->step, "spawner") == 0) {
                 err->client_code = RPC_INTERNAL; /* the text is complete */
                 return r;
@@ -166,7 +178,8 @@ static void warn_if_reachable(struct server *s)
                  "listen=%s remedy=--ws-auth,--listen=unix:PATH", log_quote(slice_from_str(c->conn.listen)));
 }
 
-int task_start(struct req *req, const struct process_start *in, struct guarded *sandbox, struct err *err)
+int task_start(struct req *req, struct process_start *in, struct guarded *sandbox,
+               struct interception *interception, struct err *err)
 {
         struct session *session = req->client->session;
         int r = session ? task_start_check(req, in, err) : -ESTALE;
@@ -176,10 +189,10 @@ int task_start(struct req *req, const struct process_start *in, struct guarded *
         if (r < 0)
                 return r;
 
-        bool is_boxed = sandbox != NULL;
+        bool is_boxed = sandbox != NULL, is_asked = interception && interception->action == INTERCEPT_ASK;
+        uint64_t kept = is_boxed || is_asked ? task_again_bytes(req) : 0;
         struct starter *s = mem_new(struct starter);
-        r = parked_init(&s->parked, req, sizeof(*s) + (is_boxed ? task_again_bytes(req) : 0), starter_forget,
-                        err);
+        r = parked_init(&s->parked, req, sizeof(*s) + kept, starter_forget, err);
         if (r < 0) {
                 free(s);
                 return r;
@@ -190,6 +203,8 @@ int task_start(struct req *req, const struct process_start *in, struct guarded *
                 t->sandbox = *sandbox;
                 *sandbox = GUARDED_NONE;
         }
+        if (interception)
+                task_intercept_begin(t, interception);
         t->is_sandboxed = in->has_sandbox;
         if (t->sandbox.image && in->sandbox.profile.has_network)
                 warn_if_reachable(req->server);
@@ -197,10 +212,10 @@ int task_start(struct req *req, const struct process_start *in, struct guarded *
         describe(t, in);
         s->task = t;
         t->starter = s;
-        r = task_start_begin(t, in, err);
+        r = is_asked ? task_intercept_ask_first(t, kept, err) : task_start_begin(t, in, err);
         if (r < 0)
                 task_start_refused(t, err);
-        else if (is_boxed)
+        else if (is_boxed || is_asked)
                 task_again_keep(t, req, in);
         return 0;
 }

@@ -42,8 +42,10 @@ void task_start_succeeded(struct task *t)
 {
         forget_texts(t);
         struct starter *s = t->starter;
-        if (!s)
-                return; /* the connection has ended; the process belongs to the session */
+        if (!s) { /* the connection has ended; the process belongs to the session */
+                task_again_drop(t);
+                return;
+        }
         struct jsonw w;
         struct conn *conn = s->parked.client->conn;
         conn_reply_begin(conn, &s->parked.id, jsonw_string_max(task_id(t)) + 96, &w);
@@ -69,10 +71,23 @@ static void say_which(const struct task *t, const char *step, int os_errno, stru
 void task_start_refused(struct task *t, const struct err *err)
 {
         task_never_begun(t); /* the id is free before the answer is sent */
-        parked_fail(&t->starter->parked, err);
+        if (t->starter)      /* otherwise the connection has ended while a decision was waited for */
+                parked_fail(&t->starter->parked, err);
         task_waiting_fail(t);
         task_writes_fail(t);
         task_signals_answer_all(t);
+}
+
+void task_start_given_up(struct task *t)
+{
+        struct err err = ERR_INIT;
+        task_intercept_withdraw_first(t);
+        if (t->cause == END_SHUTDOWN)
+                err_set(&err, RPC_DRAINING, -ESHUTDOWN, "the server is shutting down");
+        else
+                err_set(&err, RPC_INVALID_REQUEST, -ECANCELED, "process %.*s start was cancelled",
+                        SLICE(task_id(t)));
+        task_start_refused(t, &err);
 }
 
 void task_start_failed(struct task *t, const char *step, int os_errno)
@@ -101,7 +116,7 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 err.remedy =
                         "let the profile read the cwd, or start the command in a directory that it can read";
         }
-        if (step && os_errno == ETOOMANYREFS)
+        if (step && (os_errno == ETOOMANYREFS || strcmp(step, "intercept") == 0))
                 err.remedy = remedy_for(step, os_errno);
         if (t->cause == END_SANDBOX) {
                 err_set(&err, RPC_INTERNAL, -ESTALE,
@@ -118,4 +133,6 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
         forget_texts(t);
         if (t->starter)
                 parked_fail(&t->starter->parked, &err);
+        else
+                task_again_drop(t);
 }

@@ -13,6 +13,8 @@ struct spawner_setup {
         pid_t server;                            /* the parent of the spawner */
         struct rlimit nofile;                    /* the limit of commands: the server was started with it */
         const struct spawn_fs_helper *fs_helper; /* NULL: there are no fs helpers */
+        void *(*broker)(
+                void *); /* the broker of intercepted commands (keeper/broker_start.h); NULL: there is none */
 };
 
 /* Runs in the new process, with all signals blocked, until the server's end of the socket is closed and every process

@@ -54,7 +54,9 @@ static bool has_certain_end(const struct image *i)
 static int leaf_make(struct spawner_state *s, struct keeper *k, const struct spawn_order *order)
 {
         k->order.needs_leaf = order->tree.memory_bytes > 0 || order->tree.processes > 0;
-        if (!k->order.needs_leaf && (!order->wants_cgroup || has_certain_end(k->order.image)))
+        /* What an intercepted command runs outside of its sandbox does not end with the init. */
+        bool has_end = has_certain_end(k->order.image) && !order->is_intercepted;
+        if (!k->order.needs_leaf && (!order->wants_cgroup || has_end))
                 return 0;
 
         int r = s->cgroup.home < 0 ? -ENOTSUP : 0;
@@ -83,7 +85,7 @@ void leaf_drop(struct spawner_state *s, uint64_t leaf)
 pid_t keeper_start(struct spawner_state *s, struct slot *slot)
 {
         struct keeper *k = &slot->keeper;
-        if (!s->is_forking) {
+        if (!s->is_forking && !k->order.is_intercepted) {
                 long pid = sys_clone_onto(CLONE_VM | SIGCHLD, slot, NULL, NULL, keeper_run, k);
                 if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM) /* a fork would be refused as well */
                         return (pid_t)pid;
@@ -106,6 +108,7 @@ struct slot *slot_for_start(struct spawner_state *s, bool is_sandboxed)
         k->spawner = sys_getpid();
         k->socket = s->setup.socket;
         k->order.bwrap[0] = k->order.bwrap[1] = -1;
+        k->order.config = k->order.server = -1;
         k->order.nofile = is_sandboxed ? s->nofile_sandboxed : s->setup.nofile;
         k->order.has_nofile = s->nofile_now.rlim_cur != k->order.nofile.rlim_cur ||
                               s->nofile_now.rlim_max != k->order.nofile.rlim_max;
@@ -128,6 +131,11 @@ static int bwrap_at(const struct spawn_order *order)
         return 3 + order->is_in_memfd + order->has_image;
 }
 
+static int broker_at(const struct spawn_order *order)
+{
+        return bwrap_at(order) + (order->has_bwrap ? SPAWN_PROGRAMS : 0);
+}
+
 static int slot_fill(struct spawner_state *s, struct slot *slot, const struct spawn_order *order,
                      const int fds[])
 {
@@ -137,6 +145,12 @@ static int slot_fill(struct spawner_state *s, struct slot *slot, const struct sp
                 k->order.stdio[i] = fds[i];
         for (int i = 0; order->has_bwrap && i < 2; i++)
                 k->order.bwrap[i] = fds[bwrap_at(order) + i];
+        k->order.is_intercepted = order->is_intercepted;
+        if (order->is_intercepted) {
+                k->broker = s->setup.broker;
+                k->order.config = fds[broker_at(order)];
+                k->order.server = fds[broker_at(order) + 1];
+        }
         if (order->is_in_memfd)
                 return slot_take_memfd(slot, order, fds[3]);
         return slot_take_buffer(slot, order, TAKE(s->next));
@@ -163,6 +177,10 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
                 if (r < 0)
                         *ret_step = SPAWN_STEP_LIMITS;
         }
+        if (r == 0 && order->is_intercepted && !k->broker) {
+                *ret_step = SPAWN_STEP_INTERCEPT;
+                r = -ENOSYS;
+        }
         int leaf_fd = k->leaf_fd;
         if (r == 0)
                 r = slot->pid = keeper_start(s, slot);
@@ -173,7 +191,7 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
                 return r;
         }
         slot->image = image;
-        if (s->is_forking)
+        if (k->is_fork)
                 slot_drop_strings(slot);
         start_hand_over(s, slot, fds);
         if (k->leaf)
@@ -184,7 +202,7 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
 static void start_take(struct spawner_state *s, const struct spawn_order *order, int fds[], size_t fd_count)
 {
         /* The kernel leaves out descriptors for which the spawner has no free number. */
-        if (fd_count != (size_t)bwrap_at(order) + (order->has_bwrap ? 2 : 0)) {
+        if (fd_count != (size_t)broker_at(order) + (order->is_intercepted ? SPAWN_BROKER : 0)) {
                 report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
                 return;
         }
@@ -309,7 +327,9 @@ void order_take(struct spawner_state *s)
                 return;
         }
 
-        int fds[SPAWN_FDS_MAX] = { -1, -1, -1, -1, -1, -1, -1 };
+        int fds[SPAWN_FDS_MAX];
+        for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+                fds[i] = -1;
         size_t fd_count = fds_take(&m, fds);
         if (order.lent_count > 0)
                 fd_count = lent_take(s, &order, fds);

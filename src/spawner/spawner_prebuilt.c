@@ -30,7 +30,8 @@
 /* ---- kinds of sandboxes ---- */
 
 /* Fills in the kind of sandbox that a command needs. Returns false when no sandbox can be made ahead for the command: its sandbox
- * has no init of ours, or the command has limits: they are set on a cgroup before the first process is in it. */
+ * has no init of ours, or the command has limits: they are set on a cgroup before the first process is in it; or the command is intercepted: its keeper has
+ * to be a fork. */
 static bool kind_of(const struct spawn_order *order, const struct image *image, struct prebuilt_kind *ret)
 {
         if (image->filter_count > PREBUILT_FILTER_MAX)
@@ -44,7 +45,7 @@ static bool kind_of(const struct spawn_order *order, const struct image *image, 
         ret->session = order->session;
         return order->session != 0 && image->backend == BACKEND_NAMESPACES && image_has_init(image) &&
                image->needs_user && order->tree.memory_bytes == 0 && order->tree.processes == 0 &&
-               !order->is_in_memfd;
+               !order->is_in_memfd && !order->is_intercepted;
 }
 
 static bool is_same_kind(const struct prebuilt_kind *a, const struct prebuilt_kind *b)

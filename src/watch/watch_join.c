@@ -127,7 +127,8 @@ static void handle_failed_dir(struct watch_node *n, const struct watch_scan_dir 
         watch_node_look_later(n, dir->reports);
 }
 
-/* Joins the wd of one directory. Returns 0, or -ENOSPC when a limit of the watcher is met. */
+/* Gives the node of one directory the watch (wd) that the scan made for the directory. Returns 0, or -ENOSPC when a limit of the watcher
+ * is met. */
 static int join_dir(struct watch_join *j, struct watch_node *n, const struct watch_scan_dir *dir)
 {
         struct watcher *w = j->tree->watcher;

@@ -152,7 +152,7 @@ static int check_reach(const struct watch_scan *s, int fd, const char *path)
         int r = path_of_fd(fd, real);
         if (r == 0 && strcmp(real, path) != 0)
                 r = -ENOENT;
-        if (r == 0 && !s->is_file && reach_judge_read(s->reach, slice_from_str(path)) < 0)
+        if (r == 0 && !s->is_file && reach_judge(s->reach, REACH_GET, slice_from_str(path)) < 0)
                 r = -EACCES; /* not -ENOENT or another error of the reach, because the directory exists */
         return r;
 }
@@ -245,7 +245,7 @@ int watch_scan_root_at(struct watch_scan *s, int fd, struct err *err)
         if (r == 0 && (here.st_dev != st.st_dev || here.st_ino != st.st_ino))
                 r = -ENOENT;
         if (r == 0)
-                r = reach_judge_read(s->reach, slice_from_str(real));
+                r = reach_judge(s->reach, REACH_GET, slice_from_str(real));
         if (r < 0)
                 return fsop_fail(err, r);
         s->is_file = !S_ISDIR(st.st_mode);

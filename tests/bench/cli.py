@@ -128,7 +128,7 @@ class Row:
         others = [name for name in self.contenders if not name.startswith("farhand")]
         result = {"row": self.name, "about": self.about, "seconds": {n: statistics.median(s) for n, s in seconds.items()},
                   "memory": memory, "ratios": {}, "met": {}}
-        for name, goal in self.goals.items():
+        for name, goal in self.goals.items() if others else ():
             ratio = statistics.median(s / min(seconds[o][i] for o in others) for i, s in enumerate(seconds[name]))
             result["ratios"][name] = ratio
             result["met"][name] = ratio <= goal and memory[name] < MEMORY_GOAL

@@ -54,7 +54,7 @@ def path_entry(path, access="read", **more):
 def test_there_is_a_schema_for_every_shape():
     assert sorted(ALL) == ["additional-permissions.json", "common.json", "entries.json", "envelope.json", "environment.json",
                            "files.json", "http.json", "index.json", "process.json", "profile-untagged.json", "profile.json",
-                           "sandbox-policy.json", "sandbox.json", "session.json"]
+                           "sandbox-policy.json", "sandbox.json", "session.json", "unified.json"]
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

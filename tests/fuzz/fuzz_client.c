@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "client/client_internal.h"
+#include "client/client.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -279,11 +279,25 @@ static void on_gap(struct farhand_process *p, UNUSED void *arg, uint64_t first, 
         act(i);
 }
 
+/* Touches all that is told, and answers. */
+static void on_exec(struct farhand_process *p, UNUSED void *arg, const struct farhand_exec *exec)
+{
+        size_t i = index_of(p), sum = strlen(exec->file) + strlen(exec->cwd);
+        must(!world.is_over[i] && exec->decision <= FARHAND_EXEC_WITHDRAWN);
+        for (size_t k = 0; exec->argv[k]; k++)
+                sum += strlen(exec->argv[k]);
+        if (exec->rule_name)
+                sum += strlen(exec->rule_name) + (exec->justification ? strlen(exec->justification) : 0);
+        if (exec->request_id)
+                (void)farhand_process_decide(p, exec->request_id, FARHAND_EXEC_RUN, NULL, sum % 2, NULL);
+        act(i);
+}
+
 static const struct farhand_process_events events = { on_started, on_output, on_writable, on_exited,
-                                                      on_closed,  on_failed, on_gap };
+                                                      on_closed,  on_failed, on_gap,      on_exec };
 static const struct farhand_process_events events_without_gaps = { on_started, on_output, on_writable,
                                                                    on_exited,  on_closed, on_failed,
-                                                                   NULL };
+                                                                   NULL,       NULL };
 
 /* Process 3 is one that runs already, and process 4 another listener to process 0. The names are known to the seeds. */
 static void start(size_t i)

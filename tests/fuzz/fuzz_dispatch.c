@@ -33,6 +33,7 @@
 #include "no_watches.h"
 #include "server/drain.h"
 #include "server/open_file.h"
+#include "session/task_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -384,6 +385,15 @@ static void check_delta(struct user *cl, struct arena *a, const struct rpc_messa
         h->attachment = cl->attachment;
 }
 
+/* Checks a question or a report about a program: it comes neither before a handshake nor with a number. */
+static void check_exec(struct user *cl, struct arena *a, const struct rpc_message *m)
+{
+        const struct json *argv = json_get(&m->doc, m->params, S("argv"));
+        must(cl->session[0] && !json_get(&m->doc, m->params, S("seq")));
+        must(argv && argv->type == JSON_ARRAY);
+        must(member(a, m, m->params, S("file")).n > 0 && member(a, m, m->params, S("decision")).n > 0);
+}
+
 static void check_notification(struct user *cl, struct arena *a, const struct rpc_message *m)
 {
         if (slice_eq(m->method, S("session/takenOver"))) {
@@ -393,6 +403,10 @@ static void check_notification(struct user *cl, struct arena *a, const struct rp
         if (slice_eq(m->method, S("process/started")) || slice_eq(m->method, S("process/failed"))) {
                 /* notifications without a place in the order must have no seq */
                 must(!json_get(&m->doc, m->params, S("seq")));
+                return;
+        }
+        if (slice_eq(m->method, S("process/execRequested"))) {
+                check_exec(cl, a, m);
                 return;
         }
         if (slice_eq(m->method, S("fs/changed")) || slice_eq(m->method, S("fs/missingChanged"))) {
@@ -783,6 +797,17 @@ static void on_line(struct slice line, size_t *current)
         }
 }
 
+/* Ends the starts that wait for a client's decision. Returns whether there was one. */
+static bool end_questions(void)
+{
+        struct task *t;
+        bool has_one = false;
+        list_each (t, &server.tasks, server_link)
+                if (task_intercept_is_asking(t))
+                        has_one |= task_terminate(t, 0);
+        return has_one;
+}
+
 /* Ends all children, does all file work and lets all clients read: afterwards each request must be answered. */
 static void settle(void)
 {
@@ -807,6 +832,8 @@ static void settle(void)
                         say_gone(&starts[i]);
                         is_quiet = false;
                 }
+                if (is_quiet)
+                        is_quiet = !end_questions();
                 must(rounds < 10000);
         }
         for (size_t i = 0; i < CLIENTS_MAX; i++) {

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "policy/rule_tree.h"
-#include "proto/rig_profile_internal.h"
+#include "proto/profile_write.h"
 #include "proto/sandbox.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,7 +38,7 @@ static struct slice encode(struct arena *a, const struct profile *p, size_t inpu
         struct jsonw w;
 
         jsonw_begin(&w, &out);
-        rig_write_profile(&w, p);
+        profile_write(&w, p);
         must(jsonw_end(&w) == 0);
         return padded(a, buf_slice(&out));
 }

@@ -1,7 +1,7 @@
 /* fuzz_upgrade: compares the check of a server's answer to the upgrade with a slow, obvious one. For an answer that begins with "@"
  * the right Sec-WebSocket-Accept is put where the input says "$". */
 #include "base/mem.h"
-#include "client/upgrade.h"
+#include "transport/upgrade.h"
 #include "wire/ws.h"
 
 #include <errno.h>

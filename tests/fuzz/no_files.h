@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "codex/config_layers.h"
 #include "codex/discover.h"
+#include "fsop/access.h"
 #include "fsop/batch.h"
 #include "fsop/edit.h"
 #include "fsop/fsop.h"
@@ -306,7 +307,8 @@ int fsop_walk(struct arena *a, const char *path, const struct walk_options *o, s
         ret->errors = arena_alloc(a, n * sizeof(*ret->errors));
         for (size_t i = 0; i < n; i++) {
                 ret->items[i] = (struct walk_item){ slice_from_str(path), i % 2 };
-                ret->errors[i] = (struct walk_error){ slice_from_str(path), "no \xe2\x82\xac" };
+                ret->errors[i] =
+                        (struct walk_error){ .path = slice_from_str(path), .message = "no \xe2\x82\xac" };
         }
         return 0;
 }
@@ -429,6 +431,11 @@ int fsop_remove(const char *path, UNUSED bool recursive, UNUSED bool force, UNUS
         return outcome(path, err);
 }
 
+int fsop_check_access(const char *path, UNUSED enum access_wish wish, struct err *err)
+{
+        return outcome(path, err);
+}
+
 int fsop_copy(const char *from, const char *to, UNUSED bool recursive, UNUSED struct journal *journal,
               struct err *err)
 {
@@ -436,7 +443,7 @@ int fsop_copy(const char *from, const char *to, UNUSED bool recursive, UNUSED st
         return r < 0 ? r : outcome(to, err);
 }
 
-int fsop_rename(const char *from, const char *to, UNUSED bool replace, struct err *err)
+int fsop_rename(const char *from, const char *to, UNUSED bool replace, UNUSED bool follow, struct err *err)
 {
         int r = outcome(from, err);
         return r < 0 ? r : outcome(to, err);

@@ -95,6 +95,10 @@ class FakeServer:
             self._ready.set()
             await self._stop.wait()
 
+    def run(self, coroutine):
+        """Runs a coroutine in the thread of the server, and waits for it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
     def close(self):
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)

@@ -73,6 +73,8 @@ def of_each_method(d):
                 ("fs/writeFiles", {"path": d, "files": [{"name": "f6", "dataBase64": "eA==", "mode": 384, "modifiedAtMs": -1},
                                                         {"name": "f1", "dataBase64": "eHl6"}]}),
                 ("fs/digest", {"path": f"{d}/f1", "offset": 1, "length": 10, "followSymlinks": False}),
+                ("fs/checkAccess", {"paths": [{"path": f"{d}/f1", "access": "write"}, {"path": f"{d}/no/../f2", "access": "remove"},
+                                              {"path": f"file://{d}/l/x", "access": "read"}], "unordered": True}),
                 ("fs/watch", {"watchId": "w", "path": d, "recursive": True}), ("fs/unwatch", {"watchId": "w"}),
                 ("fs/watchMissing", {"watchId": 1, "missing": [f"{d}/none"], "present": d}),
                 ("capabilityRoots/discoverV1", {"roots": [{"id": "r", "path": d}]}),

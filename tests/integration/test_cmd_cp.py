@@ -370,6 +370,18 @@ def test_a_part_of_something_else_is_not_continued(cp, is_up):
         os.unlink(cp.path("copy"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+@pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
+def test_a_part_of_another_user_is_not_continued(cp, is_up):
+    """Its owner could change it after it was compared, and would own the copy."""
+    data = random.Random(5).randbytes(MIB)
+    cp.file("big", data)
+    cp.file(".copy.farhand-part", data[:700_000])
+    os.chown(cp.path(".copy.farhand-part"), 4711, 4711)
+    assert cp.done(*operands(cp, is_up))["resumedBytes"] == 0
+    assert cp.read("copy") == data and os.stat(cp.path("copy")).st_uid == 0
+
+
 def test_a_part_of_a_private_file_is_private_before_it_is_open(cp, server):
     """Who opens it before its mode is set reads all that is written later."""
     cp.file("big", bytes(12 * MIB))

@@ -13,7 +13,8 @@ from farhand_client import PATIENCE, Client, RpcError, Server, pid_alive, pid_go
 
 PATH = {"PATH": "/usr/bin:/bin"}
 CAP = 65536  # retained output, in bytes, of the server that retains little
-METHODS = ["process/closeStdin", "process/resize", "process/wait", "process/snapshot", "process/list", "session/list"]
+METHODS = ["process/closeStdin", "process/resize", "process/wait", "process/snapshot", "process/execDecide", "process/list",
+           "session/list"]
 LISTS = ["process/list", "session/list"]  # the methods that need no process
 
 
@@ -100,7 +101,7 @@ def test_the_capability_is_announced(client):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_new_methods_belong_to_the_exec_family(server, method):
-    params = {"processId": "x", "rows": 1, "cols": 1}
+    params = {"processId": "x", "rows": 1, "cols": 1, "requestId": "1", "decision": "run"}
     with Client(server.url, init=False) as c:
         early = c.error(method, params)
         assert (early.code, early.message) == (-32600, "client must call initialize before using exec methods")

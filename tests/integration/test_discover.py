@@ -262,6 +262,7 @@ def test_the_capabilities_of_the_file_methods(client):
     capabilities = client.call("environment/info")["capabilities"]
     assert capabilities["fileWriteStreaming"] is True
     assert capabilities["fsControlV1"] is True
+    assert capabilities["fsAccessV1"] is True
     assert capabilities["capabilityDiscoverySandbox"] is True
     assert client.init_result["environmentInfo"]["capabilities"] == capabilities
     assert all(isinstance(value, bool) for value in capabilities.values())

@@ -33,6 +33,18 @@ def test_a_name_becomes_another(client, tmp, more):
     assert tree(tmp) == {b"b": b"file", b"moved": None, b"moved/sub": None, b"moved/link": (b"a",)}
 
 
+def test_links_among_the_directories_can_be_refused(client, tmp):
+    make(f"{tmp}/a", b"file")
+    os.mkdir(f"{tmp}/dir")
+    os.symlink("dir", f"{tmp}/link")
+    assert rename_failure(client, f"{tmp}/a", f"{tmp}/link/b", followSymlinks=False) == ENOTDIR
+    assert rename(client, f"{tmp}/a", f"{tmp}/link/b") == {}
+    assert rename_failure(client, f"{tmp}/link/b", f"{tmp}/a", followSymlinks=False) == ENOTDIR
+    assert rename(client, f"{tmp}/dir/b", f"{tmp}/a", followSymlinks=False) == {}
+    assert rename(client, f"{tmp}/link", f"{tmp}/moved", followSymlinks=False) == {}, "a link itself may be renamed"
+    assert tree(tmp) == {b"a": b"file", b"dir": None, b"moved": (b"dir",)}
+
+
 def test_what_is_there_is_replaced_or_not(client, tmp):
     make(f"{tmp}/a", b"new")
     make(f"{tmp}/b", b"old")

@@ -1,7 +1,7 @@
 """A fuzzer over a live server: four connections, mutated messages, broken frames, cuts and resumes.
 
 The server must not end, must answer every request with an id exactly once (or close its connection), and must hold no more
-memory and descriptors than before when all connections are closed. FARHAND_FUZZ_SECONDS says for how long (4; 600 with
+memory and descriptors than before when all connections are closed. FARHAND_FUZZ_SECONDS says for how long (4; 1200 with
 FARHAND_SLOW=1), FARHAND_SEED repeats a run's choices, but the order of events in the server also depends on timing.
 """
 
@@ -19,7 +19,7 @@ from fuzz_jail import Jail
 from fuzz_mutate import Mutator
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
-SECONDS = float(os.environ.get("FARHAND_FUZZ_SECONDS") or (600 if IS_SOAK else 4))
+SECONDS = float(os.environ.get("FARHAND_FUZZ_SECONDS") or (1200 if IS_SOAK else 4))
 SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 5))
 CONNECTIONS = 4
 ANSWER_SECONDS = 20  # nothing waits as long on purpose

@@ -42,6 +42,16 @@ def test_programs_work_where_they_are_put(installed):
         assert os.path.join(installed, "bin/../libexec/farhand/farhand-net") in found["farhand-net"]["text"]
 
 
+@pytest.mark.parametrize("name", ["apply_patch", "applypatch"])
+def test_patches_are_applied_under_the_names_that_agents_know(installed, tmp, name):
+    program = os.path.join(installed, "bin", name)
+    done = subprocess.run([program, "*** Begin Patch\n*** Add File: n\n+x\n*** End Patch"], capture_output=True, check=True, cwd=tmp,
+                          env={**os.environ, "XDG_STATE_HOME": f"{tmp}/state"})
+    assert done.stdout == b"Success. Updated the following files:\nA n\n" and os.path.exists(f"{tmp}/n")
+    page = os.path.join(installed, "share/man/man1", f"{name}.1")
+    assert not os.path.islink(page) or os.path.exists(page), "the manual page of a name leads to that of the command"
+
+
 def test_documents_and_schemas_are_there_and_their_links_hold(installed):
     docs = os.path.join(installed, "share/doc/farhand")
     for name in ("README.md", "docs/PROTOCOL.md", "docs/PERMISSIONS.md", "docs/SECURITY.md", "docs/schema/profile.json"):

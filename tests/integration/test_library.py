@@ -1,5 +1,6 @@
 """libfarhand as other programs get it: what it exports, and that programs build against an installed copy and run."""
 
+import json
 import os
 import re
 import shutil
@@ -34,6 +35,19 @@ def declared():
 
 def test_the_list_has_what_the_header_declares():
     assert listed() == sorted(listed()) == declared()
+
+
+def test_every_method_has_a_function_or_the_manual_says_why_not():
+    with open(os.path.join(REPO, "docs/schema/index.json"), encoding="utf-8") as f:
+        methods = json.load(f)["methods"]
+    with open(os.path.join(REPO, "man/farhand.3.scd"), encoding="utf-8") as f:
+        known = f.read()
+    for room in ("src/client", "src/question"):
+        for name in os.listdir(os.path.join(REPO, room)):
+            if name.endswith(".c") and not name.endswith("_test.c"):
+                with open(os.path.join(REPO, room, name), encoding="utf-8") as f:
+                    known += f.read()
+    assert not [method for method in methods if f'"{method}"' not in known and f"*{method}*" not in known]
 
 
 def test_both_libraries_export_the_list_and_nothing_else():

@@ -4,10 +4,12 @@ of this kernel and with older ones, and with Landlock alone.
 Landlock alone refuses all requests of a profile that it cannot enforce; all other answers are those of the vectors.
 """
 
+import os
+
 import pytest
 
 from farhand_client import RpcError
-from sandbox_rig import LAYERED, USERS, landlock_abi, read_only, rig_of, sandbox, uri
+from sandbox_rig import (LAYERED, USERS, Box, is_error, landlock_abi, read_only, rig_of, sandbox, uri, workspace_write)
 from test_sandbox_access import CASES
 from test_sandbox_backends import need_landlock
 from test_sandbox_bwrap import REAL
@@ -20,9 +22,9 @@ REFUSAL = "sandbox intent cannot be enforced on this executor: "
 ABIS = [None, "0", "2", "4"]
 
 
-def bwrap_rig(user, abi=None, off=None, **kw):
-    """A server that has its views built by bwrap; `off`: with these defences switched off (tests/layers/layers.c)."""
-    if REAL is None:
+def server_rig(user, abi, off=None, backend="bubblewrap", **kw):
+    """A server with this back end and ABI of Landlock; `off`: with these defences switched off (tests/layers/layers.c)."""
+    if backend == "bubblewrap" and REAL is None:
         pytest.skip("no bwrap")
     env = dict(kw.pop("env", {}))
     if abi is not None:
@@ -33,7 +35,12 @@ def bwrap_rig(user, abi=None, off=None, **kw):
         env["FARHAND_LAYERS_OFF"] = off
     if abi is not None or off is not None:
         kw["executable"] = LAYERED
-    return rig_of(user, args=("--sandbox-backend", "bubblewrap"), env=env, **kw)
+    return rig_of(user, args=("--sandbox-backend", backend), env=env, **kw)
+
+
+def bwrap_rig(user, abi=None, off=None, **kw):
+    """A server that has its views built by bwrap."""
+    return server_rig(user, abi, off, "bubblewrap", **kw)
 
 
 @pytest.fixture(scope="module", params=[(abi, user) for abi in ABIS for user in USERS],
@@ -57,6 +64,21 @@ def alone(request):
 def test_access_in_a_view_of_bwrap(bwrap, name):
     wrong = [text for check in CASES[name]["checks"] if (text := judge(bwrap, name, check))]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("abi", ABIS, ids=lambda abi: f"abi-{abi or 'as-it-is'}")
+@pytest.mark.parametrize("backend", ["namespaces", "bubblewrap"])
+@pytest.mark.parametrize("user", USERS)
+def test_a_workspace_that_was_made_again_is_the_workspace(user, backend, abi):
+    """A new directory often gets the inode number of the one that was removed, but a view has the old one mounted."""
+    with server_rig(user, abi, backend=backend) as rig:
+        tree = rig.tree()
+        for _ in range(3):
+            box = Box(rig.client, workspace_write(), tree.dir(tree.w))
+            for _ in range(2):
+                assert not is_error(box.write(tree.w + "/a"))
+            assert os.path.exists(tree.w + "/a")
+            tree.clear()
 
 
 @pytest.mark.parametrize("user", USERS)

@@ -103,6 +103,13 @@ def processes(_server, c, tmp):
                                                      "includeOnly": []})
     c.start("shell", ["/bin/bash", "-lc", "true"],
             shellSnapshot={"scopeId": "s", "shell": {"name": "bash", "path": "/bin/bash"}}, metadata={"threadId": "t"})
+    for name, decision in (("decided", "escalate"), ("refused", "deny")):
+        c.request("process/start", {"processId": name, "argv": ["true"], "cwd": "/", "env": {"PATH": "/usr/bin:/bin"}, "tty": False,
+                                    "intercept": {"rules": [], "onUnmatched": "ask", "report": True}})
+        question = c.wait_for(lambda m, name=name: m.get("method") == "process/execRequested" and m["params"]["processId"] == name)["params"]
+        c.call("process/list")
+        c.call("process/execDecide", {"processId": name, "requestId": question["requestId"], "decision": decision})
+    c.wait_closed("decided")
     c.call("process/list")
     assert c.call("process/list", {"scope": "server"})["processes"][0]["sessionId"] == c.session_id
     for more in ({"argv": ["/none"]}, {"cwd": f"{tmp}/none"}, {"processId": "here"}, {"argv": [""]}, {"limits": {"openFiles": 1 << 30}}):
@@ -159,6 +166,8 @@ def files(_server, c, tmp):
     c.call("fs/readFiles", {"path": tmp, "names": ["e", "none"]})
     c.call("fs/scanDirectory", {"path": tmp, "after": "a", "limit": 1})
     c.call("fs/digest", {"path": f"{tmp}/e", "offset": 1, "length": None})
+    c.call("fs/checkAccess", {"paths": [{"path": path, "access": access} for access in ("read", "write", "remove")]})
+    assert c.call("fs/checkAccess", {"paths": [{"path": f"{tmp}/none", "access": "remove"}]})["results"][0]["errno"] == 2
     c.call("fs/remove", {"path": f"{tmp}/d", "force": None})
     assert c.error("fs/readFile", {"path": f"{tmp}/none"}).data["errnoName"] == "ENOENT"
 
@@ -218,7 +227,9 @@ def sandboxed(_server, c, tmp):
     c.wait_closed("boxed")
     c.read("boxed")
     c.call("process/list", {"processId": "boxed"})
-    c.error("fs/writeFile", {"path": f"{tmp}/boxed", "dataBase64": "", "sandbox": box})
+    assert c.error("fs/writeFile", {"path": f"{tmp}/boxed", "dataBase64": "", "sandbox": box}).data["denied"]["rule"] == "readOnly"
+    asked = {"paths": [{"path": f"{tmp}/boxed", "access": "write"}], "sandbox": box}
+    assert "denied" in c.call("fs/checkAccess", asked)["results"][0]
     c.response(c.request("fs/writeFile", {"path": f"{tmp}/boxed", "dataBase64": "", "sandbox": sandbox(workspace_write(), tmp)}))
     hidden = sandbox(read_only(at(tmp, "deny")), tmp)
     assert c.error("process/start", {"processId": "hidden", "argv": ["true"], "cwd": tmp, "env": {}, "tty": False, "sandbox": hidden}).data
@@ -262,6 +273,8 @@ SAMPLES = {
     "capabilityRoots/discoverV1": {"roots": [{"id": "a", "path": NONE, "sandbox": None}]},
     "process/start": {"processId": "none", "argv": [NONE], "cwd": "/", "env": {"A": "b"}, "tty": False, "metadata": {"threadId": "t"},
                       "managedNetwork": {"loopbackPorts": [1]}, "limits": {"wallMs": 1000},
+                      "intercept": {"rules": [{"name": "n", "text": ""}], "scope": "all", "programNames": "base", "onPrompt": "ask",
+                                    "onUnmatched": "run", "report": False},
                       "envPolicy": {"inherit": "none", "ignoreDefaultExcludes": True, "exclude": ["a"], "set": {}, "includeOnly": []},
                       "shellSnapshot": {"scopeId": "s", "shell": {"name": "sh", "path": "/bin/sh"}}},
     "process/read": {"processId": "none"},
@@ -272,6 +285,7 @@ SAMPLES = {
     "process/resize": {"processId": "none", "rows": 1, "cols": 1},
     "process/wait": {"processId": "none"},
     "process/snapshot": {"processId": "none"},
+    "process/execDecide": {"processId": "none", "requestId": "1", "decision": "deny", "reason": "no", "remember": "process"},
     "process/list": {"scope": "session"},
     "fs/readFile": {"path": NONE},
     "fs/writeFile": {"path": NONE, "dataBase64": "", "ifMatch": {"size": 1, "modifiedAtMs": 1}},
@@ -290,6 +304,7 @@ SAMPLES = {
     "fs/readFiles": {"path": NONE, "names": ["x"]},
     "fs/writeFiles": {"path": NONE, "files": [{"name": "x", "dataBase64": "aGk="}]},
     "fs/digest": {"path": NONE, "offset": 0},
+    "fs/checkAccess": {"paths": [{"path": NONE, "access": "write"}]},
     "fs/open": {"handleId": "none", "path": NONE},
     "fs/readBlock": {"handleId": "none", "offset": 0, "len": 1},
     "fs/writeBlock": {"handleId": "none", "offset": 0, "chunk": "aGk="},

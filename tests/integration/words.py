@@ -69,8 +69,10 @@ NOTIFIED = ("process/output", "process/exited", "process/closed", "fs/changed", 
 
 
 def messages(block):
-    """The messages of a block, if it has any. `is_ours`: the client sends the message."""
+    """The messages of a block, if it has any. `is_ours`: the client sends the message. What a `console` block shows is printed."""
     found = []
+    if block.language == "console":
+        return found
     for number, line in enumerate(block.lines, block.line):
         where = f"{block.name}:{number}"
         if line.startswith(("> {", "< {")):
@@ -99,6 +101,6 @@ def command_lines():
     for name in MANUALS:
         for number, line in enumerate(read(name).split("\n"), 1):
             line = line.removesuffix("++").strip()
-            if line.startswith("$ ") or re.match(r"farhand (sandbox|serve|doctor|env) ", line):
+            if line.startswith("$ ") or re.match(r"farhand (sandbox|serve|doctor|env|rules) ", line):
                 found.append((f"{name}:{number}", line.removeprefix("$ ")))
     return found

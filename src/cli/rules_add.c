@@ -1,0 +1,102 @@
+/* rules_add: `farhand rules add`: adds a prefix rule to a .rules file. The rest of the file keeps its bytes; the file is replaced in
+ * one step, and only by a file that can be read. */
+#include "cli/rules.h"
+
+#include "base/fd.h"
+#include "base/printable.h"
+#include "base/small_file.h"
+#include "rules/exec_rules_add.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int add(struct arena *a, const char *path, const struct exec_rule_addition *addition, struct err *err)
+{
+        struct exec_rules_text old = { path, S("") };
+        struct slice text;
+        const char *cwd = rules_cwd(a);
+
+        /* The addition is tried on an empty text first, so that an addition that can never succeed leaves no directory behind. */
+        int r = exec_rules_add(a, &old, cwd, addition, &text, err);
+        if (r < 0)
+                return r;
+        _close_ int lock = small_file_lock(path, err);
+        if (lock < 0)
+                return lock;
+        r = rules_file_read(a, path, &old.text, err);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        r = exec_rules_add(a, &old, cwd, addition, &text, err);
+        if (r < 0)
+                return r;
+        bool is_there = text.p == old.text.p;
+        r = is_there ? 0 : small_file_replace(path, text, err);
+        if (r == 0)
+                printf("%s %s\n", is_there ? "the rule is already in" : "added a rule to",
+                       printable_str(a, path));
+        return r;
+}
+
+/* Reads the command line. Returns -1 when *ret is filled, or the exit code. */
+static int parse(int argc, char **argv, struct exec_rule_addition *ret, const char **ret_file, int *ret_rest)
+{
+        const char *decision = "allow";
+        const struct arg table[] = {
+                { "rules", ARG_STRING, "FILE", "the file; default: rules/default.rules in FARHAND_HOME",
+                  .target = ret_file, .letter = 'r', .offers = OFFER_FILE },
+                { "decision", ARG_STRING, "DECISION", "allow (the default), prompt or forbidden",
+                  .target = &decision },
+                { "justification", ARG_STRING, "TEXT", "why; shown with the decision",
+                  .target = &ret->justification },
+                { .name = NULL },
+        };
+        const struct args spec = {
+                .usage = "farhand rules add [OPTIONS] [--] WORD...",
+                .about = "Add a rule for the commands that begin with these words.",
+                .table = table,
+                .operands = OFFER_COMMAND,
+        };
+        switch (args_parse(&spec, argc, argv, ret_rest)) {
+        case ARGS_OK:
+                break;
+        case ARGS_HELP:
+                return 0;
+        case ARGS_BAD:
+                return 2;
+        }
+        if (!exec_decision_parse(slice_from_str(decision), &ret->decision)) {
+                (void)args_refuse("decision", decision, "allow, prompt, forbidden");
+                return 2;
+        }
+        if (*ret_rest == argc) {
+                fprintf(stderr, "error: a word is needed\n\nUsage: %s\n", spec.usage);
+                return 2;
+        }
+        return -1;
+}
+
+int rules_add(int argc, char **argv)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct exec_rule_addition addition = { 0 };
+        struct err err = ERR_INIT;
+        const char *file = NULL;
+        int rest = 0;
+
+        int code = parse(argc, argv, &addition, &file, &rest);
+        if (code >= 0)
+                return code;
+        struct slice *words = arena_alloc(&a, (size_t)(argc - rest) * sizeof(*words));
+        for (int i = rest; i < argc; i++)
+                words[addition.count++] = slice_from_str(argv[i]);
+        addition.words = words;
+        if (!file)
+                file = rules_file_default(&a);
+        int r = file ? add(&a, file, &addition, &err)
+                     : err_set(&err, 0, -ENOENT, "neither FARHAND_HOME nor HOME says where the file is");
+        if (r < 0) {
+                fprintf(stderr, "error: %s\n", err.text);
+                return 1;
+        }
+        return fflush(stdout) == 0 ? 0 : 1;
+}

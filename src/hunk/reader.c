@@ -1,0 +1,27 @@
+/* reader: the reader of bytes in memory. */
+#include "hunk/reader.h"
+
+static int text_rewind(void *arg, UNUSED struct err *err)
+{
+        struct text_reader *t = arg;
+
+        t->position = 0;
+        return 0;
+}
+
+static ssize_t text_read(void *arg, char *buf, size_t n, UNUSED struct err *err)
+{
+        struct text_reader *t = arg;
+        size_t take = MIN(n, t->text.n - t->position);
+
+        if (take)
+                memcpy(buf, t->text.p + t->position, take);
+        t->position += take;
+        return (ssize_t)take;
+}
+
+struct reader reader_from_text(struct text_reader *t, struct slice text)
+{
+        *t = (struct text_reader){ .text = text };
+        return (struct reader){ text_rewind, text_read, t };
+}

@@ -1,0 +1,106 @@
+/* broker_internal: the state of a broker and of the starts that it has not finished with. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "intercept/broker.h"
+#include "intercept/escalate.h"
+#include "intercept/message.h"
+#include "intercept/remembered.h"
+#include "intercept/watch_exec.h"
+
+#include <poll.h>
+
+enum request_state {
+        REQUEST_ASKED,   /* the client is to decide */
+        REQUEST_TOLD,    /* decided, and waits until the server's socket has taken the report */
+        REQUEST_OUTSIDE, /* the program runs outside of the sandbox */
+        REQUEST_ENDING,  /* it does, but its caller has died */
+        REQUEST_WATCHED, /* the caller goes on, and its execve is followed */
+        REQUEST_OVER,    /* to be removed at the end of the turn */
+};
+
+/* A start that is not finished with. */
+struct request {
+        struct list link; /* broker::requests */
+        enum request_state state;
+        struct caller caller;
+        int pidfd; /* of the caller's process; -1 when it is not needed */
+        uint32_t question;
+        enum intercept_action action; /* REQUEST_TOLD: what was decided, */
+        char *reason;                 /* and the reason of a denial, on the heap; or NULL */
+        size_t held;                  /* of broker::open_bytes */
+        struct escalated outside;
+        uint64_t passed_on;   /* signals that were passed on to the program outside */
+        uint64_t deadline_us; /* REQUEST_ENDING: when it is killed */
+        uint64_t begun_us;    /* REQUEST_WATCHED */
+        struct watch_exec watch;
+        size_t poll_at; /* where its descriptors stand in the list for poll */
+};
+
+struct broker {
+        struct broker_start start;
+        struct intercept_options options;
+        struct exec_rules *rules;
+        struct arena arena; /* of one decision */
+        bool has_shell;     /* scope INTERCEPT_SHELL: which file the command's first program is */
+        dev_t shell_dev;
+        ino_t shell_ino;
+        bool is_over; /* no process has the filter any more */
+
+        struct list requests;
+        struct request *spare; /* for the next notification */
+        size_t questions, open_bytes, outside, watched;
+        uint32_t last_question;
+        struct remembered remembered;
+
+        bool is_lost; /* there is no server any more */
+        struct buf in, out;
+
+        struct pollfd *polled;
+        size_t polled_room;
+        uint64_t looked_us; /* when the callers of programs outside were looked at */
+};
+
+/* ---- broker.c ---- */
+NORETURN void broker_die(const char *what, int os_errno);
+
+/* ---- broker_notice.c: a process wants to start a program ---- */
+void broker_take(struct broker *b);
+
+/* ---- broker_request.c: what becomes of it ---- */
+NODISCARD struct request *request_new(void);
+struct request *request_free(struct request *r); /* returns NULL */
+NODISCARD struct intercept_exec request_exec(const struct request *r);
+
+/* Each ends the request, or makes it one of the broker's. `must_watch`: somebody was asked, and memory can have changed since. */
+void request_run(struct broker *b, struct request *r, bool must_watch);
+void request_deny(struct broker *b, struct request *r, struct slice reason); /* p == NULL: none */
+void request_escalate(struct broker *b, struct request *r);
+/* Reports a decision about which nobody was asked, if the client wants to know, and carries it out. The report is in the server's socket
+ * before that: so the server has all reports when it hears of the exit of a process. */
+void request_decided(struct broker *b, struct request *r, enum intercept_action action,
+                     const struct exec_rule *rule, struct slice reason);
+/* Called when nothing waits to be sent: carries out what was decided before. */
+void requests_told(struct broker *b);
+/* Asks the server. If nobody can be asked the request is denied. */
+void request_ask(struct broker *b, struct request *r, const struct intercept_verdict *verdict);
+void request_answer(struct broker *b, const struct intercept_answer *answer);
+/* Called when there is no server any more. */
+void requests_deny_asked(struct broker *b);
+/* Called with what poll has returned for the descriptors of the request. */
+void request_step(struct broker *b, struct request *r, const struct pollfd *caller,
+                  const struct pollfd *report, const struct pollfd *outside);
+/* Looks whether the callers still wait, and passes their signals on. */
+void requests_look(struct broker *b);
+
+/* ---- broker_server.c: the socket ---- */
+void server_read(struct broker *b);
+void server_write(struct broker *b);
+/* Queues a report, if the client wants one. */
+void server_tell(struct broker *b, struct request *r, enum intercept_action action,
+                 const struct exec_rule *rule);
+/* Appends a message to the queue. Returns 0 or -errno; nothing was appended then. */
+int server_queue(struct broker *b, const struct intercept_message *m);
+NODISCARD struct intercept_question server_question(const struct request *r, enum intercept_action action,
+                                                    const struct exec_rule *rule);

@@ -1,0 +1,420 @@
+/* broker_request: what becomes of the start of a program: it goes on, runs outside, is denied, or waits for an answer. */
+#include "intercept/broker_internal.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "intercept/finish.h"
+#include "intercept/tell.h"
+#include "keeper/keeper_shared.h"
+
+#include <errno.h>
+#include <linux/ioctl.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS_US 1000ULL
+
+/* Signals that stop a process: they have no effect on a caller that waits inside of execve, and so none on its program. */
+#define STOP_SIGNALS                                                                   \
+        (SYS_SIGNAL_BIT(SIGSTOP) | SYS_SIGNAL_BIT(SIGTSTP) | SYS_SIGNAL_BIT(SIGTTIN) | \
+         SYS_SIGNAL_BIT(SIGTTOU))
+
+/* The kernel's struct pidfd_info, in its first version (Linux 6.13), and what says how a process has ended (6.15). */
+struct pidfd_info_exit {
+        uint64_t mask, cgroup;
+        uint32_t ids[11];
+        int32_t exit_code;
+};
+#define PIDFD_INFO_HAS_EXIT (1ULL << 3)
+#define PIDFD_GET_INFO_EXIT _IOWR(0xFF, 11, struct pidfd_info_exit)
+
+struct request *request_new(void)
+{
+        struct request *r = mem_new(struct request);
+        list_init(&r->link);
+        r->caller = CALLER_INIT;
+        r->pidfd = -1;
+        r->outside = ESCALATED_NONE;
+        return r;
+}
+
+struct request *request_free(struct request *r)
+{
+        if (!r)
+                return NULL;
+        list_remove(&r->link);
+        caller_release(&r->caller);
+        fd_close(r->pidfd);
+        free(r->reason);
+        free(r);
+        return NULL;
+}
+
+struct intercept_exec request_exec(const struct request *r)
+{
+        const struct caller *c = &r->caller;
+        return (struct intercept_exec){ .file = buf_slice(&c->file),
+                                        .cwd = c->cwd.n > 0 ? buf_slice(&c->cwd) : S("/"),
+                                        .argv = c->argv,
+                                        .argc = c->argc };
+}
+
+static void count(_Atomic uint64_t *counter)
+{
+        atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static void request_keep(struct broker *b, struct request *r, enum request_state state)
+{
+        r->state = state;
+        if (!list_is_linked(&r->link))
+                list_append(&b->requests, &r->link);
+}
+
+/* The request is not waited for any more. The end of the turn frees it. */
+static void request_end(struct broker *b, struct request *r)
+{
+        if (r->state == REQUEST_ASKED && list_is_linked(&r->link))
+                b->questions--;
+        b->open_bytes -= r->held;
+        r->held = 0;
+        request_keep(b, r, REQUEST_OVER);
+}
+
+void request_run(struct broker *b, struct request *r, bool must_watch)
+{
+        int e = caller_read_status(&r->caller);
+        if (e < 0) {
+                (void)caller_fail(&r->caller, -EACCES);
+                return request_end(b, r);
+        }
+        if (!must_watch && !caller_is_shared(&r->caller)) {
+                count(&b->start.keeper->run);
+                if ((e = caller_continue(&r->caller)) < 0 && e != -ENOENT)
+                        (void)caller_fail(&r->caller, -EACCES);
+                return request_end(b, r);
+        }
+        request_end(b, r);
+        if (watch_exec_begin(&r->watch, &r->caller) < 0) {
+                count(&b->start.keeper->denied);
+                return;
+        }
+        count(&b->start.keeper->run);
+        r->begun_us = clock_mono_us();
+        b->watched++;
+        request_keep(b, r, REQUEST_WATCHED);
+}
+
+static int request_open(struct request *r)
+{
+        if (r->pidfd >= 0)
+                return 0;
+        int e = caller_read_status(&r->caller);
+        if (e < 0)
+                return e;
+        r->pidfd = caller_open(&r->caller);
+        return r->pidfd < 0 ? r->pidfd : 0;
+}
+
+void request_deny(struct broker *b, struct request *r, struct slice reason)
+{
+        _buf_ struct buf text = BUF_INIT(LIMIT_INTERCEPT_REASON_BYTES + 64);
+        count(&b->start.keeper->denied);
+        if (request_open(r) < 0) {
+                (void)caller_fail(&r->caller, -EACCES);
+                return request_end(b, r);
+        }
+        reason.n = MIN(reason.n, (size_t)LIMIT_INTERCEPT_REASON_BYTES);
+        if (buf_append(&text, S("Execution denied")) < 0 ||
+            (reason.p && (buf_append(&text, S(": ")) < 0 || buf_append(&text, reason) < 0)) ||
+            buf_append_char(&text, '\n') < 0)
+                buf_truncate(&text, 0); /* cannot be: there is room */
+        tell_process(r->pidfd, STDERR_FILENO, buf_slice(&text));
+        (void)finish_with_code(&r->caller, 1); /* otherwise its execve has failed */
+        request_end(b, r);
+}
+
+/* ---- outside of the sandbox ---- */
+
+static void children_add(struct broker *b)
+{
+        b->outside++;
+        atomic_fetch_add_explicit(&b->start.keeper->broker_children, 1, memory_order_acq_rel);
+}
+
+/* The keeper may be waiting for the last one. */
+static void children_drop(struct broker *b)
+{
+        b->outside--;
+        if (atomic_fetch_sub_explicit(&b->start.keeper->broker_children, 1, memory_order_acq_rel) == 1)
+                (void)sys_kill(sys_getpid(), KEEPER_LOOK);
+}
+
+void request_escalate(struct broker *b, struct request *r)
+{
+        const char *why = "it cannot be started";
+        int e = request_open(r);
+        if (e == 0)
+                e = caller_read_cwd(&r->caller);
+        if (e < 0) {
+                count(&b->start.keeper->denied);
+                (void)caller_fail(&r->caller, -EACCES);
+                return request_end(b, r);
+        }
+        if (r->caller.status.tracer) { /* it could not be ended afterwards */
+                count(&b->start.keeper->denied);
+                (void)caller_fail(&r->caller, -EACCES);
+                return request_end(b, r);
+        }
+        if (b->outside >= LIMIT_INTERCEPT_ESCALATED)
+                return request_deny(b, r, S("too many programs run outside of the sandbox"));
+        struct intercept_exec exec = request_exec(r);
+        struct slice path = intercept_path(&b->arena, &exec);
+        children_add(b); /* first: the keeper must not end meanwhile */
+        e = escalate_start(&r->caller, path, b->start.keeper, r->pidfd, &r->outside, &why);
+        if (e < 0) {
+                children_drop(b);
+                if (e == -E2BIG) {
+                        (void)caller_fail(&r->caller, e);
+                        return request_end(b, r);
+                }
+                return request_deny(b, r, slice_from_str(why));
+        }
+        count(&b->start.keeper->escalated);
+        request_end(b, r);
+        request_keep(b, r, REQUEST_OUTSIDE);
+}
+
+static bool death_from_pidfd(int pidfd, int *ret_status)
+{
+        struct pidfd_info_exit info = { .mask = PIDFD_INFO_HAS_EXIT };
+        if (ioctl(pidfd, PIDFD_GET_INFO_EXIT, &info) < 0 || !(info.mask & PIDFD_INFO_HAS_EXIT))
+                return false;
+        *ret_status = info.exit_code;
+        return true;
+}
+
+/* Until the parent has waited for the process its number is not another's. */
+static bool death_from_proc(const struct request *r, int *ret_status)
+{
+        _buf_ struct buf text = BUF_INIT(4096);
+        return caller_proc_read(r->caller.status.process, "stat", &text) == 0 &&
+               proc_stat_parse_exit(buf_slice(&text), ret_status) == 0 && sys_pidfd_signal(r->pidfd, 0) == 0;
+}
+
+/* Returns the signal of which the caller died, or SIGTERM if that cannot be found out: older kernels do not tell once the parent of the
+ * caller has waited for it. */
+static int caller_death(const struct request *r)
+{
+        int status;
+        bool is_known = death_from_pidfd(r->pidfd, &status) || death_from_proc(r, &status) ||
+                        death_from_pidfd(r->pidfd, &status);
+        return is_known && WIFSIGNALED(status) ? WTERMSIG(status) : SIGTERM;
+}
+
+static void caller_died(struct request *r)
+{
+        escalated_signal(&r->outside, caller_death(r));
+        escalated_signal(&r->outside, SIGCONT);
+        r->deadline_us = clock_mono_us() + LIMIT_INTERCEPT_END_MS * MS_US;
+        r->state = REQUEST_ENDING;
+}
+
+static void outside_ended(struct broker *b, struct request *r)
+{
+        if (r->state == REQUEST_ENDING)
+                escalated_signal(
+                        &r->outside,
+                        SIGKILL); /* what is left of the group, which has its number until the next line */
+        int status = escalated_reap(&r->outside);
+        children_drop(b);
+        if (r->state == REQUEST_OUTSIDE)
+                finish_with_status(&r->caller, r->pidfd, status);
+        request_end(b, r);
+}
+
+static void outside_reported(struct broker *b, struct request *r)
+{
+        int e = escalated_report(&r->outside);
+        if (e == 0 || r->state != REQUEST_OUTSIDE)
+                return;
+        (void)escalated_reap(&r->outside);
+        children_drop(b);
+        (void)caller_fail(&r->caller, e);
+        request_end(b, r);
+}
+
+/* ---- decisions ---- */
+
+static void request_act(struct broker *b, struct request *r, enum intercept_action action,
+                        struct slice reason, bool must_watch)
+{
+        if (action == INTERCEPT_RUN)
+                request_run(b, r, must_watch);
+        else if (action == INTERCEPT_ESCALATE)
+                request_escalate(b, r);
+        else
+                request_deny(b, r, reason);
+}
+
+void request_decided(struct broker *b, struct request *r, enum intercept_action action,
+                     const struct exec_rule *rule, struct slice reason)
+{
+        server_tell(b, r, action, rule);
+        if (!b->options.reports || b->out.n == 0)
+                return request_act(b, r, action, reason, false);
+        r->action = action;
+        r->reason = reason.p ? slice_dup(reason) : NULL;
+        request_keep(b, r, REQUEST_TOLD);
+}
+
+void requests_told(struct broker *b)
+{
+        struct request *r;
+        list_each (r, &b->requests, link) {
+                if (r->state != REQUEST_TOLD)
+                        continue;
+                _free_ char *reason = TAKE(r->reason);
+                request_act(b, r, r->action, reason ? slice_from_str(reason) : slice_from(NULL, 0), true);
+        }
+}
+
+/* ---- questions ---- */
+
+static void request_withdraw(struct broker *b, struct request *r)
+{
+        const struct intercept_message m = { .kind = INTERCEPT_MSG_WITHDRAWN, .withdrawn = r->question };
+        request_end(b, r);
+        (void)server_queue(b, &m); /* its room is kept free; a server that has gone need not know */
+}
+
+void request_ask(struct broker *b, struct request *r, const struct intercept_verdict *verdict)
+{
+        struct remembered_answer known;
+        int e = request_open(r);
+        if (e == 0)
+                e = caller_read_cwd(&r->caller);
+        if (e < 0) {
+                count(&b->start.keeper->denied);
+                (void)caller_fail(&r->caller, -EACCES);
+                return request_end(b, r);
+        }
+        const struct intercept_exec exec = request_exec(r);
+        if (remembered_find(&b->remembered, &exec, &known)) {
+                return request_decided(b, r, known.action, verdict->rule, known.reason);
+        }
+        size_t bytes = r->caller.argv_text.allocated + r->caller.argv_room * sizeof(struct slice);
+        const char *why = b->is_lost                                  ? "nobody can be asked"
+                          : b->questions >= LIMIT_INTERCEPT_QUESTIONS ? "too many open questions"
+                          : r->caller.argv_text.n > LIMIT_INTERCEPT_ARGV_BYTES
+                                  ? "too many arguments to ask about"
+                          : bytes > LIMIT_INTERCEPT_OPEN_BYTES - b->open_bytes ? "too many open questions"
+                          : b->last_question == UINT32_MAX                     ? "too many questions"
+                                                                               : NULL;
+        if (why)
+                return request_decided(b, r, INTERCEPT_DENY, verdict->rule, slice_from_str(why));
+        r->question = ++b->last_question;
+        r->held = bytes;
+        b->open_bytes += bytes;
+        b->questions++;
+        request_keep(b, r, REQUEST_ASKED);
+        struct intercept_message m = { .kind = INTERCEPT_MSG_ASK,
+                                       .question = server_question(r, INTERCEPT_ASK, verdict->rule) };
+        m.question.id = r->question;
+        m.question.accepted = verdict->accepted;
+        if (server_queue(b, &m) < 0 && r->state == REQUEST_ASKED)
+                request_deny(b, r, S("nobody can be asked"));
+}
+
+static struct request *request_find(struct broker *b, uint32_t question)
+{
+        struct request *r;
+        list_each (r, &b->requests, link)
+                if (r->state == REQUEST_ASKED && r->question == question)
+                        return r;
+        return NULL;
+}
+
+/* An answer may cross the news that the question is withdrawn. */
+void request_answer(struct broker *b, const struct intercept_answer *answer)
+{
+        struct request *r = request_find(b, answer->id);
+        if (!r)
+                return;
+        const struct intercept_exec exec = request_exec(r);
+        const struct remembered_answer known = { answer->action, answer->reason };
+        if (answer->is_remembered)
+                remembered_put(&b->remembered, &exec, &known);
+        request_act(b, r, answer->action, answer->reason, true);
+}
+
+void requests_deny_asked(struct broker *b)
+{
+        struct request *r;
+        list_each (r, &b->requests, link)
+                if (r->state == REQUEST_ASKED)
+                        request_deny(b, r, S("nobody can be asked"));
+}
+
+/* ---- events ---- */
+
+static void caller_gone(struct broker *b, struct request *r)
+{
+        if (r->state == REQUEST_ASKED)
+                request_withdraw(b, r);
+        else if (r->state == REQUEST_OUTSIDE)
+                caller_died(r);
+}
+
+static void watch_step(struct broker *b, struct request *r)
+{
+        if (watch_exec_step(&r->watch) == WATCH_WAITS)
+                return;
+        b->watched--;
+        request_end(b, r);
+}
+
+void request_step(struct broker *b, struct request *r, const struct pollfd *caller,
+                  const struct pollfd *report, const struct pollfd *outside)
+{
+        if (r->state == REQUEST_WATCHED)
+                return watch_step(b, r);
+        if (report->revents)
+                outside_reported(b, r);
+        if (outside->revents && (r->state == REQUEST_OUTSIDE || r->state == REQUEST_ENDING))
+                return outside_ended(b, r);
+        if (caller->revents)
+                caller_gone(b, r);
+        if (r->state == REQUEST_ENDING && clock_mono_us() >= r->deadline_us)
+                escalated_signal(&r->outside, SIGKILL);
+}
+
+/* Signals that a caller has got, but that do not reach it before its execve has ended. */
+static void signals_pass_on(struct request *r)
+{
+        const struct proc_status *s = &r->caller.status;
+        uint64_t due = s->pending &
+                       ~(s->blocked | s->ignored | STOP_SIGNALS | SYS_SIGNAL_BIT(SIGCHLD) | r->passed_on);
+        for (int signo = 1; signo <= 64; signo++)
+                if (due & SYS_SIGNAL_BIT(signo))
+                        escalated_signal(&r->outside, signo);
+        r->passed_on |= due;
+}
+
+/* The pidfd is that of the process. A thread can die before its process does; its notification tells. */
+void requests_look(struct broker *b)
+{
+        struct request *r;
+        list_each (r, &b->requests, link) {
+                if (r->state != REQUEST_ASKED && r->state != REQUEST_OUTSIDE)
+                        continue;
+                if (!caller_is_there(&r->caller))
+                        caller_gone(b, r);
+                else if (r->state == REQUEST_OUTSIDE && caller_read_status(&r->caller) == 0)
+                        signals_pass_on(r);
+        }
+}

@@ -1,0 +1,20 @@
+/* tested: finds out by trying whether the starts of programs can be intercepted on this machine. */
+#pragma once
+
+#include "base/err.h"
+
+struct intercept_tested {
+        const char *
+                step; /* what does not work: "filter", "listener", "notification", "memory" or "ptrace"; NULL: all works */
+        int os_errno;
+        const char *remedy; /* a literal */
+};
+
+/* Returns the result of the first call that could tell. For any thread; forks a process, which ends within seconds. A failure for want of
+ * memory, processes or descriptors is not kept: the next call tries again. */
+NODISCARD struct intercept_tested intercept_test(void);
+/* Returns whether it is known already that nothing can be intercepted. Never blocks. */
+NODISCARD bool intercept_is_impossible(void);
+
+/* Sets the error of what was asked to be intercepted. Returns its code. */
+int intercept_refuse(const struct intercept_tested *t, struct err *err);

@@ -1,0 +1,17 @@
+/* broker_start: what the broker of an intercepted command gets from its keeper (intercept/broker.h). Plain data. */
+#pragma once
+
+#include "base/compat.h"
+
+#include <sys/types.h>
+
+struct keeper;
+
+/* The descriptors are the broker's own from then on. */
+struct broker_start {
+        struct keeper *keeper; /* its counters (keeper_shared.h), its cgroup leaf */
+        int listener;          /* of the filter that the command's processes have (sandbox/exec_notify.h) */
+        int socket;            /* to the server; a stream, non-blocking */
+        int config;            /* what intercept_pack made */
+        pid_t root;            /* the command's first process, as the keeper sees it */
+};

@@ -1,0 +1,40 @@
+/* intercept: the member `intercept` of process/start, and the params of process/execDecide (docs/PROTOCOL.md). Plain data; slices live
+ * as long as the request. */
+#pragma once
+
+#include "proto/decode.h"
+
+struct intercept_rules_text {
+        const char *name;
+        struct slice text;
+};
+
+enum intercept_rest {
+        INTERCEPT_REST_HEURISTIC,
+        INTERCEPT_REST_RUN,
+        INTERCEPT_REST_ASK,
+};
+
+struct process_intercept {
+        const struct intercept_rules_text *rules;
+        size_t rule_count;
+        bool is_shell_only; /* scope: only what the first program starts is decided about, and not that program itself */
+        bool has_full_names;      /* programNames */
+        bool denies_prompts;      /* onPrompt */
+        enum intercept_rest rest; /* onUnmatched */
+        bool reports;
+};
+/* Decodes the value of the member. The rules are read by rules/exec_rules.h later. */
+void process_intercept_decode(struct decoder *outer, const struct json *value, struct process_intercept *ret);
+
+enum exec_decided { EXEC_DECIDED_RUN, EXEC_DECIDED_ESCALATE, EXEC_DECIDED_DENY };
+
+struct process_exec_decide {
+        struct slice process_id;
+        struct slice session_id; /* p == NULL: the client's own session */
+        struct slice request_id;
+        enum exec_decided decision;
+        struct slice reason; /* p == NULL: none */
+        bool is_remembered;
+};
+NODISCARD params_decode process_exec_decide_decode;

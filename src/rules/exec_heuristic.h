@@ -1,0 +1,14 @@
+/* exec_heuristic: what is decided about a command that no rule matches. Pure.
+ *
+ * EXEC_PROMPT for `rm` with a force option, also behind `sudo` and `env`, in the action of `trap`, and in the text of `sh -c` and its
+ * like, where it may stand behind `if`, in a pipe, a subshell or a substitution. At most EXEC_HEURISTIC_DEPTH of these are seen
+ * through; what is hidden deeper is EXEC_PROMPT whatever it is. Everything else is EXEC_ALLOW: the sandbox is the boundary, not this.
+ */
+#pragma once
+
+#include "rules/exec_rules.h"
+
+#define EXEC_HEURISTIC_DEPTH 8
+
+/* The words are the program and its arguments. */
+NODISCARD enum exec_decision exec_heuristic_decide(const struct slice *words, size_t count);

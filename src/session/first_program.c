@@ -1,0 +1,150 @@
+/* first_program: finds the file of a command's first program as execvp would, and asks the rules about it. */
+#include "session/first_program.h"
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "intercept/message.h"
+#include "intercept/pack.h"
+#include "intercept/tested.h"
+#include "proto/process.h"
+#include "session/task_internal.h"
+
+#include <errno.h>
+
+#define FRAME_ID 1 /* a frame of a question has an id; nobody looks at this one */
+
+static struct intercept_options options_of(const struct process_intercept *in)
+{
+        static const enum intercept_unmatched unmatched[] = {
+                [INTERCEPT_REST_HEURISTIC] = INTERCEPT_UNMATCHED_HEURISTIC,
+                [INTERCEPT_REST_RUN] = INTERCEPT_UNMATCHED_RUN,
+                [INTERCEPT_REST_ASK] = INTERCEPT_UNMATCHED_ASK,
+        };
+        return (struct intercept_options){
+                .scope = in->is_shell_only ? INTERCEPT_SHELL : INTERCEPT_ALL,
+                .names = in->has_full_names ? INTERCEPT_FULL : INTERCEPT_BASE,
+                .on_prompt = in->denies_prompts ? INTERCEPT_PROMPT_DENY : INTERCEPT_PROMPT_ASK,
+                .on_unmatched = unmatched[in->rest],
+                .reports = in->reports,
+        };
+}
+
+/* Reads the rules, and packs them for the broker. */
+static int read_rules(struct arena *a, const struct process_intercept *in, struct interception *ret,
+                      struct exec_rules **ret_rules, struct err *err)
+{
+        struct exec_rules_text *texts = arena_alloc(a, (in->rule_count + 1) * sizeof(*texts));
+        for (size_t i = 0; i < in->rule_count; i++)
+                texts[i] = (struct exec_rules_text){ in->rules[i].name, in->rules[i].text };
+        *ret_rules = exec_rules_new(texts, in->rule_count, NULL, err);
+        if (!*ret_rules) {
+                err->client_code = RPC_INVALID_PARAMS;
+                err->reason = "badRules";
+                return err->code;
+        }
+        ret->options = options_of(in);
+        ret->config = intercept_pack(&ret->options, texts, in->rule_count);
+        if (ret->config >= 0)
+                return 0;
+        int e = -ret->config;
+        err->step = "intercept";
+        err->os_errno = e;
+        return err_set(err, RPC_INTERNAL, -e, "the rules cannot be handed over: %s (os error %d)",
+                       errno_text(e), e);
+}
+
+static int denied(const char *reason, struct err *err)
+{
+        err->reason = "execDenied";
+        return err_set(err, RPC_INVALID_REQUEST, -EPERM, "Execution denied: %s", reason);
+}
+
+/* The arguments, each with its NUL: those that fit. *ret_omitted is how many bytes of them do not. */
+static uint32_t join(const struct intercept_exec *exec, struct buf *ret, uint64_t *ret_omitted)
+{
+        uint32_t count = 0;
+        *ret_omitted = 0;
+        for (size_t i = 0; i < exec->argc; i++) {
+                size_t n = exec->argv[i].n + 1;
+                if (*ret_omitted > 0 || n > ret->cap - ret->n) {
+                        *ret_omitted += n;
+                        continue;
+                }
+                must(buf_append(ret, exec->argv[i]) == 0 && buf_append_char(ret, 0) == 0);
+                count++;
+        }
+        return count;
+}
+
+static int write_frame(struct arena *a, const struct intercept_exec *exec, const struct intercept_verdict *v,
+                       struct interception *ret, struct err *err)
+{
+        bool is_ask = v->action == INTERCEPT_ASK;
+        _buf_ struct buf argv = BUF_INIT(LIMIT_INTERCEPT_ARGV_BYTES),
+                         frame = BUF_INIT(LIMIT_INTERCEPT_FRAME_BYTES);
+        struct intercept_message m = {
+                .kind = is_ask ? INTERCEPT_MSG_ASK : INTERCEPT_MSG_TOLD,
+                .question = { .id = is_ask ? FRAME_ID : 0,
+                              .action = v->action,
+                              .accepted = v->accepted,
+                              .file = intercept_path(a, exec),
+                              .cwd = exec->cwd },
+        };
+        struct intercept_question *q = &m.question;
+        q->argc = join(exec, &argv, &q->omitted_bytes);
+        q->argv = buf_slice(&argv);
+        if (v->rule) {
+                q->rule_text = slice_from_str(v->rule->text_name);
+                q->rule_line = v->rule->line;
+                q->justification = v->rule->justification;
+        }
+        if ((is_ask && q->omitted_bytes > 0) || intercept_message_write(&frame, &m) < 0)
+                return denied("it is too long to be asked about", err);
+        ret->frame_bytes = frame.n;
+        ret->frame = buf_take(&frame);
+        return 0;
+}
+
+static int decide(struct arena *a, const struct process_start *in, const struct exec_rules *rules,
+                  struct interception *ret, struct err *err)
+{
+        struct slice *argv = arena_alloc(a, in->argc * sizeof(*argv));
+        memcpy(argv, in->argv, in->argc * sizeof(*argv));
+        if (in->arg0.p)
+                argv[0] = in->arg0;
+        const struct intercept_exec exec = { in->program, in->cwd, argv, in->argc };
+        struct intercept_verdict v;
+        intercept_decide(&ret->options, rules, a, &exec, &v);
+        if (v.action == INTERCEPT_DENY)
+                return denied(v.reason, err);
+        ret->action = v.action;
+        return write_frame(a, &exec, &v, ret, err);
+}
+
+int interception_make(struct arena *a, struct process_start *in, const char *const *env,
+                      struct interception *ret, struct err *err)
+{
+        _exec_rules_ struct exec_rules *rules = NULL;
+        struct intercept_tested tested = intercept_test();
+        if (tested.step) {
+                int e = intercept_refuse(&tested, err);
+                err->client_code = RPC_INTERNAL;
+                return e;
+        }
+        int r = read_rules(a, &in->intercept, ret, &rules, err);
+        if (r == 0)
+                r = task_program_find(a, in, env, &in->program, err);
+        if (r == 0 && ret->options.scope == INTERCEPT_ALL)
+                r = decide(a, in, rules, ret, err);
+        if (r < 0)
+                interception_release(ret);
+        return r;
+}
+
+void interception_release(struct interception *i)
+{
+        fd_close(i->config);
+        free(i->frame);
+        *i = INTERCEPTION_NONE;
+}

@@ -1,0 +1,373 @@
+/* sessions: the processes of a table: what their servers tell of them, their events, and which of them give way to others. */
+#include "unified/table_internal.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "unified/prune.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define ID_LEAST 1000
+#define ID_MOST 99999
+#define TRANSCRIPT_TEXT_MAX TOOL_ANSWER_TEXT_MAX
+
+/* The variables that a command gets beside those of the server: no colours, no pager, UTF-8. */
+static const char *const variables[] = {
+        "NO_COLOR=1",     "TERM=dumb",  "LANG=C.UTF-8", "LC_CTYPE=C.UTF-8",
+        "LC_ALL=C.UTF-8", "COLORTERM=", "PAGER=cat",    "GIT_PAGER=cat",
+        "GH_PAGER=cat",   "CODEX_CI=1", NULL,
+};
+
+/* ---- events ---- */
+
+static struct unified_event event_of(const struct exec_session *s, enum unified_event_kind kind)
+{
+        return (struct unified_event){
+                .kind = kind, .call_id = s->call_id, .environment_id = s->host->id, .session_id = s->id
+        };
+}
+
+static void tell(const struct exec_session *s, const struct unified_event *event)
+{
+        const struct unified_options *o = &s->table->options;
+        if (o->on_event)
+                o->on_event(o->arg, event);
+}
+
+static void tell_delta(void *arg, struct slice piece)
+{
+        struct unified_event event = event_of(arg, UNIFIED_DELTA);
+        event.text = piece;
+        tell(arg, &event);
+}
+
+void exec_session_tell_interaction(struct exec_session *s, struct slice text)
+{
+        struct unified_event event = event_of(s, UNIFIED_INTERACTION);
+        event.text = text;
+        tell(s, &event);
+}
+
+static void tell_begin(struct exec_session *s)
+{
+        struct unified_event event = event_of(s, UNIFIED_BEGIN);
+        event.argv = s->argv;
+        event.cwd = s->cwd;
+        event.tty = s->tty;
+        s->has_begun = true;
+        tell(s, &event);
+}
+
+static void tell_end(struct exec_session *s)
+{
+        struct unified_event event = event_of(s, UNIFIED_END);
+        _buf_ struct buf text = BUF_INIT(TRANSCRIPT_TEXT_MAX);
+        struct cut_output all = { 0 };
+        deltas_flush(&s->deltas, tell_delta, s);
+        _free_ char *bytes =
+                head_tail_take(&s->transcript, &all.bytes.n, &all.head_bytes, &all.omitted_bytes);
+        all.bytes.p = bytes;
+        must(cut_render(&text, &all) == 0);
+        event.text = buf_slice(&text);
+        event.argv = s->argv;
+        event.cwd = s->cwd;
+        event.tty = s->tty;
+        event.exit_code = s->has_exited ? s->exit.code : -1;
+        event.duration_us = clock_mono_us() - s->started_us;
+        event.failure = exec_session_is_lost(s) ? s->failure : NULL;
+        s->has_ended = true;
+        tell(s, &event);
+}
+
+/* ---- what libfarhand tells ---- */
+
+static void on_started(UNUSED struct farhand_process *p, void *arg, UNUSED int64_t pid)
+{
+        struct exec_session *s = arg;
+        s->has_started = true;
+        tell_begin(s);
+        if (s->is_ending)
+                (void)farhand_process_terminate(s->process);
+}
+
+static void on_output(UNUSED struct farhand_process *p, void *arg, UNUSED enum farhand_stream stream,
+                      const void *bytes, size_t n)
+{
+        struct exec_session *s = arg;
+        head_tail_put(&s->unread, slice_from(bytes, n));
+        if (s->has_ended)
+                return;
+        head_tail_put(&s->transcript, slice_from(bytes, n));
+        deltas_feed(&s->deltas, slice_from(bytes, n), tell_delta, s);
+}
+
+static void on_gap(UNUSED struct farhand_process *p, void *arg, UNUSED uint64_t first, UNUSED uint64_t last,
+                   uint64_t bytes)
+{
+        struct exec_session *s = arg;
+        head_tail_skip(&s->unread, bytes);
+        if (s->has_ended)
+                return;
+        head_tail_skip(&s->transcript, bytes);
+        deltas_flush(&s->deltas, tell_delta, s);
+}
+
+static void on_writable(UNUSED struct farhand_process *p, void *arg)
+{
+        exec_session_feed(arg);
+}
+
+static void on_exited(UNUSED struct farhand_process *p, void *arg, const struct farhand_exit *exit)
+{
+        struct exec_session *s = arg;
+        s->has_exited = true;
+        s->exit = *exit;
+        s->exited_ms = clock_mono_ms();
+}
+
+static void on_closed(UNUSED struct farhand_process *p, void *arg)
+{
+        ((struct exec_session *)arg)->is_closed = true;
+}
+
+static void on_failed(UNUSED struct farhand_process *p, void *arg, const struct farhand_error *error)
+{
+        struct exec_session *s = arg;
+        s->has_failed = true;
+        (void)snprintf(s->failure, sizeof(s->failure), "%s", error->text);
+}
+
+static const struct farhand_process_events events = {
+        .on_started = on_started,
+        .on_output = on_output,
+        .on_writable = on_writable,
+        .on_exited = on_exited,
+        .on_closed = on_closed,
+        .on_failed = on_failed,
+        .on_gap = on_gap,
+};
+
+/* ---- the table ---- */
+
+struct exec_session *exec_session_find(struct unified *u, int64_t id)
+{
+        struct exec_session *s;
+        list_each (s, &u->sessions, link)
+                if (s->is_listed && s->id == id)
+                        return s;
+        return NULL;
+}
+
+static int new_id(struct unified *u)
+{
+        uint32_t n;
+        int id;
+        do {
+                random_bytes(&n, sizeof(n));
+                id = ID_LEAST + (int)(n % (ID_MOST - ID_LEAST + 1));
+        } while (exec_session_find(u, id));
+        return id;
+}
+
+static void end(struct exec_session *s)
+{
+        s->is_ending = true;
+        exec_session_unlist(s);
+        if (s->process && s->has_started && !s->has_exited)
+                (void)farhand_process_terminate(s->process);
+}
+
+/* Makes room in the table, if it has more than `most` sessions and one of them may go. */
+static void prune(struct unified *u, size_t most)
+{
+        struct exec_session *list[LIMIT_UNIFIED_SESSIONS + LIMIT_UNIFIED_CALLS + 1], *s;
+        struct prune_candidate candidates[ARRAY_LEN(list)];
+        for (;;) {
+                size_t count = 0;
+                list_each (s, &u->sessions, link) {
+                        if (!s->is_listed || count == ARRAY_LEN(list))
+                                continue;
+                        list[count] = s;
+                        candidates[count++] = (struct prune_candidate){
+                                .used = s->used,
+                                .has_exited = s->has_exited || s->has_failed,
+                                .is_locked = s->user != NULL,
+                        };
+                }
+                size_t gone = count > most ? prune_choose(candidates, count) : PRUNE_NONE;
+                if (gone == PRUNE_NONE)
+                        return;
+                end(list[gone]);
+        }
+}
+
+void exec_session_lock(struct exec_session *s, struct unified_call *call)
+{
+        s->user = call;
+        s->used = ++s->table->clock;
+        call->session = s;
+}
+
+void exec_session_unlock(struct exec_session *s)
+{
+        s->user->session = NULL;
+        s->user = NULL;
+        s->table->is_due = true; /* for the calls that wait for it */
+        /* Sessions in use are not pruned, so the table may have become too large meanwhile. */
+        prune(s->table, LIMIT_UNIFIED_SESSIONS);
+}
+
+void exec_session_unlist(struct exec_session *s)
+{
+        s->is_listed = false;
+}
+
+void exec_session_free(struct exec_session *s)
+{
+        list_remove(&s->link);
+        farhand_process_free(s->process);
+        head_tail_release(&s->unread);
+        head_tail_release(&s->transcript);
+        buf_release(&s->input);
+        free(s->denials);
+        arena_release(&s->strings);
+        free(s);
+}
+
+static const char *const *copy_list(struct arena *a, const char *const *list)
+{
+        size_t n = 0;
+        while (list[n])
+                n++;
+        const char **copy = arena_zalloc(a, (n + 1) * sizeof(*copy));
+        for (size_t i = 0; i < n; i++)
+                copy[i] = arena_dup(a, slice_from_str(list[i]));
+        return copy;
+}
+
+struct exec_session *exec_session_start(struct unified_call *call, const char *sandbox,
+                                        struct farhand_error *ret_error)
+{
+        struct unified *u = call->table;
+        prune(u, LIMIT_UNIFIED_SESSIONS - 1);
+        struct exec_session *s = mem_new(struct exec_session);
+        s->table = u;
+        s->host = call->host;
+        s->call_id = arena_dup(&s->strings, slice_from_str(call->id));
+        s->cwd = arena_dup(&s->strings, slice_from_str(call->cwd));
+        s->cmd = arena_dup(&s->strings, slice_from_str(call->exec.cmd));
+        s->argv = copy_list(&s->strings, call->argv);
+        s->tty = call->exec.tty;
+        s->is_sandboxed = sandbox != NULL;
+        s->started_us = clock_mono_us();
+        s->id = new_id(u);
+        s->is_listed = true;
+        head_tail_init(&s->unread, SESSION_BUFFER_BYTES);
+        head_tail_init(&s->transcript, SESSION_BUFFER_BYTES);
+        buf_init(&s->input, LIMIT_UNIFIED_INPUT_BYTES);
+        list_append(&u->sessions, &s->link);
+        struct farhand_command command = FARHAND_COMMAND_INIT;
+        command.argv = s->argv;
+        command.cwd = s->cwd;
+        command.env = variables;
+        command.tty = s->tty;
+        command.sandbox = sandbox;
+        s->process = farhand_start(s->host->client, &command, &events, s, ret_error);
+        if (!s->process) {
+                exec_session_free(s);
+                return NULL;
+        }
+        exec_session_lock(s, call);
+        return s;
+}
+
+void exec_session_feed(struct exec_session *s)
+{
+        while (s->process && s->input.n > 0) {
+                int64_t n = farhand_process_write(s->process, s->input.p, s->input.n, NULL);
+                if (n == 0)
+                        return;
+                buf_consume(&s->input, n < 0 ? s->input.n : (size_t)n);
+        }
+}
+
+bool exec_session_is_over(const struct exec_session *s, uint64_t now_ms)
+{
+        return s->has_failed || s->is_closed || (s->has_exited && now_ms >= s->exited_ms + AFTER_EXIT_MS);
+}
+
+/* ---- a step ---- */
+
+static bool is_end_due(const struct exec_session *s, uint64_t now_ms)
+{
+        if (!s->has_begun || s->has_ended)
+                return false;
+        return s->has_failed || s->is_closed || (s->has_exited && now_ms >= s->exited_ms + END_GRACE_MS);
+}
+
+void exec_sessions_advance(struct unified *u)
+{
+        struct exec_session *s;
+        uint64_t now = clock_mono_ms();
+        list_each (s, &u->sessions, link) {
+                if (u->is_paused)
+                        return;
+                if (is_end_due(s, now))
+                        tell_end(s);
+                if (!s->has_begun && s->has_failed &&
+                    !s->user) /* the process never began: there is nothing to report */
+                        exec_session_unlist(s);
+                if (!s->is_listed && !s->user && !s->is_queried &&
+                    (s->has_ended || (!s->has_begun && s->has_failed)))
+                        exec_session_free(s);
+        }
+}
+
+uint64_t exec_sessions_due_ms(const struct unified *u)
+{
+        struct exec_session *s;
+        uint64_t at = UINT64_MAX;
+        list_each (s, &u->sessions, link)
+                if (s->has_begun && !s->has_ended && s->has_exited)
+                        at = MIN(at, s->exited_ms + END_GRACE_MS);
+        return at;
+}
+
+void unified_end_sessions(struct unified *u)
+{
+        struct exec_session *s;
+        list_each (s, &u->sessions, link)
+                end(s);
+        u->is_due = true;
+}
+
+size_t unified_processes_count(const struct unified *u)
+{
+        struct exec_session *s;
+        size_t n = 0;
+        list_each (s, &u->sessions, link)
+                n += !s->has_ended && !(s->has_failed && !s->has_begun);
+        return n;
+}
+
+void unified_write_sessions(const struct unified *u, struct jsonw *w)
+{
+        struct exec_session *s;
+        jsonw_array(w);
+        list_each (s, &u->sessions, link) {
+                if (!s->is_listed || !s->has_started)
+                        continue;
+                jsonw_object(w);
+                jsonw_member_i64(w, "session_id", s->id);
+                jsonw_member_str(w, "environment_id", s->host->id);
+                jsonw_member_str(w, "cmd", s->cmd);
+                jsonw_member_str(w, "cwd", s->cwd);
+                jsonw_member_bool(w, "tty", s->tty);
+                jsonw_member_bool(w, "running", !s->has_exited && !s->has_failed);
+                jsonw_object_end(w);
+        }
+        jsonw_array_end(w);
+}

@@ -1,0 +1,255 @@
+/* table_internal: the objects of a table, for the files of this directory.
+ *
+ * Callbacks of libfarhand tell the events BEGIN and DELTA, and note what else has happened in the objects. unified_step() then calls
+ * unified_calls_advance() and exec_sessions_advance(): only these let calls go on and free objects.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/head_tail.h"
+#include "base/list.h"
+#include "patch/apply.h"
+#include "unified/deltas.h"
+#include "unified/unified.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SESSION_BUFFER_BYTES ((size_t)1024 * 1024)
+#define AFTER_EXIT_MS 50   /* how long a call waits for the end of the output of a process that has exited */
+#define END_GRACE_MS 100   /* how long UNIFIED_END waits for the end of the output */
+#define INPUT_PAUSE_MS 100 /* how long a call waits after its input before it collects output */
+#define HOST_INFO_MS 30000 /* a server that has not told about its machine by then counts as lost */
+#define DENIALS_MS 2000    /* a call whose denials the server has not told by then is answered without them */
+
+enum host_state {
+        HOST_IDLE,       /* not connected: nobody has asked for it */
+        HOST_CONNECTING, /* the client is connecting */
+        HOST_ASKING,     /* the server was asked about its machine */
+        HOST_READY,
+        HOST_FAILED, /* until the end of the step, so that the calls that wait learn why */
+};
+
+/* An environment with its client. */
+struct host {
+        struct unified *table;
+        const char *id;
+        const struct farhand_options *options;
+        bool is_local;
+        const char *given_cwd; /* unified_environment::cwd */
+        enum host_state state;
+        struct farhand *client;
+        struct farhand_environment *info; /* HOST_READY; NULL: the server does not tell */
+        const char *cwd;                  /* HOST_READY: the workspace; NULL: unknown */
+        uint64_t deadline_ms;             /* HOST_ASKING */
+        char error[1024];                 /* HOST_FAILED */
+        const char *key;
+        struct patch_job *job; /* the patch that is being applied; the other patches wait for it */
+};
+
+/* A process. Calls find it in the table by its id, from its start until a call has reported its end. The session is freed when
+ * UNIFIED_END was told too. */
+struct exec_session {
+        struct list link; /* unified::sessions */
+        struct unified *table;
+        struct host *host;
+        int id;
+        bool is_listed;                  /* calls find the session by its id */
+        struct farhand_process *process; /* NULL: gone with its client, or freed */
+        struct arena strings;
+        const char *call_id, *cwd, *cmd;
+        const char *const *argv;
+        bool tty;
+        uint64_t used;             /* unified::clock when a call used it last */
+        struct unified_call *user; /* the one call that uses the session now; NULL: none */
+        struct head_tail unread, transcript;
+        struct deltas deltas;
+        struct buf input; /* what the process has not taken yet */
+        bool has_started, has_exited, is_closed, has_failed;
+        bool has_begun, has_ended; /* UNIFIED_BEGIN, UNIFIED_END were told */
+        bool is_sandboxed;         /* the process was started in a sandbox */
+        bool is_ending; /* the process is being killed: the session was pruned, or all sessions end */
+        struct farhand_exit exit;
+        uint64_t started_us, exited_ms;
+        char failure[1024];
+        bool is_queried; /* the server was asked what was denied: this object must stay until the answer comes */
+        char *denials; /* the answer, as JSON; NULL: there is none, or nothing was denied */
+};
+
+enum call_state {
+        CALL_NEW,
+        CALL_CONNECTING, /* waits for the environment */
+        CALL_ASKING,     /* waits for the user's answer to a question */
+        CALL_STARTING,   /* waits for the answer to process/start */
+        CALL_QUEUED,     /* other calls use the session */
+        CALL_PAUSING,    /* has written, and waits INPUT_PAUSE_MS */
+        CALL_COLLECTING, /* waits for the end of its window, or of the process */
+        CALL_REPORTING,  /* asks the server what was denied */
+        CALL_PATCHING,   /* a thread applies a patch */
+        CALL_LOOKING,    /* a thread finds out the real paths of a patch */
+        CALL_DONE,       /* its result is ready */
+};
+
+struct unified_call {
+        struct list link; /* unified::calls, in the order in which they came */
+        struct unified *table;
+        enum unified_tool tool;
+        enum call_state state;
+        void *arg;
+        struct arena strings;
+        const char *id;
+        struct exec_args exec;
+        struct write_args write;
+        struct patch_args patch;
+        struct host *host;
+        struct exec_session *session; /* the session that the call uses; NULL: none */
+        struct approval *approval;
+        const char *const *argv; /* of exec_command */
+        const char *cwd;
+        uint64_t began_us,
+                asked_us;       /* when the call began; for how long it has waited for answers of the user */
+        uint64_t question_us;   /* CALL_ASKING: when the question was asked */
+        uint64_t window_end_ms; /* when the window ends; 0: it has not begun */
+        uint64_t
+                wake_ms; /* when the state has to be looked at again; UINT64_MAX: only when something happens */
+        bool is_cancelled;
+        bool has_write_failed; /* write_stdin: the process has not taken the input */
+        char *error;           /* CALL_DONE: why the call has failed; NULL: it has not */
+        struct tool_answer answer;
+        struct buf output, text;
+        /* apply_patch, also by exec_command: */
+        bool is_patch;
+        struct patch parsed;
+        const char *const *paths; /* the absolute paths that the patch changes */
+        struct patch_job *job;    /* CALL_PATCHING; then its result */
+        struct patch_job *look;   /* CALL_LOOKING; then its result */
+        char *denials;            /* what was denied to the patch, as JSON; NULL: nothing */
+};
+
+struct unified {
+        struct unified_options options;
+        struct arena strings;
+        struct host *hosts;
+        size_t host_count;
+        int epoll;
+        struct list sessions; /* session::link */
+        struct list calls;    /* unified_call::link */
+        size_t call_count;
+        uint64_t clock; /* counts the uses of sessions */
+        bool is_paused;
+        bool is_due;      /* something has changed outside of a step */
+        int wake;         /* an eventfd, which threads make readable */
+        struct list jobs; /* patch_job::link */
+};
+
+/* ---- hosts.c ---- */
+
+/* Returns the environment of that id; for an id of NULL the primary one. Returns NULL when there is none. */
+NODISCARD struct host *host_find(struct unified *u, const char *id);
+/* Begins to connect, unless that has begun already. Returns the state: HOST_READY, HOST_FAILED with host::error, or another one while the
+ * connection is being made. */
+NODISCARD enum host_state host_want(struct host *h);
+void hosts_step(struct unified *u);
+/* At the end of a step: forgets clients that have failed. */
+void hosts_sweep(struct unified *u);
+NODISCARD uint64_t hosts_due_ms(const struct unified *u, uint64_t now_ms);
+void host_release(struct host *h);
+/* Writes the `sandbox` object for a run with this profile. NULL: outside of a sandbox. The text is in the arena. */
+NODISCARD const char *host_sandbox(struct arena *a, const struct host *h, const char *permissions);
+/* Returns the absolute path of a directory, in the arena; NULL: the workspace is unknown. `dir` may be NULL. */
+NODISCARD const char *host_path(struct arena *a, const struct host *h, const char *dir);
+
+/* ---- sessions.c ---- */
+
+/* Asks the server to start the command of a call. NULL with *ret_error. */
+struct exec_session *exec_session_start(struct unified_call *call, const char *sandbox,
+                                        struct farhand_error *ret_error);
+NODISCARD struct exec_session *exec_session_find(struct unified *u, int64_t id);
+/* Writes as much of session::input as the process takes. */
+void exec_session_feed(struct exec_session *s);
+/* Takes the session out of the table: no later call finds it. */
+void exec_session_unlist(struct exec_session *s);
+/* Notes that a call begins, or stops, to use the session. */
+void exec_session_lock(struct exec_session *s, struct unified_call *call);
+void exec_session_unlock(struct exec_session *s);
+void exec_session_tell_interaction(struct exec_session *s, struct slice text);
+/* Returns whether the process was lost before the server told its exit. */
+static inline bool exec_session_is_lost(const struct exec_session *s)
+{
+        return s->has_failed && !s->has_exited;
+}
+/* Returns whether no output comes any more for which a call should wait. */
+NODISCARD bool exec_session_is_over(const struct exec_session *s, uint64_t now_ms);
+/* Asks the server what was denied to a process that has exited, and, when its exit did not tell, whether. Returns false when there is nothing
+ * to ask, or the server cannot tell. */
+NODISCARD bool exec_session_ask_denials(struct exec_session *s);
+void exec_sessions_advance(struct unified *u);
+NODISCARD uint64_t exec_sessions_due_ms(const struct unified *u);
+void exec_session_free(struct exec_session *s);
+
+/* ---- calls.c ---- */
+
+void unified_calls_advance(struct unified *u);
+NODISCARD uint64_t unified_calls_due_ms(const struct unified *u);
+void unified_call_free(struct unified_call *c);
+/* Makes this error the result of the call. The state becomes CALL_DONE. */
+void unified_call_fail(struct unified_call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Makes the result of the call: what the session has written, with the exit code, or with the id while the process runs. Of a lost process
+ * the result is an error that begins with `prefix`. */
+void unified_call_answer(struct unified_call *c, const char *prefix);
+/* Returns when a wait that begins now is over. The clock counts whole milliseconds, so one is added: no wait is too short. */
+static inline uint64_t wait_end_ms(uint64_t now_ms, uint64_t wait_ms)
+{
+        return now_ms + wait_ms + 1;
+}
+/* Sets the state, and has the call looked at again at that time, or earlier when something happens. */
+void unified_call_wait(struct unified_call *c, enum call_state state, uint64_t wake_ms);
+
+/* Begins the approval of an action, whose call, environment and directory are filled in here, and waits for what it says. */
+void unified_call_ask(struct unified_call *c, struct approval_action action);
+/* Tells the approval how the run has ended, and waits for what it says. `denials` may be NULL;
+ * so many others are `omitted`. */
+void unified_call_ran(struct unified_call *c, bool is_denied, const char *denials, size_t omitted);
+/* Tells the approval the real paths of the patch, and waits for what it says. */
+void unified_call_looked(struct unified_call *c, const char *const *real_paths);
+/* Ends the wait for the approval. Its time counts neither as time of the call nor of its window. */
+void unified_call_end_question(struct unified_call *c);
+
+/* ---- patch_job.c ---- */
+
+/* A patch that a thread applies, with a client of its own. It goes on when its call is cancelled. */
+struct patch_job {
+        struct list link; /* unified::jobs */
+        struct host *host;
+        struct unified_call *call; /* NULL: nobody waits for it any more */
+        pthread_t thread;
+        int wake;            /* unified::wake */
+        atomic_bool is_done; /* the thread has nothing more to do; `result` is there */
+        struct arena strings;
+        struct slice text;
+        struct patch_options options;
+        bool is_look; /* nothing is applied: only the real paths are found out */
+        struct farhand_options connection;
+        struct patch_result result;
+        char error[1024]; /* why there was no connection; "": there was one */
+};
+
+/* Begins to apply the patch of a call, as its approval says. Returns NULL when there is no thread. */
+struct patch_job *patch_job_start(struct unified_call *c);
+/* Begins to find out the real paths of the patch of a call, outside of any sandbox: whoever is asked must see where the links lead that the
+ * sandbox hides. */
+struct patch_job *patch_job_look(struct unified_call *c);
+void patch_jobs_collect(struct unified *u);  /* takes the results of the jobs that are done */
+void patch_job_release(struct patch_job *j); /* the call has taken the result */
+/* Waits until all jobs are done, for at most LIMIT_UNIFIED_PATCH_END_MS. Returns false when a thread is left, which goes on to use its job
+ * and unified::wake: these must not be freed. */
+NODISCARD bool patch_jobs_finish(struct unified *u);
+
+/* ---- exec.c, write.c, patching.c ---- */
+
+/* Each takes the next step of a call, if that is possible now. Returns whether it has taken one. */
+NODISCARD bool exec_advance(struct unified_call *c, uint64_t now_ms);
+NODISCARD bool write_advance(struct unified_call *c, uint64_t now_ms);
+NODISCARD bool patching_advance(struct unified_call *c);
+/* Changes a call of exec_command into one of apply_patch, when the command does nothing but apply a patch. Returns whether it did. */
+NODISCARD bool patching_intercept(struct unified_call *c);

@@ -1,0 +1,95 @@
+"""Threads that rewrite what another wants to execute while the broker reads it, decides about it, and while the question about it is open:
+a program that was denied or asked about never runs outside of the sandbox, nor in place of one that may run.
+
+The programs note where they run in a file that the test looks at.
+"""
+
+import collections
+import os
+
+import pytest
+
+from farhand_client import PATIENCE
+from intercept_rig import Places, argv_of, compiled, intercept, programs, rule, text_of
+
+IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
+ROUNDS = 10_000 if IS_SOAK else 300
+SECONDS = 600 if IS_SOAK else int(20 * PATIENCE)
+
+# What is asked for: rules about the programs whose name changes, and about the argument that changes.
+GOOD = {"path": 'pattern=["note-good"]', "argument": 'pattern=["note", "good"]'}
+EVIL = {"path": 'pattern=["note-evil"]', "argument": 'pattern=["note", "evil"]'}
+
+
+def rules_of(what, good, evil):
+    what = "path" if what == "path" else "argument"
+    lines = [(GOOD[what], good), (EVIL[what], evil)]
+    return "".join(f'prefix_rule({pattern}, decision="{decision}")\n' for pattern, decision in lines if decision)
+
+
+@pytest.fixture(scope="module")
+def places():
+    places = Places()
+    yield places
+    places.close()
+
+
+@pytest.fixture(params=["namespaces-unprivileged", "none-root", "landlock-root"])
+def place(request, places):
+    return places.get(request.param)
+
+
+@pytest.fixture(scope="module")
+def race():
+    return compiled(programs(), "race", "intercept_race.c")
+
+
+def is_evil(question):
+    return b"evil" in text_of(question, "file") or argv_of(question)[1:] == [b"evil"]
+
+
+def noted(tree):
+    """How often each thing ran: (place, evil or good) -> count."""
+    with open(f"{tree.w}/notes", encoding="ascii") as f:
+        return collections.Counter((line.split()[0], "evil" if "evil" in line else "good") for line in f)
+
+
+def contest(place, race, what, how, text, answer=None, rounds=ROUNDS):
+    tree = place.tree()
+    script = f"exec 9>>notes; exec {race} {what} {how} {SECONDS} {rounds} {programs()}"
+    done = place.sh(script, intercept(text), tree.w, decide=answer, timeout=SECONDS + 60)
+    assert done.code == 0 and int(done.out) >= min(rounds, 20), done
+    return noted(tree), done
+
+
+@pytest.mark.parametrize("how", ["shared", "thread"])
+@pytest.mark.parametrize("what", ["path", "argument", "pointer"])
+class TestRaces:
+    def test_what_is_denied_never_runs_in_place_of_what_is_escalated(self, place, race, what, how):
+        notes, done = contest(place, race, what, how, rules_of(what, "allow", "forbidden"))
+        assert set(notes) == {("outside", "good")}, (notes, done.counts)
+        assert notes["outside", "good"] == done.counts["escalated"]
+
+    def test_what_is_denied_never_runs_in_place_of_what_runs_inside(self, place, race, what, how):
+        notes, done = contest(place, race, what, how, rules_of(what, None, "forbidden"))
+        assert not [one for one in notes if one != ("inside", "good")], (notes, done.counts)
+        assert notes["inside", "good"] > 0 and done.counts["denied"] > 0 and done.counts["escalated"] == 0
+
+    def test_what_is_escalated_never_changes_while_the_question_is_open(self, place, race, what, how):
+        answers = collections.Counter()
+
+        def answer(question):
+            answers[is_evil(question)] += 1
+            return {"decision": "deny"} if is_evil(question) else {"decision": "escalate"}
+
+        notes, done = contest(place, race, what, how, rules_of(what, "prompt", "prompt"), answer, rounds=max(ROUNDS // 10, 100))
+        assert set(notes) == {("outside", "good")}, (notes, done.counts)
+        assert notes["outside", "good"] == answers[False] and done.counts["denied"] == answers[True]
+
+    def test_what_runs_inside_never_changes_while_the_question_is_open(self, place, race, what, how):
+        def answer(question):
+            return {"decision": "deny"} if is_evil(question) else {"decision": "run"}
+
+        notes, done = contest(place, race, what, how, rules_of(what, "prompt", "prompt"), answer, rounds=max(ROUNDS // 10, 100))
+        assert not [one for one in notes if one != ("inside", "good")], (notes, done.counts)
+        assert notes["inside", "good"] > 0 and done.counts["escalated"] == 0
