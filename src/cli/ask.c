@@ -7,18 +7,17 @@
 #include "base/limits.h"
 #include "base/printable.h"
 #include "cli/page.h"
+#include "cli/typed_answer.h"
 #include "wire/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <termios.h>
 #include <unistd.h>
 
 #define DENIALS_SHOWN 10
-#define LINE_BYTES 64
 
 static const char *reason_text(const struct approval_question *q)
 {
@@ -107,41 +106,21 @@ static void show_denials(struct page *p, const char *denials, size_t omitted)
         }
 }
 
-/* Reads a line. Returns false at the end of the terminal and on a signal. */
-static bool read_line(int fd, char *line)
-{
-        ssize_t n = read(fd, line, LINE_BYTES - 1);
-
-        if (n <= 0)
-                return false;
-        line[n] = '\0';
-        /* What does not fit into the line belongs to it all the same, and is no answer to a later question. */
-        if (!strchr(line, '\n'))
-                (void)tcflush(fd, TCIFLUSH);
-        return true;
-}
-
-static bool is_word(const char *line, const char *letter, const char *word)
-{
-        return strcasecmp(line, letter) == 0 || strcasecmp(line, word) == 0;
-}
-
 static enum approval_answer read_answer(FILE *to, int fd)
 {
-        char line[LINE_BYTES];
+        char line[TYPED_ANSWER_BYTES];
 
         for (;;) {
                 fputs("[y]es, [s]ame for the rest of this session, [N]o? ", to);
                 fflush(to);
-                if (!read_line(fd, line))
+                /* The end of the terminal and a signal are a no. */
+                if (typed_answer_read(fd, line) <= 0)
                         return APPROVAL_NO;
-                /* Whole words only: `stop` is not `s`. Anything else is asked again. */
-                line[strcspn(line, "\r\n")] = '\0';
-                if (is_word(line, "y", "yes"))
+                if (typed_answer_is(line, "y", "yes"))
                         return APPROVAL_ONCE;
-                if (is_word(line, "s", "same"))
+                if (typed_answer_is(line, "s", "same"))
                         return APPROVAL_FOR_SESSION;
-                if (line[0] == '\0' || is_word(line, "n", "no"))
+                if (line[0] == '\0' || typed_answer_is(line, "n", "no"))
                         return APPROVAL_NO;
         }
 }

@@ -11,14 +11,13 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "cli/page.h"
+#include "cli/typed_answer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <strings.h>
 #include <unistd.h>
 
-#define LINE_BYTES 64
 #define SHOWN_BYTES 400 /* of a command, before somebody asks for all of it */
 #define TRIES_MAX 8     /* lines that are no answer; then the answer is no */
 #define NOBODY "nobody can be asked: there is no terminal"
@@ -245,11 +244,6 @@ static void decide(struct exec_asker *a, bool is_yes, bool is_remembered)
         show_next(a);
 }
 
-static bool is_word(const char *line, const char *letter, const char *word)
-{
-        return strcasecmp(line, letter) == 0 || strcasecmp(line, word) == 0;
-}
-
 void exec_asker_refuse(struct exec_asker *a)
 {
         fputc('\n', a->to);
@@ -258,26 +252,22 @@ void exec_asker_refuse(struct exec_asker *a)
 
 void exec_asker_read(struct exec_asker *a)
 {
-        char line[LINE_BYTES];
-        ssize_t n = read(a->fd, line, sizeof(line) - 1);
+        char line[TYPED_ANSWER_BYTES];
+        ssize_t n = typed_answer_read(a->fd, line);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
         if (n <= 0) {
                 exec_asker_refuse(a);
                 return;
         }
-        line[n] = '\0';
-        if (!strchr(line, '\n')) /* the rest of a long line is no answer to a later question */
-                (void)tcflush(a->fd, TCIFLUSH);
-        line[strcspn(line, "\r\n")] = '\0';
-        if (is_word(line, "y", "yes"))
+        if (typed_answer_is(line, "y", "yes"))
                 decide(a, true, false);
-        else if (is_word(line, "a", "always"))
+        else if (typed_answer_is(line, "a", "always"))
                 decide(a, true, true);
-        else if (line[0] == '\0' || is_word(line, "n", "no") || ++a->tries == TRIES_MAX)
+        else if (line[0] == '\0' || typed_answer_is(line, "n", "no") || ++a->tries == TRIES_MAX)
                 decide(a, false, false);
-        else if (is_word(line, "e", "entire"))
+        else if (typed_answer_is(line, "e", "entire"))
                 show(a, SIZE_MAX / 2);
         else
-                prompt(a); /* whole words only: `always not` is no answer */
+                prompt(a);
 }
