@@ -200,10 +200,10 @@ def test_old_questions_to_the_terminal_are_not_answered_again(desk, window):
     back.expect("ask-got-")
     wait_until(lambda: b"ask-got-" in back.raw(), what="the bytes that the window has shown")
     assert b"\x1b[c" not in back.raw() and b"\x1b[6n" not in back.raw()
-    back.line(f"cat > {desk.home}/typed; echo re''ad")
+    back.line(f"cat > {desk.home}/typed; echo type''d-$?")  # no word of the lines that are shown again
     back.line("word")
     back.keys("C-d")
-    back.expect("read")
+    back.expect("typed-0")
     assert text_of(f"{desk.home}/typed") == "word\n"
     back.line("exit")
     assert back.over() == 0
