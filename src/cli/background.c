@@ -5,6 +5,7 @@
  */
 #include "cli/background.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
@@ -24,6 +25,8 @@
 #define KEEP_SECONDS "3600" /* how long the server keeps an ended process: people ask later than programs */
 #define START_MS 15000
 #define URL_BYTES 256
+#define RETRY_FIRST_MS 10 /* between two attempts; each pause is twice as long as the one before, up to: */
+#define RETRY_LAST_MS 200
 
 /* ---- the directory ---- */
 
@@ -171,4 +174,25 @@ const char *background_url(struct arena *a, bool may_start, struct err *err)
         if (r == -ENOENT)
                 r = spawn_server(url, arena_printf(a, "%s/log", directory), err);
         return r == 0 ? url : NULL;
+}
+
+/* ---- a server that ends ---- */
+
+static bool is_end_of_server(int code)
+{
+        return code == -ECONNRESET || code == -EPIPE || code == -ECONNREFUSED || code == -ENOENT;
+}
+
+void background_retry_begin(struct background_retry *retry)
+{
+        *retry = (struct background_retry){ clock_mono_ms() + BACKGROUND_DYING_MS, RETRY_FIRST_MS };
+}
+
+bool background_may_retry(struct background_retry *retry, int code)
+{
+        if (!is_end_of_server(code) || clock_mono_ms() >= retry->end_ms)
+                return false;
+        (void)poll(NULL, 0, (int)retry->wait_ms);
+        retry->wait_ms = MIN(2 * retry->wait_ms, (unsigned)RETRY_LAST_MS);
+        return true;
 }

@@ -15,3 +15,15 @@ NODISCARD int background_directory(struct arena *a, const char *name, struct err
 /* Returns the URL of the running server, in the arena. With `may_start`, starts a server when none runs. Returns NULL with *err
  * filled on failure; the code is -ENOENT when no server runs. */
 NODISCARD const char *background_url(struct arena *a, bool may_start, struct err *err);
+
+/* When to try again after the background server has ended before it answered. A server that was killed has its socket until the last of
+ * its threads has ended, and one that ends by itself closes what it has not answered: both take connections that come to nothing. */
+#define BACKGROUND_DYING_MS 10000 /* for how long a client tries */
+struct background_retry {
+        uint64_t end_ms;
+        unsigned wait_ms;
+};
+void background_retry_begin(struct background_retry *retry);
+/* Called when a connection to the background server has failed with `code`. When another attempt may succeed, waits a moment and returns
+ * true: background_url() then finds the server or starts another one. */
+NODISCARD bool background_may_retry(struct background_retry *retry, int code);

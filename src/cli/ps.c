@@ -93,7 +93,7 @@ int cmd_ps(int argc, char **argv)
         remote.is_none_fine = true;
         int chosen = remote_choose_lasting(&remote, false), code = PUMP_FAILED;
         struct farhand *f = chosen == 0 ? connect_for(&remote, "farhand ps") : NULL;
-        if (chosen == -ENOENT && remote.environment) { /* there is no background server, so nothing runs */
+        if (!f && remote.is_none) { /* there is no background server, so nothing runs */
                 puts(is_json ? "{\"processes\":[]}" : HEAD);
                 code = 0;
         }

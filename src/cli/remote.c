@@ -46,23 +46,32 @@ int remote_choose(struct remote *r)
         return -ENOENT;
 }
 
-int remote_choose_lasting(struct remote *r, bool may_start)
+/* Finds the background server, or starts it. */
+static int find_background(struct remote *r)
 {
         struct err err = ERR_INIT;
-        int result = remote_choose(r);
-        if (result < 0 || r->environment->kind != ENVIRONMENT_LOCAL)
-                return result;
-        const char *url = background_url(&r->arena, may_start, &err);
+        const char *url = background_url(&r->arena, r->may_start, &err);
         if (!url) {
-                if (err.code != -ENOENT || !r->is_none_fine)
+                r->is_none = err.code == -ENOENT;
+                if (!r->is_none || !r->is_none_fine)
                         remote_say(r, "%s", err.text);
                 return err.code;
         }
         struct environment *background = arena_new(&r->arena, struct environment);
         *background = (struct environment){ .id = ENVIRONMENT_LOCAL_ID, .kind = ENVIRONMENT_URL, .url = url };
         r->environment = background;
-        r->is_background = true;
         return 0;
+}
+
+int remote_choose_lasting(struct remote *r, bool may_start)
+{
+        int result = remote_choose(r);
+        if (result < 0 || r->environment->kind != ENVIRONMENT_LOCAL)
+                return result;
+        r->may_start = may_start;
+        result = find_background(r);
+        r->is_background = result == 0;
+        return result;
 }
 
 static void on_state(UNUSED struct farhand *f, void *arg, int state, const char *text)
@@ -104,13 +113,23 @@ void remote_apply(struct remote *r, struct farhand_options *options)
 struct farhand *remote_connect(struct remote *r, struct farhand_options *options)
 {
         struct farhand_error error;
+        struct background_retry retry;
+        background_retry_begin(&retry);
         remote_apply(r, options);
         options->on_state = on_state;
         options->arg = r;
-        struct farhand *f = connect_with_signals(options, &error);
-        if (!f)
-                remote_say(r, "%s", error.text);
-        return f;
+        for (;;) {
+                struct farhand *f = connect_with_signals(options, &error);
+                if (f)
+                        return f;
+                /* Until it is connected a client has asked for nothing: so nothing is done twice. */
+                if (!r->is_background || !background_may_retry(&retry, error.code)) {
+                        remote_say(r, "%s", error.text);
+                        return NULL;
+                }
+                if (find_background(r) < 0)
+                        return NULL;
+        }
 }
 
 const char *remote_server_cwd(struct remote *r, const struct farhand *f)

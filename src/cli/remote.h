@@ -11,6 +11,8 @@ struct remote {
         struct arena arena;
         const struct environment *environment;
         bool is_background; /* the environment is the background server of this machine */
+        bool may_start;     /* the background server is started when there is none */
+        bool is_none;       /* there was no background server */
         bool is_none_fine;  /* no message is printed when there is no background server */
         bool is_quiet;      /* no message is printed about lost and resumed connections */
         bool is_raw;        /* the terminal is raw: lines end with CR LF */
@@ -39,7 +41,8 @@ NODISCARD int remote_choose_lasting(struct remote *r, bool may_start);
 /* Fills in how the chosen environment is reached: url, program, tokens, timeouts. The texts are in the arena. */
 void remote_apply(struct remote *r, struct farhand_options *options);
 /* Connects to the chosen environment. The caller sets options of its own in `options`; url, program, tokens, timeouts and messages are
- * filled in. Returns NULL after it has printed why on stderr. */
+ * filled in. When the background server ends before it has answered, tries again for BACKGROUND_DYING_MS, with another one. Returns NULL
+ * after it has printed why on stderr. */
 NODISCARD struct farhand *remote_connect(struct remote *r, struct farhand_options *options);
 /* Returns the working directory of a server, in the arena; NULL when the server does not tell it. */
 NODISCARD const char *remote_server_cwd(struct remote *r, const struct farhand *f);

@@ -3,12 +3,11 @@
 
 #include "base/args.h"
 #include "base/fd.h"
-#include "cli/background.h"
 #include "cli/pump.h"
 #include "cli/remote.h"
 #include "door/companion.h"
 #include "door/door.h"
-#include "door/duct.h"
+#include "door/relay.h"
 #include "env/environments_file.h"
 #include "wire/jsonw.h"
 
@@ -16,8 +15,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 struct wishes {
@@ -25,46 +22,6 @@ struct wishes {
         bool is_json;
         char **command; /* NULL: there is no command */
 };
-
-/* ---- standard input and output ---- */
-
-/* Connects to the socket of the background server, which is started when there is none. Returns a descriptor, or -errno with *err
- * filled. */
-static int dial_background(struct arena *a, struct err *err)
-{
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        const char *url = background_url(a, true, err);
-        if (!url)
-                return err->code;
-        const char *path = url + strlen("unix:");
-        if (strlen(path) >= sizeof(address.sun_path))
-                return err_set(err, 0, -ENAMETOOLONG, "%s: the path is too long for a socket", path);
-        memcpy(address.sun_path, path, strlen(path) + 1);
-        _close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_set(err, 0, -errno, "%s: %s", path, errno_text(errno));
-        return TAKE_FD(fd);
-}
-
-/* Passes bytes from stdin to the background server, and from the server to stdout. The peer, which has started us by ssh, speaks
- * WebSocket with the server through us. */
-static int relay_stdio(struct remote *r)
-{
-        struct err err = ERR_INIT;
-        (void)signal(SIGPIPE, SIG_IGN);
-        _close_ int server = dial_background(&r->arena, &err);
-        if (server < 0) {
-                remote_say(r, "%s", err.text);
-                return PUMP_FAILED;
-        }
-        struct duct there, back;
-        duct_init(&there, STDIN_FILENO, server);
-        duct_init(&back, server, STDOUT_FILENO);
-        int result = duct_pair_run(&there, &back);
-        duct_release(&there);
-        duct_release(&back);
-        return result < 0 ? PUMP_FAILED : 0;
-}
 
 /* ---- the door ---- */
 

@@ -41,7 +41,7 @@ int duct_put(struct duct *d, struct slice bytes)
 
 static void give_up(struct duct *d)
 {
-        d->has_ended = d->is_over = true;
+        d->has_ended = d->is_over = d->is_cut = true;
         buf_truncate(&d->bytes, 0);
         d->at = 0;
 }
@@ -52,7 +52,8 @@ static void finish(struct duct *d)
 {
         if (d->is_over || !d->has_ended || duct_waiting(d) > 0)
                 return;
-        (void)shutdown(d->to, SHUT_WR);
+        if (!d->is_end_kept)
+                (void)shutdown(d->to, SHUT_WR);
         d->is_over = true;
 }
 

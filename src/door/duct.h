@@ -22,11 +22,13 @@ struct duct {
          * duct then ends behind what is in *out. NULL: the bytes pass as they are. */
         int (*turn)(void *arg, char *bytes, size_t n, struct buf *out);
         void *arg;
+        bool is_end_kept; /* the end of `from` is not passed on */
         /* The members below are the state. */
         struct buf bytes; /* the first `at` are written */
         size_t at;
         bool has_ended; /* nothing more comes from `from` */
-        bool is_over;   /* everything is written and the end passed on, or `to` takes nothing more */
+        bool is_over;   /* everything is written and the end passed on, or `to` takes nothing more: */
+        bool is_cut;
 };
 
 void duct_init(struct duct *d, int from, int to);

@@ -173,3 +173,24 @@ TEST(a_turn_changes_the_bytes_and_can_end_the_duct)
         rig_end(&r);
         eq_int(r.result, 0);
 }
+
+TEST(an_end_that_is_kept_is_not_passed_on)
+{
+        struct rig r;
+        rig_begin(&r);
+        r.back.is_end_kept = true;
+        rig_start(&r);
+        eq_int(fd_write_all(r.left, S("there")), 0);
+        expect(r.right, S("there"));
+        r.right = fd_close(r.right);
+        eq_int(pthread_join(r.thread, NULL), 0);
+        ok(r.there.is_cut && !r.back.is_cut);
+        char byte;
+        eq_int(recv(r.left, &byte, 1, MSG_DONTWAIT), -1); /* not 0, the end */
+        eq_int(errno, EAGAIN);
+        duct_release(&r.there);
+        duct_release(&r.back);
+        fd_close(r.left);
+        fd_close(r.inner_left);
+        fd_close(r.inner_right);
+}
