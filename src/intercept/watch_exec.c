@@ -151,14 +151,18 @@ static bool is_let_go(pid_t process)
         return caller_read_status(&now) < 0 || now.status.tracer == 0;
 }
 
-/* A thread that executes a program gets the number of its process. */
+/* A thread that executes a program gets the number of its process, and its own ends in the same moment. The process is looked at only when
+ * the thread is no more: its stop could come between the two looks, and a stop is shown once. */
 enum watch_result watch_exec_step(struct watch_exec *w)
 {
         int status;
-        pid_t thread = intercepted_tracee_wait(w->thread, &status, WNOHANG), pid = thread;
-        if (pid <= 0 && w->process != w->thread)
+        pid_t pid = intercepted_tracee_wait(w->thread, &status, WNOHANG);
+        if (pid < 0 && pid != -EINTR && w->process != w->thread) {
                 pid = intercepted_tracee_wait(w->process, &status, WNOHANG);
-        if (thread == 0 || thread == -EINTR || pid == -EINTR || (pid == 0 && !is_let_go(w->process)))
+                if (pid == 0 && is_let_go(w->process))
+                        pid = -ECHILD;
+        }
+        if (pid == 0 || pid == -EINTR)
                 return WATCH_WAITS;
         enum watch_result result = pid > 0 ? stopped(w, pid, status) : WATCH_GONE;
         watch_release(w);
