@@ -168,6 +168,9 @@ static pid_t await_holder(struct fs_view *v)
 static NORETURN void joiner_run(struct fs_view *v, pid_t holder)
 {
         struct finish f;
+        /* A name of its own: this process may still be there when the helper answers. */
+        (void)sys_prctl(PR_SET_NAME, (unsigned long)"fh-join");
+        title_set("fh-join");
         (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
         int r = sandboxed_finish_open(v->holder, holder, &v->outside, &f);
         if (r == 0)
