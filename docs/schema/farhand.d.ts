@@ -355,6 +355,15 @@ export interface ExecIntercept {
   onUnmatched?: "heuristic" | "run" | "ask" | null;
   /** Also tell of programs about which nobody was asked. false is the default. */
   report?: boolean;
+  /**
+   * wrapper: only what a shell asks about that was built to execute a wrapper in place of each program. seccomp is the
+   * default.
+   */
+  mechanism?: "seccomp" | "wrapper" | null;
+  /**
+   * With the mechanism wrapper alone: the absolute path of the wrapper. Absent: farhand-execve-wrapper of the server.
+   */
+  wrapper?: string | null;
 }
 
 export interface ExecRulesText {

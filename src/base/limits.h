@@ -373,3 +373,13 @@
  * wrapper runs nothing. */
 #define LIMIT_ESCALATE_REQUEST_BYTES (64 * MIB)
 #define LIMIT_ESCALATE_ANSWER_BYTES (64 * KIB)
+/* What a broker takes as the question of a wrapper: four times what the kernel accepts as arguments, because bytes grow in JSON. Longer: the
+ * wrapper gets no answer and runs nothing. The same when all half-read questions of a command hold LIMIT_INTERCEPT_OPEN_BYTES. */
+#define LIMIT_ESCALATE_ASKED_BYTES (24 * MIB)
+/* Wrappers of one command that have a stream to its broker. Beyond: the next one waits until a stream has ended. */
+#define LIMIT_ESCALATE_STREAMS 1024
+/* Descriptors that wrappers of one command have handed over and that no program has yet. Beyond: the wrapper that hands over more gets no
+ * answer. */
+#define LIMIT_ESCALATE_HELD_FDS 1024
+/* How long a wrapper may take to send what the broker waits for: its question, or the descriptors. Then it gets no answer. */
+#define LIMIT_ESCALATE_WAIT_MS 30000

@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "base/urgent.h"
 #include "intercept/pack.h"
+#include "intercept/wrapped.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -61,6 +62,23 @@ static int64_t sleep_us(const struct broker *b)
         return least;
 }
 
+/* With reports at most one decision of a caller in execve waits for its report to be sent. */
+bool broker_may_take(const struct broker *b)
+{
+        return b->options.reports ? b->out.n == 0 : b->out.n < LIMIT_INTERCEPT_OUT_BYTES;
+}
+
+/* Returns what becomes readable when the caller ends, or when a wrapper says something that may be heard now; -1: nothing does. */
+static int caller_descriptor(const struct broker *b, const struct request *r)
+{
+        if (r->caller.wrapped) {
+                bool may_hear =
+                        r->state != REQUEST_ENDING && (r->state != REQUEST_READ || broker_may_take(b));
+                return may_hear ? r->caller.wrapped->stream : -1;
+        }
+        return r->state == REQUEST_ASKED || r->state == REQUEST_OUTSIDE ? r->pidfd : -1;
+}
+
 static size_t polled_set(struct broker *b)
 {
         struct request *r;
@@ -71,16 +89,14 @@ static size_t polled_set(struct broker *b)
                 b->polled_room = need * 2;
                 b->polled = mem_realloc(b->polled, b->polled_room * sizeof(*b->polled));
         }
-        /* With reports at most one decision waits for its report to be sent. */
-        bool may_take =
-                !b->is_over && (b->options.reports ? b->out.n == 0 : b->out.n < LIMIT_INTERCEPT_OUT_BYTES);
+        bool is_shell = b->start.asking == EXEC_ASKED_BY_SHELL;
+        bool may_take = !b->is_over && (is_shell ? streams_may_begin(b) : broker_may_take(b));
         b->polled[0] = (struct pollfd){ .fd = may_take ? b->start.listener : -1, .events = POLLIN };
         b->polled[1] = (struct pollfd){ .fd = b->is_lost ? -1 : b->start.socket,
                                         .events = (short)(POLLIN | (b->out.n > 0 ? POLLOUT : 0)) };
         list_each (r, &b->requests, link) {
-                bool waits = r->state == REQUEST_ASKED || r->state == REQUEST_OUTSIDE;
                 r->poll_at = n;
-                b->polled[n++] = (struct pollfd){ .fd = waits ? r->pidfd : -1, .events = POLLIN };
+                b->polled[n++] = (struct pollfd){ .fd = caller_descriptor(b, r), .events = POLLIN };
                 b->polled[n++] = (struct pollfd){ .fd = r->outside.report, .events = POLLIN };
                 b->polled[n++] = (struct pollfd){ .fd = r->outside.pidfd, .events = POLLIN };
         }
@@ -131,7 +147,9 @@ static void turn(struct broker *b)
                 server_read(b);
         if (b->out.n == 0)
                 requests_told(b);
-        if (listener & POLLIN)
+        if (listener & POLLIN && b->start.asking == EXEC_ASKED_BY_SHELL)
+                streams_take(b);
+        else if (listener & POLLIN)
                 broker_take(b);
         else if (listener)
                 b->is_over = true;

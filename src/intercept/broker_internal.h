@@ -12,6 +12,8 @@
 #include <poll.h>
 
 enum request_state {
+        REQUEST_READ,    /* of a wrapper: it has not said all of what it wants to execute, */
+        REQUEST_GIVEN,   /* or not handed over the descriptors for it */
         REQUEST_ASKED,   /* the client is to decide */
         REQUEST_TOLD,    /* decided, and waits until the server's socket has taken the report */
         REQUEST_OUTSIDE, /* the program runs outside of the sandbox */
@@ -33,8 +35,9 @@ struct request {
         struct escalated outside;
         uint64_t passed_on;   /* signals that were passed on to the program outside */
         uint64_t deadline_us; /* REQUEST_ENDING: when it is killed */
-        uint64_t begun_us;    /* REQUEST_WATCHED */
+        uint64_t begun_us;    /* REQUEST_WATCHED, REQUEST_READ, REQUEST_GIVEN */
         struct watch_exec watch;
+        int failure;    /* REQUEST_GIVEN: the -errno with which it ends; 0: the program is to run outside */
         size_t poll_at; /* where its descriptors stand in the list for poll */
 };
 
@@ -51,6 +54,7 @@ struct broker {
         struct list requests;
         struct request *spare; /* for the next notification */
         size_t questions, open_bytes, outside, watched;
+        size_t streams, stream_bytes, stream_fds; /* of wrappers, and what was read from them */
         uint32_t last_question;
         struct remembered remembered;
 
@@ -63,10 +67,14 @@ struct broker {
 };
 
 /* ---- broker.c ---- */
+/* Returns whether another start may be looked at: what is told of it has room on the way to the server. */
+NODISCARD bool broker_may_take(const struct broker *b);
 NORETURN void broker_die(const char *what, int os_errno);
 
 /* ---- broker_notice.c: a process wants to start a program ---- */
 void broker_take(struct broker *b);
+/* Decides about a request whose caller was read. */
+void broker_decide(struct broker *b, struct request *r);
 
 /* ---- broker_request.c: what becomes of it ---- */
 NODISCARD struct request *request_new(void);
@@ -77,6 +85,12 @@ NODISCARD struct intercept_exec request_exec(const struct request *r);
 void request_run(struct broker *b, struct request *r, bool must_watch);
 void request_deny(struct broker *b, struct request *r, struct slice reason); /* p == NULL: none */
 void request_escalate(struct broker *b, struct request *r);
+/* Ends the request with an error of execve (-errno). */
+void request_fail(struct broker *b, struct request *r, int error);
+/* For a wrapper: it has handed over its descriptors, after request_escalate or request_fail. */
+void request_given(struct broker *b, struct request *r);
+/* For a wrapper: it has gone, or broken the protocol. */
+void request_lose(struct broker *b, struct request *r);
 /* Reports a decision about which nobody was asked, if the client wants to know, and carries it out. The report is in the server's socket
  * before that: so the server has all reports when it hears of the exit of a process. */
 void request_decided(struct broker *b, struct request *r, enum intercept_action action,
@@ -93,6 +107,15 @@ void request_step(struct broker *b, struct request *r, const struct pollfd *call
                   const struct pollfd *report, const struct pollfd *outside);
 /* Looks whether the callers still wait, and passes their signals on. */
 void requests_look(struct broker *b);
+
+/* ---- broker_wrapped.c: a wrapper asks ---- */
+NODISCARD bool streams_may_begin(const struct broker *b);
+void streams_take(struct broker *b);
+/* Called when there is something to read on the stream of a request. */
+void stream_step(struct broker *b, struct request *r);
+/* Called now and then: gives up on a wrapper that sends nothing. */
+void stream_look(struct broker *b, struct request *r);
+void stream_end(struct broker *b, struct request *r);
 
 /* ---- broker_server.c: the socket ---- */
 void server_read(struct broker *b);

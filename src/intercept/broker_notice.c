@@ -1,4 +1,4 @@
-/* broker_notice: takes one notification, and does what is decided about it. */
+/* broker_notice: takes one notification, and decides about it, or about what a wrapper asks. */
 #include "intercept/broker_internal.h"
 
 #include "base/sys.h"
@@ -36,7 +36,7 @@ static bool is_outside_scope(struct broker *b, const struct caller *c)
         return caller_stat_exe(c, &exe) == 0 && (exe.st_dev != b->shell_dev || exe.st_ino != b->shell_ino);
 }
 
-static void decide(struct broker *b, struct request *r)
+void broker_decide(struct broker *b, struct request *r)
 {
         struct intercept_verdict verdict;
         struct stat file;
@@ -47,10 +47,8 @@ static void decide(struct broker *b, struct request *r)
                 return request_decided(b, r, verdict.action, verdict.rule, reason);
         /* What is not there fails as it would without us: programs that search a PATH try names that do not exist. */
         int e = caller_look(&r->caller, &file);
-        if (e < 0) {
-                (void)caller_fail(&r->caller, e);
-                return;
-        }
+        if (e < 0)
+                return request_fail(b, r, e);
         if (verdict.action == INTERCEPT_ASK)
                 return request_ask(b, r, &verdict);
         request_decided(b, r, verdict.action, verdict.rule, reason);
@@ -72,7 +70,7 @@ void broker_take(struct broker *b)
                 if (caller_continue(&r->caller) < 0)
                         (void)caller_fail(&r->caller, -EACCES);
         } else if (e == 0) {
-                decide(b, r);
+                broker_decide(b, r);
         } else {
                 if (e == -EACCES || e == -EPERM)
                         atomic_fetch_add_explicit(&b->start.keeper->denied, 1, memory_order_relaxed);

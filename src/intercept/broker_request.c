@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "intercept/finish.h"
 #include "intercept/tell.h"
+#include "intercept/wrapped.h"
 #include "keeper/keeper_shared.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define MS_US 1000ULL
+#define EXIT_DENIED 1
 
 /* Signals that stop a process: they have no effect on a caller that waits inside of execve, and so none on its program. */
 #define STOP_SIGNALS                                                                   \
@@ -75,18 +77,31 @@ static void request_keep(struct broker *b, struct request *r, enum request_state
                 list_append(&b->requests, &r->link);
 }
 
-/* The request is not waited for any more. The end of the turn frees it. */
-static void request_end(struct broker *b, struct request *r)
+/* The request goes on, and waits for something else. */
+static void request_wait(struct broker *b, struct request *r, enum request_state state)
 {
         if (r->state == REQUEST_ASKED && list_is_linked(&r->link))
                 b->questions--;
         b->open_bytes -= r->held;
         r->held = 0;
-        request_keep(b, r, REQUEST_OVER);
+        request_keep(b, r, state);
+}
+
+/* The request is not waited for any more. The end of the turn frees it. */
+static void request_end(struct broker *b, struct request *r)
+{
+        request_wait(b, r, REQUEST_OVER);
+        if (r->caller.wrapped)
+                stream_end(b, r);
 }
 
 void request_run(struct broker *b, struct request *r, bool must_watch)
 {
+        if (r->caller.wrapped) { /* the wrapper executes the program itself */
+                count(&b->start.keeper->run);
+                (void)wrapped_answer(r->caller.wrapped, ESCALATE_RUN, slice_from(NULL, 0));
+                return request_end(b, r);
+        }
         int e = caller_read_status(&r->caller);
         if (e < 0) {
                 (void)caller_fail(&r->caller, -EACCES);
@@ -120,21 +135,34 @@ static int request_open(struct request *r)
         return r->pidfd < 0 ? r->pidfd : 0;
 }
 
+/* A wrapper says it itself, unless it was told before that the program would run outside. */
+static void wrapped_deny(struct wrapped *w, struct slice reason, struct slice text)
+{
+        if (!w->is_escalated) {
+                (void)wrapped_answer(w, ESCALATE_DENY, reason);
+                return;
+        }
+        tell_process(w->pidfd, STDERR_FILENO, text);
+        (void)wrapped_result(w, EXIT_DENIED << 8);
+}
+
 void request_deny(struct broker *b, struct request *r, struct slice reason)
 {
         _buf_ struct buf text = BUF_INIT(LIMIT_INTERCEPT_REASON_BYTES + 64);
         count(&b->start.keeper->denied);
-        if (request_open(r) < 0) {
-                (void)caller_fail(&r->caller, -EACCES);
-                return request_end(b, r);
-        }
+        if (request_open(r) < 0)
+                return request_fail(b, r, -EACCES);
         reason.n = MIN(reason.n, (size_t)LIMIT_INTERCEPT_REASON_BYTES);
         if (buf_append(&text, S("Execution denied")) < 0 ||
             (reason.p && (buf_append(&text, S(": ")) < 0 || buf_append(&text, reason) < 0)) ||
             buf_append_char(&text, '\n') < 0)
                 buf_truncate(&text, 0); /* cannot be: there is room */
+        if (r->caller.wrapped) {
+                wrapped_deny(r->caller.wrapped, reason, buf_slice(&text));
+                return request_end(b, r);
+        }
         tell_process(r->pidfd, STDERR_FILENO, buf_slice(&text));
-        (void)finish_with_code(&r->caller, 1); /* otherwise its execve has failed */
+        (void)finish_with_code(&r->caller, EXIT_DENIED); /* otherwise its execve has failed */
         request_end(b, r);
 }
 
@@ -154,39 +182,69 @@ static void children_drop(struct broker *b)
                 (void)sys_kill(sys_getpid(), KEEPER_LOOK);
 }
 
-void request_escalate(struct broker *b, struct request *r)
+/* Tells a wrapper that its program is to run outside; it hands over the descriptors then. */
+static void ask_for_descriptors(struct request *r)
+{
+        r->begun_us = clock_mono_us();
+        if (wrapped_answer(r->caller.wrapped, ESCALATE_ESCALATE, slice_from(NULL, 0)) < 0)
+                r->begun_us = 0; /* it has gone: the next look ends the request */
+}
+
+void request_fail(struct broker *b, struct request *r, int error)
+{
+        struct wrapped *w = r->caller.wrapped;
+        if (w && !w->is_escalated) {
+                r->failure = error;
+                ask_for_descriptors(r);
+                return request_wait(b, r, REQUEST_GIVEN);
+        }
+        if (w)
+                (void)wrapped_fail(w, buf_slice(&r->caller.file), error);
+        else
+                (void)caller_fail(&r->caller, error);
+        request_end(b, r);
+}
+
+static void request_start(struct broker *b, struct request *r)
 {
         const char *why = "it cannot be started";
-        int e = request_open(r);
-        if (e == 0)
-                e = caller_read_cwd(&r->caller);
-        if (e < 0) {
-                count(&b->start.keeper->denied);
-                (void)caller_fail(&r->caller, -EACCES);
-                return request_end(b, r);
-        }
-        if (r->caller.status.tracer) { /* it could not be ended afterwards */
-                count(&b->start.keeper->denied);
-                (void)caller_fail(&r->caller, -EACCES);
-                return request_end(b, r);
-        }
-        if (b->outside >= LIMIT_INTERCEPT_ESCALATED)
-                return request_deny(b, r, S("too many programs run outside of the sandbox"));
         struct intercept_exec exec = request_exec(r);
         struct slice path = intercept_path(&b->arena, &exec);
         children_add(b); /* first: the keeper must not end meanwhile */
-        e = escalate_start(&r->caller, path, b->start.keeper, r->pidfd, &r->outside, &why);
+        int e = escalate_start(&r->caller, path, b->start.keeper, r->pidfd, &r->outside, &why);
         if (e < 0) {
                 children_drop(b);
-                if (e == -E2BIG) {
-                        (void)caller_fail(&r->caller, e);
-                        return request_end(b, r);
-                }
-                return request_deny(b, r, slice_from_str(why));
+                return e == -E2BIG ? request_fail(b, r, e) : request_deny(b, r, slice_from_str(why));
         }
         count(&b->start.keeper->escalated);
-        request_end(b, r);
-        request_keep(b, r, REQUEST_OUTSIDE);
+        request_wait(b, r, REQUEST_OUTSIDE);
+}
+
+void request_escalate(struct broker *b, struct request *r)
+{
+        int e = request_open(r);
+        if (e == 0)
+                e = caller_read_cwd(&r->caller);
+        /* A caller that is traced could not be ended afterwards. */
+        if (e < 0 || (r->caller.status.tracer && !r->caller.wrapped)) {
+                count(&b->start.keeper->denied);
+                return request_fail(b, r, -EACCES);
+        }
+        if (b->outside >= LIMIT_INTERCEPT_ESCALATED)
+                return request_deny(b, r, S("too many programs run outside of the sandbox"));
+        if (!r->caller.wrapped)
+                return request_start(b, r);
+        ask_for_descriptors(r);
+        request_wait(b, r, REQUEST_GIVEN);
+}
+
+void request_given(struct broker *b, struct request *r)
+{
+        if (r->failure)
+                return request_fail(b, r, r->failure);
+        if (b->outside >= LIMIT_INTERCEPT_ESCALATED)
+                return request_deny(b, r, S("too many programs run outside of the sandbox"));
+        request_start(b, r);
 }
 
 static bool death_from_pidfd(int pidfd, int *ret_status)
@@ -232,7 +290,9 @@ static void outside_ended(struct broker *b, struct request *r)
                         SIGKILL); /* what is left of the group, which has its number until the next line */
         int status = escalated_reap(&r->outside);
         children_drop(b);
-        if (r->state == REQUEST_OUTSIDE)
+        if (r->state == REQUEST_OUTSIDE && r->caller.wrapped)
+                (void)wrapped_result(r->caller.wrapped, status);
+        else if (r->state == REQUEST_OUTSIDE)
                 finish_with_status(&r->caller, r->pidfd, status);
         request_end(b, r);
 }
@@ -244,8 +304,7 @@ static void outside_reported(struct broker *b, struct request *r)
                 return;
         (void)escalated_reap(&r->outside);
         children_drop(b);
-        (void)caller_fail(&r->caller, e);
-        request_end(b, r);
+        request_fail(b, r, e);
 }
 
 /* ---- decisions ---- */
@@ -300,8 +359,7 @@ void request_ask(struct broker *b, struct request *r, const struct intercept_ver
                 e = caller_read_cwd(&r->caller);
         if (e < 0) {
                 count(&b->start.keeper->denied);
-                (void)caller_fail(&r->caller, -EACCES);
-                return request_end(b, r);
+                return request_fail(b, r, -EACCES);
         }
         const struct intercept_exec exec = request_exec(r);
         if (remembered_find(&b->remembered, &exec, &known)) {
@@ -370,6 +428,14 @@ static void caller_gone(struct broker *b, struct request *r)
                 caller_died(r);
 }
 
+void request_lose(struct broker *b, struct request *r)
+{
+        if (r->state == REQUEST_ASKED || r->state == REQUEST_OUTSIDE)
+                caller_gone(b, r);
+        else
+                request_end(b, r);
+}
+
 static void watch_step(struct broker *b, struct request *r)
 {
         if (watch_exec_step(&r->watch) == WATCH_WAITS)
@@ -387,7 +453,9 @@ void request_step(struct broker *b, struct request *r, const struct pollfd *call
                 outside_reported(b, r);
         if (outside->revents && (r->state == REQUEST_OUTSIDE || r->state == REQUEST_ENDING))
                 return outside_ended(b, r);
-        if (caller->revents)
+        if (caller->revents && r->caller.wrapped)
+                stream_step(b, r);
+        else if (caller->revents)
                 caller_gone(b, r);
         if (r->state == REQUEST_ENDING && clock_mono_us() >= r->deadline_us)
                 escalated_signal(&r->outside, SIGKILL);
@@ -410,6 +478,8 @@ void requests_look(struct broker *b)
 {
         struct request *r;
         list_each (r, &b->requests, link) {
+                if (r->caller.wrapped)
+                        stream_look(b, r);
                 if (r->state != REQUEST_ASKED && r->state != REQUEST_OUTSIDE)
                         continue;
                 if (!caller_is_there(&r->caller))

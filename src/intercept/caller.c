@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "intercept/caller_memory.h"
+#include "intercept/wrapped.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -131,7 +132,7 @@ static void buffer_reset(struct buf *b)
         buf_truncate(b, 0);
 }
 
-static void argv_slice(struct caller *c)
+void caller_argv_slice(struct caller *c)
 {
         if (c->argc > c->argv_room) {
                 c->argv = mem_realloc(c->argv, c->argc * sizeof(*c->argv));
@@ -176,7 +177,7 @@ int caller_read(struct caller *c, int listener, const struct seccomp_notif *noti
         if (n < 0)
                 return (int)n;
         c->argc = (size_t)n;
-        argv_slice(c);
+        caller_argv_slice(c);
         if ((r = file_set(c)) < 0)
                 return r;
         return c->file.n > 0 && c->file.p[0] == '/' ? 0 : caller_read_cwd(c);
@@ -184,6 +185,9 @@ int caller_read(struct caller *c, int listener, const struct seccomp_notif *noti
 
 ssize_t caller_read_env(const struct caller *c, struct buf *text)
 {
+        if (c->wrapped)
+                return buf_append(text, buf_slice(&c->wrapped->env)) < 0 ? -E2BIG
+                                                                         : (ssize_t)c->wrapped->env_count;
         size_t used = c->argv_text.n + c->argc * sizeof(uint64_t);
         return caller_memory_strings(c->thread, c->env_at,
                                      LIMIT_INTERCEPT_EXEC_BYTES - MIN(used, LIMIT_INTERCEPT_EXEC_BYTES),
@@ -203,6 +207,8 @@ bool caller_runs(const struct caller *c, dev_t dev, ino_t ino)
 
 bool caller_is_there(const struct caller *c)
 {
+        if (c->wrapped)
+                return sys_pidfd_signal(c->wrapped->pidfd, 0) == 0;
         uint64_t id = c->id;
         return ioctl(c->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }

@@ -15,8 +15,11 @@
 #include <linux/seccomp.h>
 #include <sys/stat.h>
 
+struct wrapped;
+
 struct caller {
-        int listener; /* borrowed */
+        struct wrapped *wrapped; /* it does not wait in execve, but is a wrapper (wrapped.h); or NULL */
+        int listener;            /* borrowed */
         uint64_t id;
         pid_t thread;
         struct proc_status status;
@@ -46,6 +49,8 @@ void caller_release(struct caller *c);
 /* Takes the notification, and reads what a decision needs: path, arguments, and the cwd if the path is relative. Returns 0, or the -errno
  * with which execve is to fail: as the kernel's would where the caller is at fault, -EACCES where its memory may not be read. */
 NODISCARD int caller_read(struct caller *c, int listener, const struct seccomp_notif *notification);
+/* Sets `argv` to the arguments in argv_text. */
+void caller_argv_slice(struct caller *c);
 NODISCARD int caller_read_status(struct caller *c);
 int caller_read_cwd(struct caller *c);
 /* Appends the environment to *text, each string with its NUL, and returns the number of strings; or -errno. */

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "intercept/escalate_internal.h"
+#include "intercept/wrapped.h"
 #include "keeper/keeper_shared.h"
 
 #include <dirent.h>
@@ -121,6 +122,25 @@ static int descriptors_take(struct gathering *g, const struct caller *c)
         return r;
 }
 
+static int descriptors_copy(struct gathering *g, const struct caller *c, int pidfd)
+{
+        g->files = files_open(c, pidfd);
+        return g->files < 0 ? g->files : descriptors_take(g, c);
+}
+
+/* Takes over what a wrapper has handed over. */
+static void descriptors_given(struct gathering *g, struct wrapped *w)
+{
+        struct escalate_order *o = &g->order;
+        for (; o->count < w->fd_count; o->count++) {
+                int number = w->fds[o->count].number;
+                o->descriptors[o->count].from = w->fds[o->count].fd;
+                o->descriptors[o->count].to = number;
+                o->first_free = MAX(o->first_free, number + 1);
+        }
+        w->fd_count = 0;
+}
+
 /* Opens the cwd: the directory of the same path on the machine, if it is the same directory; else the caller's own, which may be deleted, or
  * be visible only in the sandbox. */
 static int cwd_open(struct gathering *g, const struct caller *c, bool *ret_is_same)
@@ -195,7 +215,7 @@ static int env_set(struct gathering *g, const struct caller *c)
 
 static void attributes_set(struct escalate_order *o, const struct caller *c)
 {
-        o->umask = c->status.umask;
+        o->umask = c->wrapped && c->wrapped->umask >= 0 ? (uint32_t)c->wrapped->umask : c->status.umask;
         o->ignored = c->status.ignored;
         o->blocked = c->status.blocked;
         if (sys_call4(SYS_sched_getattr, c->thread, &o->schedule, sizeof(o->schedule), 0) < 0)
@@ -211,10 +231,9 @@ static int gather(struct gathering *g, const struct caller *c, struct slice path
         bool is_same_cwd = false;
         int ends[2];
         *ret_why = "the descriptors cannot be passed on";
-        g->files = files_open(c, pidfd);
-        if (g->files < 0)
-                return g->files;
-        int r = descriptors_take(g, c);
+        if (c->wrapped)
+                descriptors_given(g, c->wrapped);
+        int r = c->wrapped ? 0 : descriptors_copy(g, c, pidfd);
         if (r == -EMFILE)
                 *ret_why = "too many open descriptors";
         if (r < 0)

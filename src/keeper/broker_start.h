@@ -1,7 +1,7 @@
 /* broker_start: what the broker of an intercepted command gets from its keeper (intercept/broker.h). Plain data. */
 #pragma once
 
-#include "base/compat.h"
+#include "sandbox/exec_pair.h"
 
 #include <sys/types.h>
 
@@ -10,8 +10,9 @@ struct keeper;
 /* The descriptors are the broker's own from then on. */
 struct broker_start {
         struct keeper *keeper; /* its counters (keeper_shared.h), its cgroup leaf */
-        int listener;          /* of the filter that the command's processes have (sandbox/exec_notify.h) */
-        int socket;            /* to the server; a stream, non-blocking */
-        int config;            /* what intercept_pack made */
-        pid_t root;            /* the command's first process, as the keeper sees it */
+        enum exec_asking asking;
+        int listener; /* of the filter that the command's processes have, or the broker's end of the pair */
+        int socket;   /* to the server; a stream, non-blocking */
+        int config;   /* what intercept_pack made */
+        pid_t root;   /* the command's first process, as the keeper sees it */
 };

@@ -3,6 +3,7 @@
 
 #include "base/sys.h"
 #include "sandbox/exec_notify.h"
+#include "sandbox/exec_pair.h"
 
 #include <errno.h>
 #include <sys/ioctl.h>
@@ -37,8 +38,8 @@ struct enter_stdio child_stdio(const struct keeper_order *o)
         return (struct enter_stdio){ { o->stdio[0], o->stdio[1], o->stdio[2] } };
 }
 
-/* Follows the rules of execvp: a candidate that does not exist, or may not be executed, is skipped. `cookie` is NULL when the command
- * is not intercepted. */
+/* Follows the rules of execvp: a candidate that does not exist, or may not be executed, is skipped. `cookie` is NULL when no filter
+ * has to let the program pass. */
 static NORETURN NO_ASAN void child_exec(struct keeper *k, const struct exec_cookie *cookie)
 {
         const struct keeper_order *o = &k->order;
@@ -115,6 +116,15 @@ static NO_ASAN long child_tell(int socket, int listener)
         return r;
 }
 
+/* Returns what the broker gets, by which it hears of the programs that are started. */
+static NO_ASAN int child_intercept(const struct keeper_order *o, struct exec_cookie *cookie)
+{
+        if (o->asking == EXEC_ASKED_BY_SHELL)
+                return exec_pair_open();
+        int r = exec_cookie_make(cookie);
+        return r < 0 ? r : exec_notify_install(cookie);
+}
+
 NO_ASAN void child_run(void *child_start)
 {
         const struct child_start *start = child_start;
@@ -148,16 +158,12 @@ NO_ASAN void child_run(void *child_start)
          * of a forked keeper must stay open until execve. Kernels before 5.11 lack the flag. */
         (void)sys_call3(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
 
-        /* The filter comes before the limits, because the listener takes a descriptor. */
+        /* This comes before the limits, because the listener takes a descriptor. */
         struct exec_cookie cookie;
-        int listener = -1;
-        if (o->is_intercepted) {
-                r = exec_cookie_make(&cookie);
-                if (r == 0)
-                        r = listener = exec_notify_install(&cookie);
-                if (r < 0)
-                        child_fail(k, SPAWN_STEP_INTERCEPT, r);
-        }
+        bool has_filter = o->is_intercepted && o->asking == EXEC_ASKED_BY_KERNEL;
+        int listener = o->is_intercepted ? child_intercept(o, &cookie) : -1;
+        if (o->is_intercepted && listener < 0)
+                child_fail(k, SPAWN_STEP_INTERCEPT, listener);
 
         r = child_limit(o);
         if (r < 0)
@@ -183,5 +189,5 @@ NO_ASAN void child_run(void *child_start)
 
         /* All signals have had their default disposition since the spawner began. */
         (void)sys_sigmask(0);
-        child_exec(k, o->is_intercepted ? &cookie : NULL);
+        child_exec(k, has_filter ? &cookie : NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "base/compat.h"
 #include "keeper/spawn_limits.h"
+#include "sandbox/exec_pair.h"
 
 struct bwrap;
 
@@ -28,6 +29,7 @@ struct command_spec {
         uint32_t helpers; /* processes of the sandbox itself, which do not count for limits.processes */
         /* Every start of a program below the command is decided by a broker (intercept/broker.h). Both descriptors are borrowed. */
         bool is_intercepted;
+        enum exec_asking asking;
         int intercept_config; /* what intercept_pack made */
         int intercept_socket; /* the broker's end of a stream socket */
 };

@@ -39,6 +39,7 @@ static int order_read(const struct sandboxed_order *in, int block, struct keeper
         ret->has_nofile = true;
         ret->nofile = in->nofile;
         ret->is_intercepted = in->is_intercepted;
+        ret->asking = in->asking;
         return in->holds ? 0 : keeper_order_unpack(ret, head, bytes + in->image_bytes, room);
 }
 

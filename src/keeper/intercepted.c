@@ -51,6 +51,7 @@ int intercepted_begin(struct keeper *k, int listener, pid_t root, enum urgent go
         struct broker_start *start = mem_new(struct broker_start);
         struct thread_start *t = mem_new(struct thread_start);
         *start = (struct broker_start){ .keeper = k,
+                                        .asking = k->order.asking,
                                         .listener = listener,
                                         .socket = k->order.server,
                                         .config = k->order.config,

@@ -39,8 +39,9 @@ struct keeper_order {
         int stdio[3];        /* all above 2 */
         int bwrap[2];        /* the programs bwrap and farhand-init, opened; -1: bwrap is not used */
         bool is_intercepted; /* every start of a program below the command is decided by the keeper's broker */
-        int config, server;  /* for the broker (broker_start.h); -1: not intercepted */
-        bool holds; /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
+        enum exec_asking asking;
+        int config, server; /* for the broker (broker_start.h); -1: not intercepted */
+        bool holds;         /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
         bool is_tty;
         bool has_nofile;
         struct rlimit nofile;

@@ -262,6 +262,7 @@ static long order_make(struct bwrap_start *s, int socket)
                                          .command = { .is_tty = o->is_tty, .limits = o->limits },
                                          .holds = o->holds,
                                          .is_intercepted = o->is_intercepted,
+                                         .asking = o->asking,
                                          .nofile = o->nofile };
         for (int i = 0; i < 3; i++)
                 s->handed[SANDBOXED_FD_STDIN + i] = o->stdio[i];

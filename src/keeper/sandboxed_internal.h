@@ -39,6 +39,7 @@ struct sandboxed_order {
         uint32_t inherited; /* number of the first descriptor if bwrap passes them on; 0: they were sent */
         bool holds;         /* keeper_order::holds */
         bool is_intercepted;
+        enum exec_asking asking;
         struct rlimit nofile;
         struct verify_spaces outside;
 };

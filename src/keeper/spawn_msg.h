@@ -41,6 +41,7 @@ struct spawn_order {
         bool has_image;
         bool has_bwrap;
         bool is_intercepted;
+        enum exec_asking asking;
         bool wants_cgroup;
         uint64_t session; /* the number of the session; two sessions never share a network namespace */
         struct cgroup_limits tree; /* limits that only a cgroup can enforce; without one the start fails */

@@ -63,6 +63,7 @@ int command_describe(const struct command_spec *c, uint32_t number, struct spawn
                 .has_image = c->has_image,
                 .has_bwrap = c->bwrap,
                 .is_intercepted = c->is_intercepted,
+                .asking = c->asking,
                 .session = c->session,
         };
         if (ret->tree.processes > 0)

@@ -3,6 +3,8 @@
 
 #include "base/limits.h"
 
+#include <limits.h>
+
 static void decode_text(struct decoder *outer, const struct json *value, struct intercept_rules_text *ret)
 {
         struct slice name = { 0 };
@@ -43,6 +45,22 @@ static void decode_texts(struct decoder *d, struct process_intercept *ret)
         ret->rule_count = n;
 }
 
+/* The path goes into variables of the command. */
+static void decode_wrapper(struct decoder *d, struct process_intercept *ret)
+{
+        struct slice path = { 0 };
+
+        decode_optional_string_or_null(d, "wrapper", &path);
+        if (d->has_failed || !path.p)
+                return;
+        if (!ret->is_by_shell)
+                decode_fail(d, "wrapper: only with the mechanism wrapper");
+        else if (path.n == 0 || path.p[0] != '/' || path.n >= PATH_MAX || slice_has_nul(path))
+                decode_fail(d, "wrapper: must be an absolute path");
+        else
+                ret->wrapper = arena_dup(d->arena, path);
+}
+
 /* Decodes a member that may be absent; then it is the first of `names`. */
 static size_t decode_choice(struct decoder *d, const char *key, const char *const *names, size_t count)
 {
@@ -59,6 +77,7 @@ void process_intercept_decode(struct decoder *outer, const struct json *value, s
         static const char *const rests[] = { [INTERCEPT_REST_HEURISTIC] = "heuristic",
                                              [INTERCEPT_REST_RUN] = "run",
                                              [INTERCEPT_REST_ASK] = "ask" };
+        static const char *const mechanisms[] = { "seccomp", "wrapper" };
         struct decoder d;
 
         if (!outer->has_failed && value->type != JSON_OBJECT) {
@@ -73,6 +92,8 @@ void process_intercept_decode(struct decoder *outer, const struct json *value, s
         ret->denies_prompts = decode_choice(&d, "onPrompt", prompts, ARRAY_LEN(prompts)) == 1;
         ret->rest = (enum intercept_rest)decode_choice(&d, "onUnmatched", rests, ARRAY_LEN(rests));
         decode_optional_bool(&d, "report", &ret->reports);
+        ret->is_by_shell = decode_choice(&d, "mechanism", mechanisms, ARRAY_LEN(mechanisms)) == 1;
+        decode_wrapper(&d, ret);
         decode_end_inside(outer, &d);
 }
 

@@ -23,6 +23,8 @@ struct process_intercept {
         bool denies_prompts;      /* onPrompt */
         enum intercept_rest rest; /* onUnmatched */
         bool reports;
+        bool is_by_shell;    /* mechanism: the shell asks by its wrapper, and not the kernel by a filter */
+        const char *wrapper; /* NULL: the one that is installed with the server */
 };
 /* Decodes the value of the member. The rules are read by rules/exec_rules.h later. */
 void process_intercept_decode(struct decoder *outer, const struct json *value, struct process_intercept *ret);

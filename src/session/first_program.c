@@ -8,10 +8,14 @@
 #include "intercept/pack.h"
 #include "intercept/tested.h"
 #include "proto/process.h"
+#include "sandbox/helper.h"
 #include "session/task_internal.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <unistd.h>
 
+#define WRAPPER "farhand-execve-wrapper"
 #define FRAME_ID 1 /* a frame of a question has an id; nobody looks at this one */
 
 static struct intercept_options options_of(const struct process_intercept *in)
@@ -122,17 +126,45 @@ static int decide(struct arena *a, const struct process_start *in, const struct 
         return write_frame(a, &exec, &v, ret, err);
 }
 
+static int test_kernel(struct err *err)
+{
+        struct intercept_tested tested = intercept_test();
+        if (!tested.step)
+                return 0;
+        int e = intercept_refuse(&tested, err);
+        err->client_code = RPC_INTERNAL;
+        return e;
+}
+
+/* A shell whose wrapper cannot be executed executes nothing at all. */
+static int find_wrapper(const struct process_intercept *in, struct interception *ret, struct err *err)
+{
+        char installed[PATH_MAX];
+        const char *path = in->wrapper                            ? in->wrapper
+                           : helper_find(WRAPPER, installed) == 0 ? installed
+                                                                  : NULL;
+        int e = !path ? ENOENT : access(path, X_OK) < 0 ? errno : 0;
+        ret->asking = EXEC_ASKED_BY_SHELL;
+        if (e == 0) {
+                ret->wrapper = slice_dup(slice_from_str(path));
+                return 0;
+        }
+        err->client_code = RPC_INTERNAL;
+        err->reason = "interceptUnavailable";
+        err->step = "wrapper";
+        err->os_errno = e;
+        err->remedy = "name a wrapper that can be executed on the server's machine, such as " WRAPPER;
+        return err_set(err, RPC_INTERNAL, -e, "the wrapper %s cannot be executed: %s (os error %d)",
+                       path ? path : WRAPPER, errno_text(e), e);
+}
+
 int interception_make(struct arena *a, struct process_start *in, const char *const *env,
                       struct interception *ret, struct err *err)
 {
         _exec_rules_ struct exec_rules *rules = NULL;
-        struct intercept_tested tested = intercept_test();
-        if (tested.step) {
-                int e = intercept_refuse(&tested, err);
-                err->client_code = RPC_INTERNAL;
-                return e;
-        }
-        int r = read_rules(a, &in->intercept, ret, &rules, err);
+        int r = in->intercept.is_by_shell ? find_wrapper(&in->intercept, ret, err) : test_kernel(err);
+        if (r == 0)
+                r = read_rules(a, &in->intercept, ret, &rules, err);
         if (r == 0)
                 r = task_program_find(a, in, env, &in->program, err);
         if (r == 0 && ret->options.scope == INTERCEPT_ALL)
@@ -146,5 +178,6 @@ void interception_release(struct interception *i)
 {
         fd_close(i->config);
         free(i->frame);
+        free(i->wrapper);
         *i = INTERCEPTION_NONE;
 }

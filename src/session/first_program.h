@@ -9,13 +9,16 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "intercept/decide.h"
+#include "sandbox/exec_pair.h"
 
 struct process_start;
 
 /* How a command is intercepted, and what is to happen with its first program. */
 struct interception {
         struct intercept_options options;
-        int config;                   /* what intercept_pack made; -1: none */
+        int config; /* what intercept_pack made; -1: none */
+        enum exec_asking asking;
+        char *wrapper;                /* with EXEC_ASKED_BY_SHELL: its path, on the heap */
         enum intercept_action action; /* INTERCEPT_RUN, INTERCEPT_ESCALATE or INTERCEPT_ASK */
         /* The first program as a frame of intercept/message.h, on the heap: INTERCEPT_MSG_ASK, or INTERCEPT_MSG_TOLD. NULL: nothing
          * was decided. */

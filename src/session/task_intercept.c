@@ -2,6 +2,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "core/server.h"
+#include "intercept/escalate_socket.h"
 #include "session/task_intercept_internal.h"
 
 #include <errno.h>
@@ -72,7 +73,26 @@ int task_intercept_ask_first(struct task *t, uint64_t bytes, struct err *err)
         return err_set(err, RPC_INVALID_REQUEST, -EMSGSIZE, "Execution denied: %s", QUESTION_TOO_LONG);
 }
 
-int task_intercept_connect(struct task *t, struct command_spec *command)
+/* The variables by which the shell finds its wrapper, and the wrapper its socket, in place of those that the client has set. */
+static const char *const *wrapper_environment(struct arena *a, const char *const *env, const char *wrapper)
+{
+        size_t count = 0, kept = 0;
+        while (env[count])
+                count++;
+        const char **ret = arena_alloc(a, (count + 4) * sizeof(*ret));
+        for (size_t i = 0; i < count; i++) {
+                struct slice rest = slice_from_str(env[i]);
+                if (!escalate_is_variable(slice_split(&rest, '=')))
+                        ret[kept++] = env[i];
+        }
+        ret[kept++] = ESCALATE_VARIABLE "=" EXEC_PAIR_NUMBER_TEXT;
+        ret[kept++] = arena_printf(a, "EXEC_WRAPPER=%s", wrapper);
+        ret[kept++] = arena_printf(a, "BASH_EXEC_WRAPPER=%s", wrapper);
+        ret[kept] = NULL;
+        return ret;
+}
+
+int task_intercept_connect(struct task *t, struct arena *a, struct command_spec *command)
 {
         struct task_intercept *i = t->intercept;
         int ends[2];
@@ -85,6 +105,9 @@ int task_intercept_connect(struct task *t, struct command_spec *command)
         command->is_intercepted = true;
         command->intercept_config = i->how.config;
         command->intercept_socket = i->broker_socket;
+        command->asking = i->how.asking;
+        if (i->how.asking == EXEC_ASKED_BY_SHELL)
+                command->env = wrapper_environment(a, command->env, i->how.wrapper);
         return 0;
 }
 

@@ -172,9 +172,9 @@ NODISCARD bool task_intercept_is_escalated(const struct task *t);
  * are too many questions. The task must be intercepted. */
 NODISCARD int task_intercept_ask_first(struct task *t, uint64_t bytes, struct err *err);
 
-/* task_intercept_connect makes the socket, and gives the command its descriptors; task_intercept_handed_over is called when the command
+/* task_intercept_connect makes the socket, and gives the command its descriptors, and its variables in the arena; task_intercept_handed_over is called when the command
  * has been sent on its way, or could not be; task_intercept_disconnect when the start has failed and may be tried again. */
-NODISCARD int task_intercept_connect(struct task *t, struct command_spec *command);
+NODISCARD int task_intercept_connect(struct task *t, struct arena *a, struct command_spec *command);
 void task_intercept_handed_over(struct task *t);
 void task_intercept_disconnect(struct task *t);
 

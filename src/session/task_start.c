@@ -55,7 +55,7 @@ static int begin(struct task *t, struct arena *a, const struct process_start *in
                 .cols = in->cols ? in->cols : TTY_COLS,
                 .settle_ms = t->is_sandboxed ? DENIED_SETTLE_MS : 0,
         };
-        r = task_intercept_connect(t, &command);
+        r = task_intercept_connect(t, a, &command);
         if (r < 0) {
                 err->step = "intercept";
                 err->os_errno = -r;

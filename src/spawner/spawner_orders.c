@@ -146,6 +146,7 @@ static int slot_fill(struct spawner_state *s, struct slot *slot, const struct sp
         for (int i = 0; order->has_bwrap && i < 2; i++)
                 k->order.bwrap[i] = fds[bwrap_at(order) + i];
         k->order.is_intercepted = order->is_intercepted;
+        k->order.asking = order->asking;
         if (order->is_intercepted) {
                 k->broker = s->setup.broker;
                 k->order.config = fds[broker_at(order)];

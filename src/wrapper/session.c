@@ -17,6 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* While other processes of this user keep too many descriptors in flight, the kernel takes no more from one with a low limit. */
+#define IN_FLIGHT_TRIES 200
+#define IN_FLIGHT_WAIT_MS 10
+
 static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT };
 
 /* Returns the number in the variable, if it is that of a socket; or -errno. */
@@ -44,7 +48,6 @@ static int send_with(int fd, struct slice bytes, const int *fds, size_t count)
         } control = { 0 };
         struct iovec iov = { (char *)(uintptr_t)bytes.p, bytes.n };
         struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-        ssize_t n;
 
         if (count > 0) {
                 message.msg_control = control.bytes;
@@ -55,10 +58,15 @@ static int send_with(int fd, struct slice bytes, const int *fds, size_t count)
                 head->cmsg_len = CMSG_LEN(count * sizeof(int));
                 memcpy(CMSG_DATA(head), fds, count * sizeof(int));
         }
-        do
-                n = sendmsg(fd, &message, MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
-        return n < 0 ? -errno : (int)n;
+        for (int tries = 0;;) {
+                ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
+                if (n >= 0)
+                        return (int)n;
+                if (errno == ETOOMANYREFS && tries++ < IN_FLIGHT_TRIES)
+                        (void)poll(NULL, 0, IN_FLIGHT_WAIT_MS);
+                else if (errno != EINTR)
+                        return -errno;
+        }
 }
 
 /* A frame may be longer than what the socket takes at once. */

@@ -274,7 +274,7 @@ SAMPLES = {
     "process/start": {"processId": "none", "argv": [NONE], "cwd": "/", "env": {"A": "b"}, "tty": False, "metadata": {"threadId": "t"},
                       "managedNetwork": {"loopbackPorts": [1]}, "limits": {"wallMs": 1000},
                       "intercept": {"rules": [{"name": "n", "text": ""}], "scope": "all", "programNames": "base", "onPrompt": "ask",
-                                    "onUnmatched": "run", "report": False},
+                                    "onUnmatched": "run", "report": False, "mechanism": "wrapper", "wrapper": "/bin/true"},
                       "envPolicy": {"inherit": "none", "ignoreDefaultExcludes": True, "exclude": ["a"], "set": {}, "includeOnly": []},
                       "shellSnapshot": {"scopeId": "s", "shell": {"name": "sh", "path": "/bin/sh"}}},
     "process/read": {"processId": "none"},
@@ -316,7 +316,7 @@ SAMPLES = {
 }
 SPOILT = [None, True, 0, 7, -1, 1.5, 2 ** 64, "", "x", "x" * 2000, [], ["x"], [[]], {}, {"x": 1}]
 # Well-formed, and refused with the code of params for what they mean.
-MEANT = {("http/request", "method"), ("http/request", "url"), ("http/request", "name")}
+MEANT = {("http/request", "method"), ("http/request", "url"), ("http/request", "name"), ("process/start", "mechanism")}
 
 
 @pytest.fixture(scope="module", autouse=True)
