@@ -106,17 +106,6 @@ static void request_read(struct broker *b, struct request *r)
 
 /* ---- later ---- */
 
-/* The answer was Escalate: the descriptors come, and then it is carried out. */
-static void descriptors_read(struct broker *b, struct request *r)
-{
-        int signo = 0, e = wrapped_more(r->caller.wrapped, &b->arena, &signo);
-        if (e == 0)
-                return;
-        if (e < 0 || signo)
-                return request_lose(b, r);
-        request_given(b, r);
-}
-
 /* The signals that wrappers pass on. */
 static bool is_passed_on(int signo)
 {
@@ -134,6 +123,19 @@ static void signals_read(struct broker *b, struct request *r)
         }
         if (e < 0)
                 request_lose(b, r);
+}
+
+/* The answer was Escalate: the descriptors come, and then it is carried out. */
+static void descriptors_read(struct broker *b, struct request *r)
+{
+        int signo = 0, e = wrapped_more(r->caller.wrapped, &b->arena, &signo);
+        if (e == 0)
+                return;
+        if (e < 0 || signo)
+                return request_lose(b, r);
+        request_given(b, r);
+        if (r->state == REQUEST_OUTSIDE)
+                signals_read(b, r); /* they may have come with the descriptors */
 }
 
 /* Brings the sums of the broker up to date with what the stream holds. */

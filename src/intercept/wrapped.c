@@ -181,7 +181,8 @@ int wrapped_request(struct wrapped *w, struct arena *a, struct escalate_request 
         int r = frame_take(w, a, LIMIT_ESCALATE_ASKED_BYTES, &text);
         if (r <= 0)
                 return r;
-        return w->fd_count > 0 || escalate_request_read(a, text, ret) < 0 ? -EBADMSG : 1;
+        bool is_alone = w->in.n == 0 && w->fd_count == 0; /* nothing may follow before the answer */
+        return is_alone && escalate_request_read(a, text, ret) == 0 ? 1 : -EBADMSG;
 }
 
 static bool has_number(const struct wrapped *w, size_t count, int number)
