@@ -138,6 +138,26 @@ def test_a_session_that_was_lost_between_calls_is_reported_by_the_next_one():
             assert text.startswith("write_stdin failed: Unified exec process failed: ") and text.endswith("\nOutput until then:\nunread\n")
 
 
+def test_a_server_that_is_lost_in_the_pause_after_input():
+    """The call that has the session tells the loss, with the output until then; the one that waits for its turn finds no session any more."""
+    port = free_port()
+    with Server(listen=f"ws://127.0.0.1:{port}") as server, Unified("--no-sandbox", where=("--url", server.url)) as u:
+        ident = u.begin("exec_command", cmd="stty -echo -onlcr; echo ready; exec cat", login=False, tty=True, yield_time_ms=250)
+        session = u.wait(ident)["session_id"]
+        u.until(lambda: "ready" in u.deltas(ident))
+        first, second = (u.begin("write_stdin", session_id=session, chars=f"{i}\n", yield_time_ms=30000) for i in range(2))
+        u.event("terminal_interaction", call_id=ident)
+        os.kill(server.pid, signal.SIGKILL)
+        server.proc.wait()
+        with Server(listen=f"ws://127.0.0.1:{port}"):
+            assert u.error_of(first).startswith("write_stdin failed: Unified exec process failed: ")
+            assert u.error_of(second) == f"write_stdin failed: Unknown process id {session}"
+            end = u.event("exec_command_end", call_id=ident)
+            assert end["exit_code"] == -1 and end["failure"] and end["output"] == u.deltas(ident)
+            assert [e["stdin"] for e in u.of("terminal_interaction", call_id=ident)] == ["0\n"]
+            assert u.call("list_sessions")["sessions"] == []
+
+
 def start(u, **arguments):
     """A start that the cut has kept from the server fails, because it must not be done twice. Returns (id, result) of one that does not."""
     while True:

@@ -56,6 +56,15 @@ def test_the_variables_that_are_added(u):
     assert {name: got.get(name) for name in wanted} == wanted
 
 
+def test_the_variables_that_are_added_win():
+    """Over those of the server, also where these come from its own settings."""
+    theirs = {"NO_COLOR": "", "TERM": "xterm", "LANG": "C", "LC_CTYPE": "C", "LC_ALL": "C", "COLORTERM": "truecolor", "PAGER": "less",
+              "GIT_PAGER": "less", "GH_PAGER": "less", "CODEX_CI": "0"}
+    with Server(env=theirs) as server, Unified("--no-sandbox", where=("--url", server.url)) as u:
+        got = u.exec("echo $NO_COLOR,$TERM,$LANG,$LC_CTYPE,$LC_ALL,$COLORTERM,$PAGER,$GIT_PAGER,$GH_PAGER,$CODEX_CI")["output"]
+        assert got == "1,dumb,C.UTF-8,C.UTF-8,C.UTF-8,,cat,cat,cat,1\n"
+
+
 def test_variables_that_look_like_secrets_do_not_reach_commands():
     with Unified("--no-sandbox", env={"MY_API_KEY": "x", "MY_NAME": "y"}) as u:
         assert u.exec("echo $MY_API_KEY$MY_NAME")["output"] == "y\n"
@@ -81,6 +90,13 @@ def test_an_empty_command(u, cmd):
 
 
 # Shells
+
+
+def test_the_shell_is_that_of_the_user_of_the_environment():
+    with Server() as server, Unified("--no-sandbox", where=("--url", server.url)) as u, server.connect() as client:
+        ident = u.begin("exec_command", cmd="true")
+        u.wait(ident)
+        assert u.of("exec_command_begin", call_id=ident)[0]["command"][0] == client.call("environment/info")["shell"]["path"]
 
 
 def test_another_shell_here():
@@ -234,6 +250,14 @@ def test_output_is_cut_for_the_model(u):
     assert done["output"] == f"Warning: truncated output (original token count: {(len(whole) + 3) // 4})\nTotal output lines: 20000\n\n{cut}"
     done = u.exec("seq 1000", max_output_tokens=0)
     assert done["output"] == "Warning: truncated output (original token count: 974)\nTotal output lines: 1000\n\n…974 tokens truncated…"
+
+
+def test_output_that_just_fits_is_not_cut(u):
+    """A token is four bytes."""
+    for count, tokens in ((40000, {}), (40, {"max_output_tokens": 10})):
+        assert u.exec(f"head -c {count} /dev/zero | tr '\\0' x", **tokens)["output"] == "x" * count
+        done = u.exec(f"head -c {count + 1} /dev/zero | tr '\\0' x", **tokens)
+        assert done["output"].split("\n\n")[1] == "x" * (count // 2) + "…1 tokens truncated…" + "x" * (count // 2)
 
 
 def test_a_cut_flood_tells_of_the_lost_bytes(u):

@@ -1,5 +1,6 @@
 """`farhand unified` with servers that lie, stay silent or go away, and with models that want more than they were allowed."""
 
+import base64
 import json
 import os
 import signal
@@ -215,6 +216,43 @@ def test_a_denial_that_the_server_does_not_tell_of_is_none(said):
     serve.after_start = fail
     with FakeServer(serve) as server, Unified("--read-only", where=("--url", server.url)) as u:
         assert u.exec("touch x")["exit_code"] == 1 and not u.of("approval_request")
+
+
+# Input
+
+
+@pytest.mark.parametrize("tty,method,params", [
+    (False, "process/signal", {"signal": "interrupt"}),
+    (True, "process/write", {"chunk": base64.b64encode(b"\x03").decode()}),
+])
+def test_an_interrupt_is_a_signal_or_a_byte(tty, method, params):
+    """A signal where there is no terminal, which has the byte made into one by the system."""
+    asked = []
+    serve = Hostile(process_write=lambda peer, params: asked.append(("process/write", params)) or {"status": "accepted"},
+                    process_signal=lambda peer, params: asked.append(("process/signal", params)) or {})
+    with FakeServer(serve) as server, Unified("--no-sandbox", where=("--url", server.url)) as u:
+        session = u.exec("cat", tty=tty, yield_time_ms=250)["session_id"]
+        assert u.write(session, "\x03")["session_id"] == session
+        assert [(name, {key: said[key] for key in params}) for name, said in asked] == [(method, params)]
+
+
+@pytest.mark.parametrize("status", ["stdinClosed", "unknownProcess"])
+@pytest.mark.parametrize("has_exited", [True, False])
+def test_input_that_a_server_does_not_take(status, has_exited):
+    """That is an error, unless the process has just exited: then its exit is the answer."""
+    serve = Hostile(process_write=lambda peer, params: {"status": status})
+    with FakeServer(serve) as server, Unified("--no-sandbox", where=("--url", server.url)) as u:
+        ident = u.begin("exec_command", cmd="cat", login=False, tty=True, yield_time_ms=250)
+        session = u.wait(ident)["session_id"]
+        write = u.begin("write_stdin", session_id=session, chars="x\n", yield_time_ms=30000)
+        u.event("terminal_interaction", call_id=ident)
+        if has_exited:
+            server.run(serve.peer.tell("exited", 1, exitCode=4))
+            server.run(serve.peer.tell("closed", 2))
+            assert u.wait(write)["exit_code"] == 4
+        else:
+            assert u.error_of(write) == "write_stdin failed: failed to write to stdin"
+            assert [s["session_id"] for s in u.call("list_sessions")["sessions"]] == [session]
 
 
 # Large patches

@@ -27,9 +27,9 @@ def begin(u, cmd, **more):
     return ident, u.wait(ident)["session_id"]
 
 
-def begin_many(u, cmds):
+def begin_many(u, cmds, **more):
     """The same for several at once."""
-    idents = [u.begin("exec_command", cmd=cmd, login=False, yield_time_ms=250) for cmd in cmds]
+    idents = [u.begin("exec_command", cmd=cmd, login=False, yield_time_ms=250, **more) for cmd in cmds]
     return [(ident, u.wait(ident)["session_id"]) for ident in idents]
 
 
@@ -87,6 +87,7 @@ def test_without_a_terminal_only_an_interrupt_is_taken(u):
     assert u.error("write_stdin", session_id=session, chars="\x03\x03") == CLOSED
     done = u.write(session, "\x03", yield_time_ms=30000)
     assert done["exit_code"] == 7 and done["output"].endswith("interrupted\n")
+    assert [e["stdin"] for e in u.of("terminal_interaction", call_id=ident)] == ["\x03"]  # what was refused is not told
 
 
 def test_an_interrupt_on_a_terminal_is_a_key(u):
@@ -101,7 +102,10 @@ def test_unknown_sessions(u):
         assert u.error("write_stdin", session_id=session) == f"write_stdin failed: Unknown process id {session}"
 
 
-@pytest.mark.parametrize("arguments", [{}, {"session_id": "1"}, {"session_id": 1, "chars": 1}, {"session_id": 1, "x": 1}])
+@pytest.mark.parametrize("arguments", [
+    {}, {"session_id": "1"}, {"session_id": None}, {"session_id": 1.5}, {"session_id": True}, {"session_id": 1, "chars": 1},
+    {"session_id": 1, "yield_time_ms": "1"}, {"session_id": 1, "yield_time_ms": -1}, {"session_id": 1, "max_output_tokens": []},
+    {"session_id": 1, "x": 1}])
 def test_bad_arguments(u, arguments):
     assert u.error("write_stdin", is_valid=False, **arguments).startswith("failed to parse function arguments: ")
 
@@ -139,6 +143,28 @@ def test_a_flood_between_calls(u):
     assert done["original_token_count"] == (len(whole) + 3) // 4
     done = u.write(session, "\n", yield_time_ms=30000)
     assert done["output"] == "end\n" and done["exit_code"] == 0
+
+
+def test_output_is_cut_for_the_model(u):
+    """As much of it as the call says: 10,000 tokens when it says nothing. What was cut out is not returned by a later call."""
+    ident, session = begin(u, "stty -echo -onlcr; for i in 1 2 3 4; do read x; head -c 40001 /dev/zero | tr '\\0' $i; done; read x; echo end", tty=True)
+    for i, tokens, left in ((1, {}, 20000), (2, {"max_output_tokens": None}, 20000), (3, {"max_output_tokens": 5}, 10), (4, {"max_output_tokens": 0}, 0)):
+        begun = len(u.deltas(ident))
+        poll = u.begin("write_stdin", session_id=session, chars="\n", yield_time_ms=1500, **tokens)
+        u.until(lambda: len(u.deltas(ident)) == begun + 40001)  # pylint: disable=cell-var-from-loop
+        done = u.wait(poll)
+        mark = f"…{(40001 - 2 * left + 3) // 4} tokens truncated…"
+        assert done["output"] == f"Warning: truncated output (original token count: 10001)\nTotal output lines: 1\n\n{f'{i}' * left}{mark}{f'{i}' * left}"
+        assert done["original_token_count"] == 10001
+    assert u.write(session, "\n", yield_time_ms=30000)["output"] == "end\n"
+
+
+@pytest.mark.parametrize("args,unit", [(("--max-output-tokens", "1000"), "tokens"), (("--max-output-bytes", "4000"), "chars")])
+def test_the_budget_of_a_model(args, unit):
+    with Unified("--no-sandbox", *args) as u:
+        _, session = begin(u, "stty -echo; read x; seq 20000", tty=True)
+        done = u.write(session, "\n", yield_time_ms=30000, max_output_tokens=10 ** 6)
+        assert f" {unit} truncated…" in done["output"] and len(done["output"].encode()) < 4200 and len(done["text"].encode()) <= 4800
 
 
 def test_interactions_are_told(u):
@@ -243,6 +269,25 @@ def test_an_exited_session_gives_way_first():
         begin(u, "exec sleep 1000")
         listed = [s["session_id"] for s in u.call("list_sessions")["sessions"]]
         assert sessions[20][1] not in listed and sessions[0][1] in listed and len(listed) == 64
+
+
+def test_of_exited_sessions_the_one_used_longest_ago_gives_way(tmp):
+    """In which order they began or exited does not matter."""
+    with Unified("--no-sandbox") as u:
+        until_told = f"trap '' INT; echo ready; while ! test -e {tmp}/go; do sleep 0.05; done"
+        sessions = begin_many(u, [until_told if i in (10, 20, 30) else "exec sleep 1000" for i in range(56)])
+        for i in (30, 20, 10):
+            u.until(lambda: "ready" in u.deltas(sessions[i][0]))  # pylint: disable=cell-var-from-loop
+            assert u.write(sessions[i][1], "\x03")["session_id"] == sessions[i][1]
+        begin_many(u, ["exec sleep 1000"] * 8)  # those that were used last do not give way
+        with open(f"{tmp}/go", "w", encoding="ascii"):
+            pass
+        for i in (10, 20, 30):
+            u.event("exec_command_end", call_id=sessions[i][0])
+        for gone in (30, 20, 10):
+            begin(u, "exec sleep 1000")
+            listed = [s["session_id"] for s in u.call("list_sessions")["sessions"]]
+            assert sessions[gone][1] not in listed and sessions[0][1] in listed and len(listed) == 64
 
 
 def test_an_exited_session_among_the_eight_used_last_stays():
