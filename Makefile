@@ -79,12 +79,14 @@ valgrind:
 	@scripts/run-tests --valgrind build
 
 # REFERENCE=/path/to/codex measures the reference server beside ours; ARGS="--quick" and others: build/bench --help. Without ARGS the
-# command line is measured beside ssh, scp and rsync as well, where these are installed, and patches beside the reference.
+# command line is measured beside ssh, scp and rsync as well, where these are installed, patches beside the reference, and intercepted starts
+# of programs, with REFERENCE_SHELL=/path/to/codex-shell-tool-mcp beside that package.
 bench: static
 	@scripts/build build
 	@build/bench $(ARGS)
 	@[ -n "$(ARGS)" ] || tests/bench/cli.py
-	@[ -n "$(ARGS)" ] || exec tests/bench/patch.py
+	@[ -n "$(ARGS)" ] || tests/bench/patch.py
+	@[ -n "$(ARGS)" ] || exec tests/bench/intercept.py
 
 install:
 	@scripts/build build
