@@ -250,6 +250,13 @@ void unified_cancel(struct unified_call *c)
         c->table->is_due = true;
 }
 
+void unified_cancel_all(struct unified *u)
+{
+        struct unified_call *c;
+        list_each (c, &u->calls, link)
+                unified_cancel(c);
+}
+
 size_t unified_calls_count(const struct unified *u)
 {
         return u->call_count;

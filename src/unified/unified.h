@@ -94,6 +94,7 @@ struct unified_call *unified_begin(struct unified *u, enum unified_tool tool, st
                                    const char *call_id, void *call_arg);
 /* Ends a call soon, with the error "cancelled". Its process runs on as a session; a question that it waits for is withdrawn. */
 void unified_cancel(struct unified_call *call);
+void unified_cancel_all(struct unified *u);
 NODISCARD size_t unified_calls_count(const struct unified *u);
 
 /* While a table is paused no callback is called and nothing is read from servers, which hold output back. For callers that cannot take more. */
