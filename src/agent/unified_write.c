@@ -2,6 +2,7 @@
 #include "agent/unified_write.h"
 
 #include "base/fatal.h"
+#include "unified/answer_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,17 +39,8 @@ void write_error(struct buf *out, const char *id, const char *message)
         line_end(&w);
 }
 
-static void write_seconds(struct jsonw *w, const char *key, uint64_t us)
-{
-        char text[32];
-        int n = snprintf(text, sizeof(text), "%" PRIu64 ".%04" PRIu64, us / 1000000, us % 1000000 / 100);
-        jsonw_key(w, key);
-        jsonw_raw(w, slice_from(text, (size_t)n));
-}
-
 void write_result(struct buf *out, const char *id, const struct unified_result *result)
 {
-        const struct tool_answer *a = &result->answer;
         struct jsonw w;
         if (result->error) {
                 write_error(out, id, result->error);
@@ -58,16 +50,7 @@ void write_result(struct buf *out, const char *id, const struct unified_result *
         write_id(&w, "id", id);
         jsonw_key(&w, "result");
         jsonw_object(&w);
-        if (a->chunk_id[0])
-                jsonw_member_str(&w, "chunk_id", a->chunk_id);
-        write_seconds(&w, "wall_time_seconds", a->wall_us);
-        if (a->has_exit_code)
-                jsonw_member_i64(&w, "exit_code", a->exit_code);
-        if (a->session_id)
-                jsonw_member_i64(&w, "session_id", a->session_id);
-        if (a->has_token_count)
-                jsonw_member_u64(&w, "original_token_count", a->token_count);
-        jsonw_member_string(&w, "output", result->output);
+        answer_json_members(&w, result);
         jsonw_member_string(&w, "text", result->text);
         jsonw_object_end(&w);
         line_end(&w);
@@ -118,7 +101,7 @@ void write_event(struct buf *out, const struct unified_event *e)
         case UNIFIED_END:
                 write_process(&w, e);
                 jsonw_member_i64(&w, "exit_code", e->exit_code);
-                write_seconds(&w, "duration_seconds", e->duration_us);
+                answer_json_seconds(&w, "duration_seconds", e->duration_us);
                 if (e->failure)
                         jsonw_member_str(&w, "failure", e->failure);
                 jsonw_member_string(&w, "output", e->text);

@@ -142,8 +142,9 @@ char *permissions_usual(bool may_write, bool has_network)
         return text;
 }
 
-char *permissions_sandbox(const char *permissions, const char *cwd)
+char *permissions_sandbox(const char *permissions, const char *cwd, const char *const *roots)
 {
+        const char *const only[] = { cwd, NULL };
         _buf_ struct buf out = BUF_INIT(SIZE_MAX / 2); /* both texts are bounded where they are read */
         struct jsonw w;
 
@@ -156,7 +157,8 @@ char *permissions_sandbox(const char *permissions, const char *cwd)
                 jsonw_raw(&w, slice_from_str(cwd));
                 jsonw_key(&w, "workspaceRoots");
                 jsonw_array(&w);
-                jsonw_raw(&w, slice_from_str(cwd));
+                for (const char *const *root = roots ? roots : only; *root; root++)
+                        jsonw_raw(&w, slice_from_str(*root));
                 jsonw_array_end(&w);
         }
         jsonw_member_str(&w, "windowsSandboxLevel", "disabled");

@@ -16,6 +16,6 @@ NODISCARD int permissions_add(const char *profile, const char *additional, char 
 /* The profiles that most people use: everything may be read and, with `may_write`, the workspace and the directories for temporary
  * files be written. */
 NODISCARD char *permissions_usual(bool may_write, bool has_network);
-/* Returns the `sandbox` of requests with these permissions, which are JSON. `cwd` is the directory and the only workspace root, as a JSON
- * string; NULL: the server knows. */
-NODISCARD char *permissions_sandbox(const char *permissions, const char *cwd);
+/* Returns the `sandbox` of requests with these permissions, which are JSON. `cwd` is the directory, as a JSON string;
+ * NULL: the server knows. `roots` are the workspace roots as JSON strings, ending with NULL; NULL: the directory is the only one. */
+NODISCARD char *permissions_sandbox(const char *permissions, const char *cwd, const char *const *roots);

@@ -315,6 +315,11 @@
 /* How long `farhand unified` waits at its end for patches that are being applied. Beyond: the patches are left as after a kill, and the
  * next run repairs them. */
 #define LIMIT_UNIFIED_PATCH_END_MS 10000
+/* farhand mcp: messages of one batch, and roots that a client names. Beyond: the batch is refused, further roots are left out. */
+#define LIMIT_MCP_BATCH 64
+#define LIMIT_MCP_ROOTS 64
+/* How long calls wait for the roots of an MCP client. Beyond: they run in the workspace that is known. */
+#define LIMIT_MCP_ROOTS_MS 5000
 /* The text of a patch, and its lines: models write patches by hand. Beyond: the patch is invalid. */
 #define LIMIT_PATCH_BYTES (16 * MIB)
 #define LIMIT_PATCH_LINES 1000000

@@ -138,7 +138,7 @@ int command_args_sandbox(const struct command_args *c, struct remote *r, const s
         if (result < 0)
                 return result;
         _free_ char *path = permissions && cwd ? farhand_path_json(f, cwd) : NULL;
-        _free_ char *text = permissions ? permissions_sandbox(permissions, path) : NULL;
+        _free_ char *text = permissions ? permissions_sandbox(permissions, path, NULL) : NULL;
         *ret = text ? arena_dup(&r->arena, slice_from_str(text)) : NULL;
         return 0;
 }

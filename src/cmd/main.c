@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "door/connect.h"
 #include "farfs/farfs.h"
+#include "mcp/mcp.h"
 #include "proto/wrapper.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ static const struct command commands[] = {
           cmd_apply_patch },
         { "connect", "a door to an environment for programs that know only a URL", cmd_connect },
         { "unified", "exec_command and write_stdin for agents, as lines of JSON", cmd_unified },
+        { "mcp", "the same tools for any agent, as an MCP server", cmd_mcp },
         { "serve", "run the exec server", cmd_serve },
         { "exec-server", "the same, by the name that other clients know", cmd_serve },
         { "sandbox", "run a command here under a permission profile", cmd_sandbox },

@@ -211,6 +211,7 @@ int talk_run(struct talk *t, struct unified *table, struct approvals *approvals)
         t->approvals = approvals;
         while (!is_done(t))
                 turn(t, signals);
+        t->table = NULL; /* the caller may free it before us */
         return t->signal ? 128 + t->signal : t->out.is_broken ? 1 : 0;
 }
 

@@ -145,6 +145,8 @@ static void finish(struct unified_call *c)
                 result.text = buf_slice(&c->text);
                 result.output = buf_slice(&c->output);
         }
+        if (c->session && c->ends_process)
+                exec_session_end(c->session);
         if (c->session)
                 exec_session_unlock(c->session);
         list_remove(&c->link);
@@ -248,6 +250,12 @@ void unified_cancel(struct unified_call *c)
 {
         c->is_cancelled = true;
         c->table->is_due = true;
+}
+
+void unified_cancel_process(struct unified_call *c)
+{
+        c->ends_process = c->tool == UNIFIED_EXEC_COMMAND;
+        unified_cancel(c);
 }
 
 void unified_cancel_all(struct unified *u)

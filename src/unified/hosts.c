@@ -172,12 +172,28 @@ const char *host_path(struct arena *a, const struct host *h, const char *dir)
         return uri_to_path(a, slice_from_str(joined), &path, NULL) == URI_OK ? path.p : joined;
 }
 
+/* Returns the roots as JSON strings that end with NULL, in the arena; NULL: there is only the directory. */
+static const char *const *roots_json(struct arena *a, const struct host *h)
+{
+        size_t count = 0;
+        if (!h->roots)
+                return NULL;
+        while (h->roots[count])
+                count++;
+        const char **list = arena_zalloc(a, (count + 1) * sizeof(*list));
+        for (size_t i = 0; i < count; i++) {
+                _free_ char *path = farhand_path_json(h->client, h->roots[i]);
+                list[i] = arena_dup(a, slice_from_str(path));
+        }
+        return list;
+}
+
 /* The directory and the roots are those of the environment, never those of a call: otherwise a call could choose what it may write. */
 const char *host_sandbox(struct arena *a, const struct host *h, const char *permissions)
 {
         if (!permissions)
                 return NULL;
         _free_ char *path = h->cwd ? farhand_path_json(h->client, h->cwd) : NULL;
-        _free_ char *text = permissions_sandbox(permissions, path);
+        _free_ char *text = permissions_sandbox(permissions, path, roots_json(a, h));
         return arena_dup(a, slice_from_str(text));
 }

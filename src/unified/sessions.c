@@ -172,7 +172,7 @@ static int new_id(struct unified *u)
         return id;
 }
 
-static void end(struct exec_session *s)
+void exec_session_end(struct exec_session *s)
 {
         s->is_ending = true;
         exec_session_unlist(s);
@@ -200,7 +200,7 @@ static void prune(struct unified *u, size_t most)
                 size_t gone = count > most ? prune_choose(candidates, count) : PRUNE_NONE;
                 if (gone == PRUNE_NONE)
                         return;
-                end(list[gone]);
+                exec_session_end(list[gone]);
         }
 }
 
@@ -340,7 +340,7 @@ void unified_end_sessions(struct unified *u)
 {
         struct exec_session *s;
         list_each (s, &u->sessions, link)
-                end(s);
+                exec_session_end(s);
         u->is_due = true;
 }
 

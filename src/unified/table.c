@@ -80,7 +80,29 @@ void unified_free(struct unified *u)
         if (is_alone)
                 fd_close(u->wake);
         arena_release(&u->strings);
+        arena_release(&u->workspace);
         free(u);
+}
+
+void unified_set_workspace(struct unified *u, const char *const *roots)
+{
+        struct arena old = u->workspace;
+        size_t count = 0;
+        u->workspace = ARENA_INIT;
+        while (roots[count])
+                count++;
+        const char **copy = arena_zalloc(&u->workspace, (count + 1) * sizeof(*copy));
+        for (size_t i = 0; i < count; i++)
+                copy[i] = arena_dup(&u->workspace, slice_from_str(roots[i]));
+        for (struct host *h = u->hosts; h < u->hosts + u->host_count; h++) {
+                if (!h->is_local)
+                        continue;
+                h->given_cwd = copy[0];
+                h->roots = copy;
+                if (h->state == HOST_READY)
+                        h->cwd = copy[0];
+        }
+        arena_release(&old);
 }
 
 int unified_fd(const struct unified *u)

@@ -36,7 +36,8 @@ struct host {
         const char *id;
         const struct farhand_options *options;
         bool is_local;
-        const char *given_cwd; /* unified_environment::cwd */
+        const char *given_cwd;    /* unified_environment::cwd, or the first of the roots */
+        const char *const *roots; /* the workspace; NULL: cwd alone */
         enum host_state state;
         struct farhand *client;
         struct farhand_environment *info; /* HOST_READY; NULL: the server does not tell */
@@ -113,6 +114,7 @@ struct unified_call {
         uint64_t
                 wake_ms; /* when the state has to be looked at again; UINT64_MAX: only when something happens */
         bool is_cancelled;
+        bool ends_process;     /* is_cancelled: the process that the call has started ends, too */
         bool has_write_failed; /* write_stdin: the process has not taken the input */
         char *error;           /* CALL_DONE: why the call has failed; NULL: it has not */
         struct tool_answer answer;
@@ -128,7 +130,7 @@ struct unified_call {
 
 struct unified {
         struct unified_options options;
-        struct arena strings;
+        struct arena strings, workspace; /* workspace: host::roots */
         struct host *hosts;
         size_t host_count;
         int epoll;
@@ -167,6 +169,8 @@ struct exec_session *exec_session_start(struct unified_call *call, const char *s
 NODISCARD struct exec_session *exec_session_find(struct unified *u, int64_t id);
 /* Writes as much of session::input as the process takes. */
 void exec_session_feed(struct exec_session *s);
+/* Ends the process, and takes the session out of the table. */
+void exec_session_end(struct exec_session *s);
 /* Takes the session out of the table: no later call finds it. */
 void exec_session_unlist(struct exec_session *s);
 /* Notes that a call begins, or stops, to use the session. */

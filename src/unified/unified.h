@@ -95,7 +95,13 @@ struct unified_call *unified_begin(struct unified *u, enum unified_tool tool, st
 /* Ends a call soon, with the error "cancelled". Its process runs on as a session; a question that it waits for is withdrawn. */
 void unified_cancel(struct unified_call *call);
 void unified_cancel_all(struct unified *u);
+/* Ends a call as unified_cancel does, and with it the process that a call of exec_command has started. */
+void unified_cancel_process(struct unified_call *call);
 NODISCARD size_t unified_calls_count(const struct unified *u);
+
+/* Makes these directories, absolute and ending with NULL, the workspace of the environments that are this machine: the profile means
+ * them from now on, and the first one is where commands run. Copied. Processes that run keep what they have. */
+void unified_set_workspace(struct unified *u, const char *const *roots);
 
 /* While a table is paused no callback is called and nothing is read from servers, which hold output back. For callers that cannot take more. */
 void unified_pause(struct unified *u, bool is_paused);

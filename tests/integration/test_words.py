@@ -8,6 +8,7 @@ line that no rule here knows is a failure: a new kind of command needs a way to 
 
 import base64
 import http.server
+import json
 import os
 import re
 import shlex
@@ -452,7 +453,7 @@ def test_toml_files_of_the_documents(tmp, block):
 
 def shown_profiles():
     """(where, text) of the profiles in blocks, and of those in the running text of PERMISSIONS that are whole."""
-    found = [(repr(block), block.text) for block in of_language("json")]
+    found = [(repr(block), block.text) for block in of_language("json") if "mcpServers" not in block.text]
     for text in re.findall(r"`(\{[^`]*\})`", read("docs/PERMISSIONS.md")):
         if '"type"' in text and not re.search(r"…|FILES|NET|\"(un)?restricted\"\}$", text):
             found.append((text.split("\n")[0], text))
@@ -469,6 +470,17 @@ def test_profiles_of_the_documents_load(tmp, where, text):
     done = subprocess.run([BIN, "sandbox", "--profile", f"{tmp}/profile.json", "--explain"], cwd=tmp, capture_output=True,
                           timeout=30 * PATIENCE, check=False)
     assert done.returncode == 0 and done.stdout, (where, done)
+
+
+def test_mcp_clients_can_start_what_their_configuration_says(tmp):
+    shown = [block.text for block in of_language("json") if "mcpServers" in block.text] + re.findall(r'\{"mcpServers".*\}', read("man/farhand-mcp.1.scd"))
+    assert len(shown) == 2
+    for text in shown:
+        entry = json.loads(text)["mcpServers"]["farhand"]
+        hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}\n'
+        done = subprocess.run([entry["command"], *entry["args"]], input=hello, cwd=tmp, capture_output=True, text=True, timeout=60 * PATIENCE,
+                              check=True, env=merged_env({"PATH": os.path.dirname(BIN) + ":" + os.environ["PATH"]}))
+        assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "farhand"
 
 
 def test_nginx_passes_a_websocket_on(tmp):

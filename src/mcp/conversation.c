@@ -1,0 +1,420 @@
+/* conversation: finds out what messages ask for, and does it. */
+#include "mcp/conversation.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "mcp/calls.h"
+#include "mcp/reply.h"
+#include "mcp/roots.h"
+#include "mcp/tools.h"
+#include "mcp/version.h"
+
+#define PARSE_ERROR (-32700)
+#define SHOWN_BYTES 200 /* how much of a name an error repeats */
+
+struct conversation {
+        struct conversation_options options;
+        struct unified *table;
+        struct calls *calls;
+        const struct mcp_version *version; /* NULL: the client has not initialized */
+        bool has_roots;                    /* the client can tell its roots */
+        uint64_t last_id;                  /* of our requests */
+        uint64_t roots_id;                 /* of the request for roots that is open; 0: none is */
+        uint64_t roots_end_ms;             /* until then calls wait for its answer */
+        bool were_roots_asked, are_roots_stale;
+        bool has_ended;
+};
+
+/* A request, while it is looked at. */
+struct request {
+        struct arena *a;
+        struct rpc_message m;
+        struct batch *batch;
+};
+
+/* ---- answers ---- */
+
+static void refuse(struct conversation *c, const struct rpc_id *id, struct batch *batch, int code,
+                   const char *fmt, ...) PRINTF_LIKE(5, 6);
+static void refuse(struct conversation *c, const struct rpc_id *id, struct batch *batch, int code,
+                   const char *fmt, ...)
+{
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
+        char text[SHOWN_BYTES + 256];
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(text, sizeof(text), fmt, ap);
+        va_end(ap);
+        reply_error(&out, id, code, slice_from_str(text));
+        outbox_answer(&c->options.outbox, batch, &out);
+}
+
+static void refuse_request(struct conversation *c, const struct request *r, int code, const char *text)
+{
+        refuse(c, &r->m.id, r->batch, code, "%s", text);
+}
+
+static void answer_empty(struct conversation *c, const struct request *r)
+{
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
+        struct jsonw w;
+        reply_result_begin(&w, &out, &r->m.id);
+        jsonw_object(&w);
+        jsonw_object_end(&w);
+        reply_end(&w);
+        outbox_answer(&c->options.outbox, r->batch, &out);
+}
+
+/* ---- roots ---- */
+
+static void ask_for_roots(struct conversation *c)
+{
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
+        struct jsonw w;
+        c->were_roots_asked = true;
+        c->are_roots_stale = false;
+        c->roots_id = ++c->last_id;
+        c->roots_end_ms = clock_mono_ms() + LIMIT_MCP_ROOTS_MS;
+        calls_hold(c->calls, true);
+        reply_request_begin(&w, &out, c->roots_id, "roots/list");
+        jsonw_object(&w);
+        jsonw_object_end(&w);
+        reply_end(&w);
+        outbox_send(&c->options.outbox, &out);
+}
+
+/* Asks, unless nobody can be asked or the answer is on its way. */
+static void want_roots(struct conversation *c)
+{
+        if (c->has_roots && !c->were_roots_asked)
+                ask_for_roots(c);
+}
+
+/* Goes on with what is known now. */
+static void end_roots(struct conversation *c)
+{
+        c->roots_id = 0;
+        if (c->are_roots_stale)
+                ask_for_roots(c);
+        else
+                calls_hold(c->calls, false);
+}
+
+static void on_roots(struct conversation *c, const struct request *r)
+{
+        const char *const *roots =
+                r->m.kind == RPC_RESPONSE ? roots_read(r->a, &r->m.doc, r->m.result) : NULL;
+        if (roots)
+                unified_set_workspace(c->table, roots);
+        end_roots(c);
+}
+
+static void on_roots_changed(struct conversation *c)
+{
+        c->are_roots_stale = true;
+        if (c->has_roots && c->roots_id == 0)
+                ask_for_roots(c);
+}
+
+/* ---- the handshake ---- */
+
+static void write_instructions(struct jsonw *w, const struct conversation *c)
+{
+        _buf_ struct buf text = BUF_INIT(1 << 20);
+        must(buf_append(
+                     &text,
+                     S("Runs shell commands, long ones as sessions, and applies patches. Commands run in a "
+                       "sandbox: what it denies is an error of the command.")) == 0);
+        jsonw_member_string(w, "instructions", buf_slice(&text));
+        (void)c;
+}
+
+static void initialize(struct conversation *c, const struct request *r)
+{
+        const struct json_doc *d = &r->m.doc;
+        const struct json *version = json_get(d, r->m.params, S("protocolVersion")),
+                          *can = json_get(d, r->m.params, S("capabilities"));
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
+        struct jsonw w;
+        if (c->version || r->batch) {
+                refuse_request(c, r, RPC_INVALID_REQUEST,
+                               r->batch ? "initialize must not be in a batch"
+                                        : "the client has initialized already");
+                return;
+        }
+        if (!version || version->type != JSON_STRING) {
+                refuse_request(c, r, RPC_INVALID_PARAMS, "`protocolVersion` must be a string");
+                return;
+        }
+        c->version = mcp_version_choose(json_string(r->a, d, version));
+        const struct json *roots = json_get(d, can, S("roots"));
+        c->has_roots = c->options.asks_for_roots && roots && roots->type == JSON_OBJECT;
+        reply_result_begin(&w, &out, &r->m.id);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "protocolVersion", c->version->name);
+        jsonw_key(&w, "capabilities");
+        jsonw_raw(&w, S("{\"tools\":{}}"));
+        jsonw_key(&w, "serverInfo");
+        jsonw_object(&w);
+        jsonw_member_str(&w, "name", "farhand");
+        jsonw_member_str(&w, "version", FARHAND_VERSION);
+        jsonw_object_end(&w);
+        write_instructions(&w, c);
+        jsonw_object_end(&w);
+        reply_end(&w);
+        outbox_answer(&c->options.outbox, NULL, &out);
+}
+
+/* ---- tools ---- */
+
+static void list_tools(struct conversation *c, const struct request *r)
+{
+        struct tools_offer offer = {
+                .version = c->version,
+                .environments = c->options.environments,
+                .is_read_only = c->options.is_read_only,
+        };
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
+        struct jsonw w;
+        if (json_get(&r->m.doc, r->m.params, S("cursor"))) {
+                refuse_request(c, r, RPC_INVALID_PARAMS, "there is no page of this cursor");
+                return;
+        }
+        reply_result_begin(&w, &out, &r->m.id);
+        jsonw_object(&w);
+        jsonw_key(&w, "tools");
+        tools_write(&w, &offer);
+        jsonw_object_end(&w);
+        reply_end(&w);
+        outbox_answer(&c->options.outbox, r->batch, &out);
+}
+
+static struct slice progress_token(const struct json_doc *d, const struct json *params)
+{
+        const struct json *token = json_get(d, json_get(d, params, S("_meta")), S("progressToken"));
+        if (!token || (token->type != JSON_STRING && token->type != JSON_NUMBER) ||
+            token->len > LIMIT_ID_BYTES)
+                return S("");
+        struct slice raw = json_raw(d, token);
+        return token->type == JSON_STRING ? slice_from(raw.p - 1, raw.n + 2) : raw; /* with its quotes */
+}
+
+static void call_tool(struct conversation *c, const struct request *r)
+{
+        const struct json_doc *d = &r->m.doc;
+        const struct json *name = json_get(d, r->m.params, S("name")),
+                          *arguments = json_get(d, r->m.params, S("arguments"));
+        struct call_wish wish = { .id = r->m.id,
+                                  .batch = r->batch,
+                                  .arguments = S("{}"),
+                                  .progress_token = progress_token(d, r->m.params),
+                                  .has_structured = c->version->has_structured };
+        if (!name || name->type != JSON_STRING) {
+                refuse_request(c, r, RPC_INVALID_PARAMS, "`name` must be a string");
+                return;
+        }
+        if (arguments && arguments->type != JSON_OBJECT && arguments->type != JSON_NULL) {
+                refuse_request(c, r, RPC_INVALID_PARAMS, "`arguments` must be an object");
+                return;
+        }
+        if (!unified_tool_find(json_string(r->a, d, name), &wish.tool)) {
+                refuse_request(c, r, RPC_INVALID_PARAMS, "tool not found");
+                return;
+        }
+        if (calls_know(c->calls, &r->m.id)) {
+                refuse_request(c, r, RPC_INVALID_REQUEST, "a request with this id is under way");
+                return;
+        }
+        const struct json *session = json_get(d, arguments, S("session_id"));
+        if (wish.tool == UNIFIED_WRITE_STDIN && session && json_i64(d, session, &wish.session_id) < 0)
+                wish.session_id = 0;
+        if (arguments && arguments->type == JSON_OBJECT)
+                wish.arguments = json_raw(d, arguments);
+        want_roots(c);
+        calls_begin(c->calls, &wish);
+}
+
+/* ---- one message ---- */
+
+static void on_request(struct conversation *c, const struct request *r)
+{
+        struct slice method = r->m.method;
+        if (slice_eq(method, S("ping")))
+                answer_empty(c, r);
+        else if (slice_eq(method, S("initialize")))
+                initialize(c, r);
+        else if (!c->version)
+                refuse_request(c, r, RPC_INVALID_REQUEST, "the client has not initialized");
+        else if (slice_eq(method, S("tools/list")))
+                list_tools(c, r);
+        else if (slice_eq(method, S("tools/call")))
+                call_tool(c, r);
+        else
+                refuse(c, &r->m.id, r->batch, RPC_METHOD_NOT_FOUND, "unknown method `%.*s`",
+                       (int)MIN(method.n, (size_t)SHOWN_BYTES), method.p);
+}
+
+static void on_cancelled(struct conversation *c, const struct request *r)
+{
+        const struct json *v = json_get(&r->m.doc, r->m.params, S("requestId"));
+        struct rpc_id id = { 0 };
+        if (v && v->type == JSON_STRING)
+                id = (struct rpc_id){ .is_string = true, .string = json_string(r->a, &r->m.doc, v) };
+        else if (!v || json_i64(&r->m.doc, v, &id.number) < 0)
+                return;
+        calls_cancel(c->calls, &id);
+}
+
+static void on_notification(struct conversation *c, const struct request *r)
+{
+        if (!c->version)
+                return;
+        if (slice_eq(r->m.method, S("notifications/initialized")))
+                want_roots(c);
+        else if (slice_eq(r->m.method, S("notifications/cancelled")))
+                on_cancelled(c, r);
+        else if (slice_eq(r->m.method, S("notifications/roots/list_changed")))
+                on_roots_changed(c);
+}
+
+static void on_response(struct conversation *c, const struct request *r)
+{
+        if (c->roots_id > 0 && !r->m.id.is_string && r->m.id.number == (int64_t)c->roots_id)
+                on_roots(c, r);
+}
+
+/* Answers a text that is no message: what is no JSON has a code of its own. */
+static void refuse_text(struct conversation *c, struct arena *a, struct slice text, struct batch *batch,
+                        const char *why)
+{
+        struct json_doc doc;
+        struct json_error bad;
+        if (batch)
+                batch_expect(batch);
+        if (json_parse(a, text, &doc, &bad) < 0)
+                refuse(c, NULL, batch, PARSE_ERROR, "not JSON: %s", bad.text);
+        else
+                refuse(c, NULL, batch, RPC_INVALID_REQUEST, "not a message: %s", why);
+}
+
+static void take_one(struct conversation *c, struct arena *a, struct slice text, struct batch *batch)
+{
+        struct request r = { .a = a, .batch = batch };
+        struct json_error bad;
+        if (rpc_parse(a, text, &r.m, &bad) < 0) {
+                refuse_text(c, a, text, batch, bad.text);
+                return;
+        }
+        switch (r.m.kind) {
+        case RPC_REQUEST:
+                if (batch)
+                        batch_expect(batch);
+                on_request(c, &r);
+                break;
+        case RPC_NOTIFICATION:
+                on_notification(c, &r);
+                break;
+        case RPC_RESPONSE:
+        case RPC_ERROR:
+                on_response(c, &r);
+                break;
+        }
+}
+
+/* ---- batches ---- */
+
+static void take_batch(struct conversation *c, struct arena *a, struct slice text)
+{
+        struct json_doc doc;
+        struct json_error bad;
+        if (json_parse(a, text, &doc, &bad) < 0) {
+                refuse(c, NULL, NULL, PARSE_ERROR, "not JSON: %s", bad.text);
+                return;
+        }
+        const struct json *list = json_root(&doc);
+        size_t count = json_count(&doc, list);
+        if (!c->version || !c->version->has_batches || count == 0 || count > LIMIT_MCP_BATCH) {
+                refuse(c, NULL, NULL, RPC_INVALID_REQUEST,
+                       "not a message: a batch must have 1 to %d messages, and be part of the protocol "
+                       "version",
+                       LIMIT_MCP_BATCH);
+                return;
+        }
+        struct batch *batch = batch_new();
+        json_each (item, &doc, list) {
+                struct slice raw = json_raw(&doc, item);
+                if (item->type == JSON_STRING) /* with its quotes */
+                        raw = slice_from(raw.p - 1, raw.n + 2);
+                take_one(c, a, raw, batch);
+        }
+        batch_close(batch, &c->options.outbox);
+}
+
+void conversation_take(struct conversation *c, struct slice text)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        text = slice_trim(text);
+        if (text.n > 0 && text.p[0] == '[')
+                take_batch(c, &a, text);
+        else
+                take_one(c, &a, text, NULL);
+}
+
+void conversation_refuse_long(struct conversation *c)
+{
+        refuse(c, NULL, NULL, RPC_INVALID_REQUEST, "the message is longer than %d bytes",
+               (int)LIMIT_UNIFIED_LINE_BYTES);
+}
+
+/* ---- time ---- */
+
+void conversation_on_turn(struct conversation *c, uint64_t now_ms)
+{
+        if (c->roots_id > 0 && now_ms >= c->roots_end_ms)
+                end_roots(c);
+        calls_on_turn(c->calls, now_ms);
+}
+
+uint64_t conversation_due_ms(const struct conversation *c)
+{
+        uint64_t at = c->roots_id > 0 ? c->roots_end_ms : UINT64_MAX;
+        return c->has_ended ? UINT64_MAX : MIN(at, calls_due_ms(c->calls));
+}
+
+void conversation_end(struct conversation *c)
+{
+        c->has_ended = true;
+        c->has_roots = false;
+        c->roots_id = 0;
+        calls_forget_held(c->calls);
+}
+
+/* ---- the object ---- */
+
+struct conversation *conversation_new(const struct conversation_options *options)
+{
+        struct conversation *c = mem_new(struct conversation);
+        c->options = *options;
+        c->calls = calls_new(&c->options.outbox);
+        return c;
+}
+
+void conversation_free(struct conversation *c)
+{
+        if (!c)
+                return;
+        calls_free(c->calls);
+        free(c);
+}
+
+void conversation_prepare(struct conversation *c, struct unified_options *options)
+{
+        calls_prepare(c->calls, options);
+}
+
+void conversation_use(struct conversation *c, struct unified *table)
+{
+        c->table = table;
+        calls_use(c->calls, table);
+}

@@ -1,0 +1,36 @@
+/* conversation: what an MCP client says, and what it is answered: the handshake, the list of tools, calls, cancellation, and the workspace,
+ * which a client may name as its roots.
+ *
+ * It knows no transport: messages come by conversation_take, and go out through the outbox. Nothing blocks.
+ */
+#pragma once
+
+#include "mcp/outbox.h"
+#include "unified/unified.h"
+
+struct conversation;
+
+struct conversation_options {
+        const char *const *environments; /* ids, ending with NULL; the first one is the primary one */
+        bool asks_for_roots; /* the client may say which workspace environments of this machine have */
+        bool is_read_only;   /* commands can change nothing */
+        struct outbox outbox;
+};
+
+/* Copies the options, but not what they point to. */
+struct conversation *conversation_new(const struct conversation_options *options);
+void conversation_free(struct conversation *c); /* after the table; NULL is fine */
+/* Fills in the callbacks of the table. */
+void conversation_prepare(struct conversation *c, struct unified_options *options);
+void conversation_use(struct conversation *c, struct unified *table);
+
+/* Does what a message says, or the messages of a batch. It must have BUF_PADDING readable bytes behind it. */
+void conversation_take(struct conversation *c, struct slice text);
+/* A message was too long to be read. */
+void conversation_refuse_long(struct conversation *c);
+/* Nothing more will come: calls that have not begun never do. */
+void conversation_end(struct conversation *c);
+
+/* Does what is due at this time, and tells when something will be. */
+void conversation_on_turn(struct conversation *c, uint64_t now_ms);
+NODISCARD uint64_t conversation_due_ms(const struct conversation *c);

@@ -1,0 +1,170 @@
+/* mcp: `farhand mcp`: makes the table of the options, and talks until stdin ends. */
+#include "mcp/mcp.h"
+
+#include "base/args.h"
+#include "base/fatal.h"
+#include "base/limits.h"
+#include "cli/remote.h"
+#include "mcp/conversation.h"
+#include "patch/store.h"
+#include "talk/talk.h"
+#include "talk/targets.h"
+
+#define FAILED 255
+#define POLL_MS 50000 /* many clients give a call up after a minute */
+
+struct wishes {
+        struct target_wishes targets;
+        bool no_login;
+        uint64_t poll_most_ms, max_tokens;
+};
+
+/* The conversation over stdin and stdout. */
+struct stdio {
+        struct talk *talk;
+        struct conversation *conversation;
+};
+
+static void on_line(void *arg, struct slice line)
+{
+        conversation_take(((struct stdio *)arg)->conversation, line);
+}
+
+static void on_long_line(void *arg)
+{
+        conversation_refuse_long(((struct stdio *)arg)->conversation);
+}
+
+static void on_turn(void *arg, uint64_t now_ms)
+{
+        struct stdio *s = arg;
+        if (talk_has_ended(s->talk))
+                conversation_end(s->conversation);
+        else
+                conversation_on_turn(s->conversation, now_ms);
+}
+
+static uint64_t due_ms(void *arg)
+{
+        return conversation_due_ms(((struct stdio *)arg)->conversation);
+}
+
+static void send_line(void *arg, struct buf *message)
+{
+        struct stdio *s = arg;
+        must(buf_append_char(message, '\n') == 0);
+        talk_put(s->talk, message);
+}
+
+/* ---- the command ---- */
+
+static const char *const *environment_ids(struct targets *t)
+{
+        const char **ids = arena_zalloc(&t->arena, (t->count + 1) * sizeof(*ids));
+        for (size_t i = 0; i < t->count; i++)
+                ids[i] = t->list[i].id;
+        return ids;
+}
+
+/* A client that starts its servers in the root directory does not mean that commands may write everywhere. */
+static void avoid_root_directory(struct targets *t, const struct wishes *w)
+{
+        for (size_t i = 0; i < t->count; i++)
+                if (t->list[i].cwd && strcmp(t->list[i].cwd, "/") == 0 && !(i == 0 && w->targets.cwd))
+                        t->list[i].cwd = "/tmp";
+}
+
+/* A client can name a workspace of this machine only, and not when the user has. */
+static bool asks_for_roots(const struct targets *t, const struct wishes *w)
+{
+        for (size_t i = 0; i < t->count; i++)
+                if (t->list[i].is_local)
+                        return !w->targets.cwd;
+        return false;
+}
+
+static int talk(struct targets *targets, const struct wishes *w, const char *profile)
+{
+        struct err err = ERR_INIT;
+        struct stdio s = { 0 };
+        struct approvals_asker nobody = { 0 };
+        struct conversation_options conversation = {
+                .environments = environment_ids(targets),
+                .asks_for_roots = asks_for_roots(targets, w),
+                .is_read_only = w->targets.is_read_only,
+                .outbox = { .send = send_line, .arg = &s },
+        };
+        struct unified_options options = {
+                .environments = targets->list,
+                .environment_count = targets->count,
+                .no_login = w->no_login,
+                .poll_most_ms = w->poll_most_ms ? w->poll_most_ms : POLL_MS,
+                .state_dir = store_directory(&targets->arena),
+                .budget = w->max_tokens > 0 ? (struct cut_budget){ .bytes = cut_token_bytes(w->max_tokens) }
+                                            : CUT_NO_BUDGET,
+        };
+        s.conversation = conversation_new(&conversation);
+        conversation_prepare(s.conversation, &options);
+        struct talk_user user = { .on_line = on_line,
+                                  .on_long_line = on_long_line,
+                                  .on_turn = on_turn,
+                                  .due_ms = due_ms,
+                                  .arg = &s,
+                                  .ends_at_once = true };
+        s.talk = talk_new(&user);
+        options.approvals = approvals_new(APPROVAL_NEVER, profile, &nobody, &err);
+        struct unified *table = options.approvals ? unified_new(&options, &err) : NULL;
+        int code = FAILED;
+        if (table) {
+                conversation_use(s.conversation, table);
+                code = talk_run(s.talk, table, options.approvals);
+        } else {
+                remote_say(&(struct remote){ 0 }, "%s", err.text);
+        }
+        unified_free(table);
+        approvals_free(options.approvals);
+        conversation_free(s.conversation);
+        talk_free(s.talk);
+        return code;
+}
+
+static int run(const struct wishes *w)
+{
+        struct targets targets = { 0 };
+        const char *profile;
+        int code = FAILED;
+        if (targets_find(&targets, &w->targets, "farhand mcp") == 0 &&
+            targets_profile(&targets, &w->targets, &profile) == 0) {
+                avoid_root_directory(&targets, w);
+                code = talk(&targets, w, profile);
+        }
+        targets_release(&targets);
+        return code;
+}
+
+int cmd_mcp(int argc, char **argv)
+{
+        struct wishes w = { 0 };
+        const struct arg table[] = {
+                TARGET_ARGS(&w.targets),
+                { "no-login", ARG_FLAG, NULL, "no login shells", .target = &w.no_login },
+                { "max-poll-ms", ARG_U64, "MS", "the longest poll of a session (default: 50000)",
+                  .target = &w.poll_most_ms, .min = 5000, .max = 86400000 },
+                { "max-output-tokens", ARG_U64, "N", "the model takes so many tokens of output at most",
+                  .target = &w.max_tokens, .min = 1 },
+                { .name = NULL },
+        };
+        const struct args spec = {
+                .usage = "farhand mcp [OPTIONS]",
+                .about = "Run commands and apply patches for an agent, as an MCP server on stdin and stdout.",
+                .table = table,
+        };
+        int code = 2;
+        enum args_result parsed = args_parse(&spec, argc, argv, NULL);
+        if (parsed == ARGS_HELP)
+                code = 0;
+        else if (parsed == ARGS_OK)
+                code = run(&w);
+        arg_list_release(&w.targets.names);
+        return code;
+}

@@ -1,0 +1,212 @@
+/* tools: the tables of the tools and of their members, and the JSON schemas that follow from them. */
+#include "mcp/tools.h"
+
+/* When a tool has a member. */
+enum when { ALWAYS, WITH_ENVIRONMENTS, WITH_WISHES };
+
+struct member {
+        const char *name, *type, *about;
+        const char *fallback; /* the default as JSON; NULL: none */
+        enum when when;
+        bool is_required;
+};
+
+struct tool {
+        const char *name, *title, *about;
+        const struct member *input, *output; /* end with a name of NULL */
+        bool is_read_only, is_open_world;
+};
+
+#define MEMBER(n, t, a, ...)                                        \
+        {                                                           \
+                .name = (n), .type = (t), .about = (a), __VA_ARGS__ \
+        }
+#define MEMBERS_END          \
+        {                    \
+                .name = NULL \
+        }
+#define MEMBER_ENVIRONMENT                                                              \
+        MEMBER("environment_id", "string", "The machine; without it the first of them", \
+               .when = WITH_ENVIRONMENTS)
+#define MEMBERS_WISHES                                                                                       \
+        MEMBER("sandbox_permissions", "string",                                                              \
+               "use_default, or require_escalated to run without a sandbox, or "                             \
+               "with_additional_permissions; "                                                               \
+               "what is more than the default is asked about",                                               \
+               .fallback = "\"use_default\"", .when = WITH_WISHES),                                          \
+                MEMBER("justification", "string",                                                            \
+                       "Why the default permissions do not do, in words for the user", .when = WITH_WISHES), \
+                MEMBER("additional_permissions", "object",                                                   \
+                       "With with_additional_permissions: what is wanted, such as "                          \
+                       "{\"file_system\":{\"write\":[\"/path\"]},\"network\":{\"enabled\":true}}",           \
+                       .when = WITH_WISHES)
+#define ABOUT_TOKENS "What is more is cut out of the middle"
+
+static const struct member exec_input[] = {
+        MEMBER("cmd", "string", "The command, for a shell", .is_required = true),
+        MEMBER("workdir", "string", "The directory; relative to the workspace, which is the default"),
+        MEMBER("tty", "boolean",
+               "Run it on a terminal, which write_stdin can write to; otherwise stdin is closed",
+               .fallback = "false"),
+        MEMBER("yield_time_ms", "number",
+               "How long to wait for the end, 250 to 30000; then the command runs on as a session",
+               .fallback = "10000"),
+        MEMBER("max_output_tokens", "number", ABOUT_TOKENS, .fallback = "10000"),
+        MEMBER("shell", "string", "Another shell than the user's"),
+        MEMBER("login", "boolean", "Start the shell as a login shell", .fallback = "true"),
+        MEMBER_ENVIRONMENT,
+        MEMBERS_WISHES,
+        MEMBERS_END,
+};
+
+static const struct member write_input[] = {
+        MEMBER("session_id", "integer", "The session that exec_command returned", .is_required = true),
+        MEMBER("chars", "string",
+               "What to write to the terminal; empty: only wait. U+0003 interrupts, also without a terminal",
+               .fallback = "\"\""),
+        MEMBER("yield_time_ms", "number",
+               "How long to wait for output: 250 to 30000 after writing, otherwise at least 5000",
+               .fallback = "250"),
+        MEMBER("max_output_tokens", "number", ABOUT_TOKENS, .fallback = "10000"),
+        MEMBERS_END,
+};
+
+static const struct member patch_input[] = {
+        MEMBER("input", "string", "The patch, from *** Begin Patch to *** End Patch", .is_required = true),
+        MEMBER("workdir", "string",
+               "The directory of its paths; relative to the workspace, which is the default"),
+        MEMBER_ENVIRONMENT,
+        MEMBERS_WISHES,
+        MEMBERS_END,
+};
+
+static const struct member run_output[] = {
+        MEMBER("chunk_id", "string", "Names this piece of output"),
+        MEMBER("wall_time_seconds", "number", "How long the call took", .is_required = true),
+        MEMBER("exit_code", "integer", "Only when the command has ended"),
+        MEMBER("session_id", "integer", "Only when the command still runs: write_stdin takes it"),
+        MEMBER("original_token_count", "integer", "The tokens of the output before it was cut"),
+        MEMBER("output", "string", "What was written since the last call", .is_required = true),
+        MEMBERS_END,
+};
+
+static const struct tool tools[] = {
+        {
+                .name = "exec_command",
+                .title = "Run a command",
+                .about = "Runs a shell command and returns its output. A command that runs longer than "
+                         "yield_time_ms "
+                         "goes on as a session: the result has a session_id, and write_stdin waits for more "
+                         "output, "
+                         "or writes to it.",
+                .input = exec_input,
+                .output = run_output,
+                .is_open_world = true,
+        },
+        {
+                .name = "write_stdin",
+                .title = "Write to a session, or wait for it",
+                .about = "Writes to a session of exec_command, or waits for its output when chars is empty.",
+                .input = write_input,
+                .output = run_output,
+                .is_open_world = true,
+        },
+        {
+                .name = "apply_patch",
+                .title = "Apply a patch",
+                .about = "Adds, deletes, changes or moves files; all of the patch is applied, or nothing. "
+                         "Form: *** Begin "
+                         "Patch, then for each file *** Add File: PATH with lines that begin with +, *** "
+                         "Delete File: "
+                         "PATH, or *** Update File: PATH (*** Move to: PATH may follow) with changes: @@ and "
+                         "a line of "
+                         "context, then lines that begin with a space (unchanged), - (removed) or + (added); "
+                         "then *** "
+                         "End Patch.",
+                .input = patch_input,
+                .output = run_output,
+        },
+};
+
+/* ---- schemas ---- */
+
+static bool is_offered(const struct member *m, const struct tools_offer *offer)
+{
+        if (m->when == WITH_ENVIRONMENTS)
+                return offer->environments[0] && offer->environments[1];
+        return m->when == ALWAYS || offer->can_wish;
+}
+
+static void write_member(struct jsonw *w, const struct member *m, const struct tools_offer *offer)
+{
+        jsonw_key(w, m->name);
+        jsonw_object(w);
+        jsonw_member_str(w, "type", m->type);
+        jsonw_member_str(w, "description", m->about);
+        if (m->fallback) {
+                jsonw_key(w, "default");
+                jsonw_raw(w, slice_from_str(m->fallback));
+        }
+        if (m->when == WITH_ENVIRONMENTS) {
+                jsonw_key(w, "enum");
+                jsonw_array(w);
+                for (const char *const *id = offer->environments; *id; id++)
+                        jsonw_str(w, *id);
+                jsonw_array_end(w);
+        }
+        jsonw_object_end(w);
+}
+
+static void write_schema(struct jsonw *w, const char *key, const struct member *members,
+                         const struct tools_offer *offer)
+{
+        jsonw_key(w, key);
+        jsonw_object(w);
+        jsonw_member_str(w, "type", "object");
+        jsonw_key(w, "properties");
+        jsonw_object(w);
+        for (const struct member *m = members; m->name; m++)
+                if (is_offered(m, offer))
+                        write_member(w, m, offer);
+        jsonw_object_end(w);
+        jsonw_key(w, "required");
+        jsonw_array(w);
+        for (const struct member *m = members; m->name; m++)
+                if (m->is_required)
+                        jsonw_str(w, m->name);
+        jsonw_array_end(w);
+        jsonw_member_bool(w, "additionalProperties", false);
+        jsonw_object_end(w);
+}
+
+static void write_annotations(struct jsonw *w, const struct tool *t, const struct tools_offer *offer)
+{
+        bool is_read_only = t->is_read_only || (offer->is_read_only && !offer->can_wish);
+        jsonw_key(w, "annotations");
+        jsonw_object(w);
+        jsonw_member_str(w, "title", t->title);
+        jsonw_member_bool(w, "readOnlyHint", is_read_only);
+        jsonw_member_bool(w, "destructiveHint", !is_read_only);
+        jsonw_member_bool(w, "idempotentHint", t->is_read_only);
+        jsonw_member_bool(w, "openWorldHint", t->is_open_world);
+        jsonw_object_end(w);
+}
+
+void tools_write(struct jsonw *w, const struct tools_offer *offer)
+{
+        jsonw_array(w);
+        for (const struct tool *t = tools; t < tools + ARRAY_LEN(tools); t++) {
+                jsonw_object(w);
+                jsonw_member_str(w, "name", t->name);
+                if (offer->version->has_structured)
+                        jsonw_member_str(w, "title", t->title);
+                jsonw_member_str(w, "description", t->about);
+                write_schema(w, "inputSchema", t->input, offer);
+                if (offer->version->has_structured)
+                        write_schema(w, "outputSchema", t->output, offer);
+                if (offer->version->has_annotations)
+                        write_annotations(w, t, offer);
+                jsonw_object_end(w);
+        }
+        jsonw_array_end(w);
+}

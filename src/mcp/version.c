@@ -1,0 +1,17 @@
+/* version: the versions of the protocol, newest first. */
+#include "mcp/version.h"
+
+static const struct mcp_version versions[] = {
+        { .name = "2025-11-25", .has_annotations = true, .has_structured = true },
+        { .name = "2025-06-18", .has_annotations = true, .has_structured = true },
+        { .name = "2025-03-26", .has_batches = true, .has_annotations = true },
+        { .name = "2024-11-05" },
+};
+
+const struct mcp_version *mcp_version_choose(struct slice asked)
+{
+        for (size_t i = 0; i < ARRAY_LEN(versions); i++)
+                if (slice_eq(asked, slice_from_str(versions[i].name)))
+                        return &versions[i];
+        return &versions[0];
+}
