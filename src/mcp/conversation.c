@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "mcp/calls.h"
+#include "mcp/questions.h"
 #include "mcp/reply.h"
 #include "mcp/roots.h"
 #include "mcp/tools.h"
@@ -17,9 +18,9 @@ struct conversation {
         struct conversation_options options;
         struct unified *table;
         struct calls *calls;
+        struct questions *questions;
         const struct mcp_version *version; /* NULL: the client has not initialized */
         bool has_roots;                    /* the client can tell its roots */
-        uint64_t last_id;                  /* of our requests */
         uint64_t roots_id;                 /* of the request for roots that is open; 0: none is */
         uint64_t roots_end_ms;             /* until then calls wait for its answer */
         bool were_roots_asked, are_roots_stale;
@@ -74,7 +75,7 @@ static void ask_for_roots(struct conversation *c)
         struct jsonw w;
         c->were_roots_asked = true;
         c->are_roots_stale = false;
-        c->roots_id = ++c->last_id;
+        c->roots_id = ++c->options.outbox.last_id;
         c->roots_end_ms = clock_mono_ms() + LIMIT_MCP_ROOTS_MS;
         calls_hold(c->calls, true);
         reply_request_begin(&w, &out, c->roots_id, "roots/list");
@@ -119,17 +120,6 @@ static void on_roots_changed(struct conversation *c)
 
 /* ---- the handshake ---- */
 
-static void write_instructions(struct jsonw *w, const struct conversation *c)
-{
-        _buf_ struct buf text = BUF_INIT(1 << 20);
-        must(buf_append(
-                     &text,
-                     S("Runs shell commands, long ones as sessions, and applies patches. Commands run in a "
-                       "sandbox: what it denies is an error of the command.")) == 0);
-        jsonw_member_string(w, "instructions", buf_slice(&text));
-        (void)c;
-}
-
 static void initialize(struct conversation *c, const struct request *r)
 {
         const struct json_doc *d = &r->m.doc;
@@ -150,6 +140,7 @@ static void initialize(struct conversation *c, const struct request *r)
         c->version = mcp_version_choose(json_string(r->a, d, version));
         const struct json *roots = json_get(d, can, S("roots"));
         c->has_roots = c->options.asks_for_roots && roots && roots->type == JSON_OBJECT;
+        questions_meet(c->questions, d, can);
         reply_result_begin(&w, &out, &r->m.id);
         jsonw_object(&w);
         jsonw_member_str(&w, "protocolVersion", c->version->name);
@@ -160,7 +151,10 @@ static void initialize(struct conversation *c, const struct request *r)
         jsonw_member_str(&w, "name", "farhand");
         jsonw_member_str(&w, "version", FARHAND_VERSION);
         jsonw_object_end(&w);
-        write_instructions(&w, c);
+        jsonw_member_str(&w, "instructions",
+                         "Runs shell commands, long ones as sessions, and applies patches. Commands run in a "
+                         "sandbox: they may "
+                         "write in the workspace only, unless more is allowed.");
         jsonw_object_end(&w);
         reply_end(&w);
         outbox_answer(&c->options.outbox, NULL, &out);
@@ -168,12 +162,20 @@ static void initialize(struct conversation *c, const struct request *r)
 
 /* ---- tools ---- */
 
+/* Returns whether a call may wish for more permissions than it has. */
+static bool can_wish(const struct conversation *c)
+{
+        return !c->options.never_asks &&
+               (questions_can_ask(c->questions) || c->options.unasked != APPROVAL_NO);
+}
+
 static void list_tools(struct conversation *c, const struct request *r)
 {
         struct tools_offer offer = {
                 .version = c->version,
                 .environments = c->options.environments,
                 .is_read_only = c->options.is_read_only,
+                .can_wish = can_wish(c),
         };
         _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
         struct jsonw w;
@@ -280,6 +282,8 @@ static void on_notification(struct conversation *c, const struct request *r)
 
 static void on_response(struct conversation *c, const struct request *r)
 {
+        if (questions_take(c->questions, r->a, &r->m))
+                return;
         if (c->roots_id > 0 && !r->m.id.is_string && r->m.id.number == (int64_t)c->roots_id)
                 on_roots(c, r);
 }
@@ -397,6 +401,7 @@ struct conversation *conversation_new(const struct conversation_options *options
         struct conversation *c = mem_new(struct conversation);
         c->options = *options;
         c->calls = calls_new(&c->options.outbox);
+        c->questions = questions_new(&c->options.outbox, options->unasked);
         return c;
 }
 
@@ -405,16 +410,20 @@ void conversation_free(struct conversation *c)
         if (!c)
                 return;
         calls_free(c->calls);
+        questions_free(c->questions);
         free(c);
 }
 
-void conversation_prepare(struct conversation *c, struct unified_options *options)
+void conversation_prepare(struct conversation *c, struct unified_options *options,
+                          struct approvals_asker *asker)
 {
         calls_prepare(c->calls, options);
+        *asker = questions_asker(c->questions);
 }
 
-void conversation_use(struct conversation *c, struct unified *table)
+void conversation_use(struct conversation *c, struct unified *table, struct approvals *approvals)
 {
         c->table = table;
         calls_use(c->calls, table);
+        questions_use(c->questions, approvals);
 }

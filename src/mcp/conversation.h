@@ -1,5 +1,5 @@
-/* conversation: what an MCP client says, and what it is answered: the handshake, the list of tools, calls, cancellation, and the workspace,
- * which a client may name as its roots.
+/* conversation: what an MCP client says, and what it is answered: the handshake, the list of tools, calls, cancellation, questions, and the
+ * workspace, which a client may name as its roots.
  *
  * It knows no transport: messages come by conversation_take, and go out through the outbox. Nothing blocks.
  */
@@ -14,15 +14,18 @@ struct conversation_options {
         const char *const *environments; /* ids, ending with NULL; the first one is the primary one */
         bool asks_for_roots; /* the client may say which workspace environments of this machine have */
         bool is_read_only;   /* commands can change nothing */
+        bool never_asks;     /* the policy: calls cannot wish for more permissions */
+        enum approval_answer unasked; /* the answer to questions when the client cannot be asked */
         struct outbox outbox;
 };
 
 /* Copies the options, but not what they point to. */
 struct conversation *conversation_new(const struct conversation_options *options);
 void conversation_free(struct conversation *c); /* after the table; NULL is fine */
-/* Fills in the callbacks of the table. */
-void conversation_prepare(struct conversation *c, struct unified_options *options);
-void conversation_use(struct conversation *c, struct unified *table);
+/* Fills in the callbacks of the table, and who is asked. */
+void conversation_prepare(struct conversation *c, struct unified_options *options,
+                          struct approvals_asker *asker);
+void conversation_use(struct conversation *c, struct unified *table, struct approvals *approvals);
 
 /* Does what a message says, or the messages of a batch. It must have BUF_PADDING readable bytes behind it. */
 void conversation_take(struct conversation *c, struct slice text);

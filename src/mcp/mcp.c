@@ -15,6 +15,7 @@
 
 struct wishes {
         struct target_wishes targets;
+        const char *approval, *unasked;
         bool no_login;
         uint64_t poll_most_ms, max_tokens;
 };
@@ -83,15 +84,18 @@ static bool asks_for_roots(const struct targets *t, const struct wishes *w)
         return false;
 }
 
-static int talk(struct targets *targets, const struct wishes *w, const char *profile)
+static int talk(struct targets *targets, const struct wishes *w, enum approval_policy policy,
+                enum approval_answer unasked, const char *profile)
 {
         struct err err = ERR_INIT;
         struct stdio s = { 0 };
-        struct approvals_asker nobody = { 0 };
+        struct approvals_asker asker;
         struct conversation_options conversation = {
                 .environments = environment_ids(targets),
                 .asks_for_roots = asks_for_roots(targets, w),
                 .is_read_only = w->targets.is_read_only,
+                .never_asks = policy == APPROVAL_NEVER,
+                .unasked = unasked,
                 .outbox = { .send = send_line, .arg = &s },
         };
         struct unified_options options = {
@@ -104,7 +108,7 @@ static int talk(struct targets *targets, const struct wishes *w, const char *pro
                                             : CUT_NO_BUDGET,
         };
         s.conversation = conversation_new(&conversation);
-        conversation_prepare(s.conversation, &options);
+        conversation_prepare(s.conversation, &options, &asker);
         struct talk_user user = { .on_line = on_line,
                                   .on_long_line = on_long_line,
                                   .on_turn = on_turn,
@@ -112,11 +116,11 @@ static int talk(struct targets *targets, const struct wishes *w, const char *pro
                                   .arg = &s,
                                   .ends_at_once = true };
         s.talk = talk_new(&user);
-        options.approvals = approvals_new(APPROVAL_NEVER, profile, &nobody, &err);
+        options.approvals = approvals_new(policy, profile, &asker, &err);
         struct unified *table = options.approvals ? unified_new(&options, &err) : NULL;
         int code = FAILED;
         if (table) {
-                conversation_use(s.conversation, table);
+                conversation_use(s.conversation, table, options.approvals);
                 code = talk_run(s.talk, table, options.approvals);
         } else {
                 remote_say(&(struct remote){ 0 }, "%s", err.text);
@@ -128,15 +132,34 @@ static int talk(struct targets *targets, const struct wishes *w, const char *pro
         return code;
 }
 
+/* Returns false after a complaint about an option. */
+static bool read_words(const struct wishes *w, enum approval_policy *ret_policy,
+                       enum approval_answer *ret_unasked)
+{
+        bool is_allow = w->unasked && strcmp(w->unasked, "allow") == 0;
+        *ret_policy = APPROVAL_ON_REQUEST;
+        *ret_unasked = is_allow ? APPROVAL_ONCE : APPROVAL_NO;
+        if (w->approval && !approval_policy_find(w->approval, ret_policy))
+                return args_refuse("approval", w->approval, "never, on-request, on-failure or untrusted") ==
+                       ARGS_OK;
+        if (w->unasked && !is_allow && strcmp(w->unasked, "deny") != 0)
+                return args_refuse("unasked", w->unasked, "deny or allow") == ARGS_OK;
+        return true;
+}
+
 static int run(const struct wishes *w)
 {
         struct targets targets = { 0 };
+        enum approval_policy policy;
+        enum approval_answer unasked;
         const char *profile;
         int code = FAILED;
+        if (!read_words(w, &policy, &unasked))
+                return 2;
         if (targets_find(&targets, &w->targets, "farhand mcp") == 0 &&
             targets_profile(&targets, &w->targets, &profile) == 0) {
                 avoid_root_directory(&targets, w);
-                code = talk(&targets, w, profile);
+                code = talk(&targets, w, policy, unasked, profile);
         }
         targets_release(&targets);
         return code;
@@ -147,6 +170,12 @@ int cmd_mcp(int argc, char **argv)
         struct wishes w = { 0 };
         const struct arg table[] = {
                 TARGET_ARGS(&w.targets),
+                { "approval", ARG_STRING, "POLICY",
+                  "when to ask: never, on-request (the default), on-failure or untrusted",
+                  .target = &w.approval },
+                { "unasked", ARG_STRING, "WORD",
+                  "the answer when the client cannot be asked: deny (the default) or allow",
+                  .target = &w.unasked },
                 { "no-login", ARG_FLAG, NULL, "no login shells", .target = &w.no_login },
                 { "max-poll-ms", ARG_U64, "MS", "the longest poll of a session (default: 50000)",
                   .target = &w.poll_most_ms, .min = 5000, .max = 86400000 },

@@ -12,6 +12,7 @@ struct batch;
 struct outbox {
         void (*send)(void *arg, struct buf *message); /* empties the buffer */
         void *arg;
+        uint64_t last_id; /* of our requests; 0: there was none */
 };
 
 struct batch *batch_new(void);

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static const char *const ids[] = { "here", "there", NULL };
         struct slice rest = slice_from(data, size);
         struct err err = ERR_INIT;
-        struct approvals_asker nobody = { 0 };
+        struct approvals_asker asker;
         struct conversation_options options = {
                 .environments = ids,
                 .asks_for_roots = true,
@@ -63,11 +63,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         };
         struct unified_options table_options = { .budget = CUT_NO_BUDGET };
         struct conversation *c = conversation_new(&options);
-        conversation_prepare(c, &table_options);
-        table_options.approvals = approvals_new(APPROVAL_NEVER, NULL, &nobody, &err);
+        conversation_prepare(c, &table_options, &asker);
+        table_options.approvals = approvals_new(APPROVAL_UNTRUSTED, NULL, &asker, &err);
         struct unified *table = unified_new(&table_options, &err);
         check(table_options.approvals && table);
-        conversation_use(c, table);
+        conversation_use(c, table, table_options.approvals);
         while (rest.n > 0) {
                 const char *end = memchr(rest.p, '\n', rest.n);
                 size_t n = end ? (size_t)(end - rest.p) : rest.n;

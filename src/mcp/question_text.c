@@ -1,0 +1,129 @@
+/* question_text: writes questions in words. */
+#include "mcp/question_text.h"
+
+#include "base/printable.h"
+#include "wire/json.h"
+
+#define SHOWN_DENIALS 10
+#define NEXT_LINE "\n    | " /* in place of a line end in a text */
+
+static int put(struct buf *out, const char *text)
+{
+        return buf_append(out, slice_from_str(text));
+}
+
+static int put_printable(struct buf *out, struct slice s)
+{
+        int r = 0;
+        while (r == 0 && s.n > 0) {
+                char shown[PRINTABLE_CHAR_BYTES];
+                size_t n = printable_char(s, shown);
+                r = put(out, s.p[0] == '\n' ? NEXT_LINE : shown);
+                s = slice_from(s.p + n, s.n - n);
+        }
+        return r;
+}
+
+/* Appends "LABEL TEXT" as a line of its own; NULL: nothing. */
+static int put_line(struct buf *out, const char *label, const char *text)
+{
+        if (!text)
+                return 0;
+        int r = put(out, label);
+        if (r == 0)
+                r = put_printable(out, slice_from_str(text));
+        return r < 0 ? r : put(out, "\n");
+}
+
+static int put_list(struct buf *out, const char *label, const char *const *list)
+{
+        int r = 0;
+        for (; r == 0 && list && *list; list++)
+                r = put_line(out, label, *list);
+        return r;
+}
+
+/* Says what a yes means. */
+static const char *heading(const struct approval_question *q)
+{
+        bool is_command = q->action->argv;
+        if (q->is_outside)
+                return is_command ? "Run this command outside of the sandbox?\n"
+                                  : "Change these files, which the sandbox does not allow?\n";
+        if (q->permissions)
+                return is_command ? "Run this command with more permissions?\n"
+                                  : "Change these files with more permissions?\n";
+        return is_command ? "Run this command?\n" : "Change these files?\n";
+}
+
+static struct slice text_of(struct arena *a, const struct json_doc *d, const struct json *object,
+                            struct slice name)
+{
+        const struct json *v = json_get(d, object, name);
+        return v && v->type == JSON_STRING ? json_string(a, d, v) : S("");
+}
+
+/* Lists what the sandbox has denied. It came from a server as JSON; what is not understood is left out. */
+static int put_denials(struct buf *out, const char *denials)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _buf_ struct buf copy = BUF_INIT(SIZE_MAX / 2); /* the parser needs its padding */
+        struct json_doc doc;
+        struct json_error bad;
+        int r = 0;
+        size_t count = 0;
+        if (!denials || buf_append(&copy, slice_from_str(denials)) < 0 ||
+            json_parse(&a, buf_slice(&copy), &doc, &bad) < 0 || json_root(&doc)->type != JSON_ARRAY)
+                return 0;
+        json_each (item, &doc, json_root(&doc)) {
+                struct slice path = text_of(&a, &doc, item, S("path")),
+                             address = text_of(&a, &doc, item, S("address"));
+                if (r < 0 || count++ == SHOWN_DENIALS)
+                        return r < 0 ? r : put(out, "The sandbox has denied more.\n");
+                r = put(out, "The sandbox has denied: ");
+                if (r == 0)
+                        r = put_printable(out, text_of(&a, &doc, item, S("operation")));
+                if (r == 0)
+                        r = put(out, " ");
+                if (r == 0)
+                        r = put_printable(out, path.n > 0 ? path : address);
+                if (r == 0)
+                        r = put(out, "\n");
+        }
+        return r;
+}
+
+/* A shell's command is shown as such; other words one below the other, so that it is clear where each ends. */
+static int put_command(struct buf *out, const char *const *argv)
+{
+        bool is_shell = argv[0] && argv[1] && argv[2] && !argv[3] && argv[1][0] == '-';
+        if (!is_shell)
+                return put_list(out, "Word: ", argv);
+        int r = put_line(out, "Command: ", argv[2]);
+        if (r == 0)
+                r = put_line(out, "Shell: ", argv[0]);
+        return r < 0 ? r : put_line(out, "Option of the shell: ", argv[1]);
+}
+
+int question_text_write(struct buf *out, const struct approval_question *q)
+{
+        const struct approval_action *a = q->action;
+        int r = put(out, heading(q));
+        if (r == 0)
+                r = a->argv ? put_command(out, a->argv) : put_list(out, "File: ", a->paths);
+        if (r == 0 && !a->argv)
+                r = put_list(out, "Which leads to: ", a->real_paths);
+        if (r == 0)
+                r = put_line(out, "Directory: ", a->cwd);
+        if (r == 0)
+                r = put_line(out, "Environment: ", a->environment_id);
+        if (r == 0 && a->tty)
+                r = put(out, "It gets a terminal; what is written to it later is not asked about.\n");
+        if (r == 0)
+                r = put_line(out, "Permissions: ", q->permissions);
+        if (r == 0)
+                r = put_denials(out, q->denials);
+        if (r == 0)
+                r = put_line(out, "Reason that was given: ", a->justification);
+        return r;
+}

@@ -1,0 +1,11 @@
+/* question_text: a question of the approvals as a person reads it. Pure.
+ *
+ * All that comes from models, commands and servers is shown without control characters, and each of its lines but the first begins with
+ * a mark: none of it can look like another part of the question.
+ */
+#pragma once
+
+#include "approve/approve.h"
+
+/* Appends the text. */
+NODISCARD int question_text_write(struct buf *out, const struct approval_question *question);

@@ -1,0 +1,22 @@
+/* questions: asks the person behind an MCP client, with elicitation/create, and gives the answers to the approvals.
+ *
+ * A client that cannot be asked gets no question: what its user has chosen for that case is the answer. What is no clear yes is a no.
+ */
+#pragma once
+
+#include "approve/approve.h"
+#include "mcp/outbox.h"
+#include "wire/rpc.h"
+
+struct questions;
+
+/* `unasked` is the answer when the client cannot be asked. */
+struct questions *questions_new(struct outbox *outbox, enum approval_answer unasked);
+void questions_free(struct questions *q); /* after the approvals; NULL is fine */
+struct approvals_asker questions_asker(struct questions *q);
+void questions_use(struct questions *q, struct approvals *approvals);
+/* The capabilities that the client has declared, as JSON; NULL: none. */
+void questions_meet(struct questions *q, const struct json_doc *d, const struct json *capabilities);
+NODISCARD bool questions_can_ask(const struct questions *q);
+/* Takes an answer of the client. Returns false when it answers no question. */
+bool questions_take(struct questions *q, struct arena *a, const struct rpc_message *m);
