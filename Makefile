@@ -43,6 +43,7 @@ run:
 
 test:
 	@scripts/setup test
+	@scripts/setup npm
 	@scripts/build build
 	@scripts/run-tests build
 

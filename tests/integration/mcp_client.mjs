@@ -1,0 +1,68 @@
+// Drives `farhand mcp` with the client of the official SDK, and prints what it saw as one JSON object.
+// usage: node mcp_client.mjs SDK FARHAND WORK OUTSIDE
+import { readdirSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const [sdk, farhand, work, outside] = process.argv.slice(2);
+const { Client } = await import(pathToFileURL(sdk + "/dist/esm/client/index.js"));
+const { StdioClientTransport } = await import(pathToFileURL(sdk + "/dist/esm/client/stdio.js"));
+const types = await import(pathToFileURL(sdk + "/dist/esm/types.js"));
+
+const saw = { latest: types.LATEST_PROTOCOL_VERSION, supported: types.SUPPORTED_PROTOCOL_VERSIONS, questions: [], errors: [] };
+let roots = [work], decision = "once";
+const client = new Client({ name: "test", version: "0" }, { capabilities: { roots: { listChanged: true }, elicitation: {} } });
+client.onerror = (error) => saw.errors.push(String(error));
+client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: roots.map((path) => ({ uri: pathToFileURL(path).href, name: "root" })) }));
+client.setRequestHandler(types.ElicitRequestSchema, (request) => {
+    saw.questions.push(request.params.message);
+    return decision === "decline" ? { action: "decline" } : { action: "accept", content: { decision } };
+});
+const transport = new StdioClientTransport({ command: farhand, args: ["mcp", "--env", "local"], cwd: "/", env: process.env });
+await client.connect(transport);
+
+const run = (cmd, more = {}, options = {}) =>
+    client.callTool({ name: "exec_command", arguments: { cmd, login: false, yield_time_ms: 30000, ...more } }, undefined, options);
+const output = async (...args) => (await run(...args)).structuredContent.output;
+
+saw.server = client.getServerVersion();
+saw.instructions = client.getInstructions();
+saw.tools = (await client.listTools()).tools.map((tool) => tool.name);
+await client.ping();
+saw.pwd = await output("pwd");
+
+// A session on a terminal
+const session = (await run("read name; echo hello $name; exit 5", { tty: true, yield_time_ms: 250 })).structuredContent.session_id;
+saw.session = (await client.callTool({ name: "write_stdin", arguments: { session_id: session, chars: "you\n", yield_time_ms: 30000 } })).structuredContent;
+
+// A patch
+await client.callTool({ name: "apply_patch", arguments: { input: "*** Begin Patch\n*** Add File: patched\n+x\n*** End Patch\n" } });
+
+// Questions
+saw.approved = (await run(`touch ${outside}/approved`)).structuredContent.exit_code;
+decision = "decline";
+saw.declined = (await run(`touch ${outside}/declined`)).structuredContent.exit_code;
+
+// Roots
+roots = [outside];
+await client.sendRootsListChanged();
+saw.moved = await output("touch in-the-new-root; pwd");
+
+// Side by side, with progress and a cancellation
+const told = [];
+const stuck = new AbortController();
+const gone = run("sleep 1000", {}, { signal: stuck.signal }).then(() => "answered", (error) => String(error));
+const slow = output("echo working; sleep 2.5", {}, { onprogress: (progress) => told.push(progress) });
+saw.parallel = (await Promise.all(Array.from({ length: 40 }, (_, n) => output(`echo ${n}`)))).join("");
+saw.slow = await slow;
+saw.progress = told;
+stuck.abort("enough");
+saw.gone = await gone;
+saw.after = await output("echo done");
+
+// Errors
+saw.failed = (await client.callTool({ name: "exec_command", arguments: {} })).isError;
+saw.unknown = await client.callTool({ name: "nope", arguments: {} }).then(() => null, (error) => error.code);
+saw.outside = readdirSync(outside).sort();
+saw.work = readdirSync(work).sort();
+await client.close();
+console.log(JSON.stringify(saw));
