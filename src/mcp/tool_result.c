@@ -14,6 +14,17 @@ static void write_text(struct jsonw *w, struct slice text)
         jsonw_array_end(w);
 }
 
+static void write_structured(struct jsonw *w, const struct unified_result *result)
+{
+        if (result->structured.n > 0) {
+                jsonw_raw(w, result->structured);
+                return;
+        }
+        jsonw_object(w);
+        answer_json_members(w, result);
+        jsonw_object_end(w);
+}
+
 void tool_result_write(struct buf *out, const struct rpc_id *id, bool has_structured,
                        const struct unified_result *result)
 {
@@ -23,9 +34,7 @@ void tool_result_write(struct buf *out, const struct rpc_id *id, bool has_struct
         write_text(&w, result->error ? slice_from_str(result->error) : result->text);
         if (!result->error && has_structured) {
                 jsonw_key(&w, "structuredContent");
-                jsonw_object(&w);
-                answer_json_members(&w, result);
-                jsonw_object_end(&w);
+                write_structured(&w, result);
         }
         jsonw_member_bool(&w, "isError", result->error != NULL);
         jsonw_object_end(&w);

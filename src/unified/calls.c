@@ -129,9 +129,32 @@ void unified_call_free(struct unified_call *c)
         free(c->denials);
         buf_release(&c->output);
         buf_release(&c->text);
+        buf_release(&c->structured);
         free(c->error);
         arena_release(&c->strings);
         free(c);
+}
+
+/* ---- the tools ---- */
+
+struct tool_kind {
+        /* Decodes the arguments into the call. Returns 0, or -EINVAL with a sentence for the model. */
+        int (*decode)(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                      struct err *err);
+        /* Takes the next step of a call, if that is possible now. Returns whether it has taken one. */
+        bool (*advance)(struct unified_call *c, uint64_t now_ms);
+        bool starts_process; /* which ends with the call when that is cancelled */
+};
+
+static const struct tool_kind kinds[] = {
+        [UNIFIED_EXEC_COMMAND] = { .decode = exec_decode, .advance = exec_advance, .starts_process = true },
+        [UNIFIED_WRITE_STDIN] = { .decode = write_decode, .advance = write_advance },
+        [UNIFIED_APPLY_PATCH] = { .decode = patching_decode, .advance = patching_advance },
+};
+
+static const struct tool_kind *kind_of(const struct unified_call *c)
+{
+        return &kinds[c->tool];
 }
 
 /* ---- a step ---- */
@@ -144,6 +167,7 @@ static void finish(struct unified_call *c)
                 result.answer = c->answer;
                 result.text = buf_slice(&c->text);
                 result.output = buf_slice(&c->output);
+                result.structured = buf_slice(&c->structured);
         }
         if (c->session && c->ends_process)
                 exec_session_end(c->session);
@@ -162,12 +186,7 @@ static void advance(struct unified_call *c, uint64_t now_ms)
                         unified_call_fail(c, "cancelled");
                         return;
                 }
-                if (c->tool == UNIFIED_APPLY_PATCH || c->is_patch)
-                        has_moved = patching_advance(c);
-                else if (c->tool == UNIFIED_EXEC_COMMAND)
-                        has_moved = exec_advance(c, now_ms);
-                else
-                        has_moved = write_advance(c, now_ms);
+                has_moved = c->is_patch ? patching_advance(c, now_ms) : kind_of(c)->advance(c, now_ms);
         }
 }
 
@@ -213,15 +232,7 @@ static void decode(struct unified_call *c, struct slice arguments)
                 unified_call_fail(c, "failed to parse function arguments: %s", bad.text);
                 return;
         }
-        int r = 0;
-        if (c->tool == UNIFIED_EXEC_COMMAND)
-                r = args_decode_exec(&c->strings, &doc, json_root(&doc), &c->exec, &err);
-        else if (c->tool == UNIFIED_WRITE_STDIN)
-                r = args_decode_write(&c->strings, &doc, json_root(&doc), c->table->options.poll_most_ms,
-                                      &c->write, &err);
-        else
-                r = args_decode_patch(&c->strings, &doc, json_root(&doc), &c->patch, &err);
-        if (r < 0)
+        if (kind_of(c)->decode(c, &doc, json_root(&doc), &err) < 0)
                 unified_call_fail(c, "%s", err.text);
 }
 
@@ -239,6 +250,7 @@ struct unified_call *unified_begin(struct unified *u, enum unified_tool tool, st
         c->wake_ms = UINT64_MAX;
         buf_init(&c->output, TOOL_ANSWER_TEXT_MAX);
         buf_init(&c->text, 2 * TOOL_ANSWER_TEXT_MAX);
+        buf_init(&c->structured, 2 * TOOL_ANSWER_TEXT_MAX);
         list_append(&u->calls, &c->link);
         u->call_count++;
         u->is_due = true;
@@ -254,7 +266,7 @@ void unified_cancel(struct unified_call *c)
 
 void unified_cancel_process(struct unified_call *c)
 {
-        c->ends_process = c->tool == UNIFIED_EXEC_COMMAND;
+        c->ends_process = kind_of(c)->starts_process;
         unified_cancel(c);
 }
 

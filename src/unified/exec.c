@@ -225,6 +225,12 @@ static bool on_new(struct unified_call *c)
         return true;
 }
 
+int exec_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                struct err *err)
+{
+        return args_decode_exec(&c->strings, d, arguments, &c->exec, err);
+}
+
 bool exec_advance(struct unified_call *c, uint64_t now_ms)
 {
         switch (c->state) {

@@ -198,7 +198,13 @@ static bool follow_approval(struct unified_call *c)
         return true;
 }
 
-bool patching_advance(struct unified_call *c)
+int patching_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                    struct err *err)
+{
+        return args_decode_patch(&c->strings, d, arguments, &c->patch, err);
+}
+
+bool patching_advance(struct unified_call *c, UNUSED uint64_t now_ms)
 {
         switch (c->state) {
         case CALL_NEW:

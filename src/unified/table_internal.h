@@ -119,6 +119,7 @@ struct unified_call {
         char *error;           /* CALL_DONE: why the call has failed; NULL: it has not */
         struct tool_answer answer;
         struct buf output, text;
+        struct buf structured; /* unified_result::structured */
         /* apply_patch, also by exec_command: */
         bool is_patch;
         struct patch parsed;
@@ -251,9 +252,15 @@ NODISCARD bool patch_jobs_finish(struct unified *u);
 
 /* ---- exec.c, write.c, patching.c ---- */
 
-/* Each takes the next step of a call, if that is possible now. Returns whether it has taken one. */
+/* A tool is a pair of these, and a row of the table in calls.c, which says what they do. */
+NODISCARD int exec_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                          struct err *err);
 NODISCARD bool exec_advance(struct unified_call *c, uint64_t now_ms);
+NODISCARD int write_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                           struct err *err);
 NODISCARD bool write_advance(struct unified_call *c, uint64_t now_ms);
-NODISCARD bool patching_advance(struct unified_call *c);
+NODISCARD int patching_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                              struct err *err);
+NODISCARD bool patching_advance(struct unified_call *c, uint64_t now_ms);
 /* Changes a call of exec_command into one of apply_patch, when the command does nothing but apply a patch. Returns whether it did. */
 NODISCARD bool patching_intercept(struct unified_call *c);

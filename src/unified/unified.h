@@ -34,6 +34,8 @@ struct unified_result {
         struct tool_answer answer;
         struct slice text;   /* for the model */
         struct slice output; /* the part of the text that is output */
+        struct slice
+                structured; /* the result of a tool of another form, as JSON of an object; empty: `answer` and `output` are the result */
 };
 
 enum unified_event_kind {

@@ -107,6 +107,12 @@ static bool on_collecting(struct unified_call *c, uint64_t now_ms)
         return false;
 }
 
+int write_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                 struct err *err)
+{
+        return args_decode_write(&c->strings, d, arguments, c->table->options.poll_most_ms, &c->write, err);
+}
+
 bool write_advance(struct unified_call *c, uint64_t now_ms)
 {
         switch (c->state) {
