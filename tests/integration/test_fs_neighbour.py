@@ -7,6 +7,7 @@ times. Links are not followed where the request says so; of paths that lead thro
 """
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -29,6 +30,7 @@ ROUNDS = 2000 if IS_SOAK else 100 if IS_SANITIZED else 300
 IN_FLIGHT = 8
 CODES = (-32600, -32603, -32004, -32020)
 SECRET = b"precious"
+LIBC = ctypes.CDLL(None)
 
 # Changes places of names, in pairs, as fast as it can. A FIFO among them is open for reading, so that it can be written to;
 # what comes out of it is written down.
@@ -63,6 +65,18 @@ while os.getppid() != 1:
     libc.mount(what, where, None, 4096, None)
     libc.umount2(where, 2)
 """
+
+
+@contextlib.contextmanager
+def as_neighbour():
+    """What this thread does with files meanwhile, the neighbour does."""
+    LIBC.setfsgid(UNPRIVILEGED)
+    LIBC.setfsuid(UNPRIVILEGED)
+    try:
+        yield
+    finally:
+        LIBC.setfsuid(0)
+        LIBC.setfsgid(0)
 
 
 def own(path):
@@ -100,18 +114,16 @@ class Ground:
         self.fill()
 
     def fill(self):
-        """Makes the files that the requests name."""
-        for name in ("d", "d/sub"):
-            if not os.path.isdir(f"{self.theirs}/{name}"):
+        """Makes the files that the requests name. The neighbour does: root would follow a link that stands there by now."""
+        with as_neighbour():
+            for name in ("d", "d/sub"):
                 with contextlib.suppress(OSError):
                     os.mkdir(f"{self.theirs}/{name}")
-                    own(f"{self.theirs}/{name}")
-        for name in ("f", "d/f", "d/sub/f"):
-            with contextlib.suppress(OSError):
-                fd = os.open(f"{self.theirs}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-                os.write(fd, b"theirs")
-                os.fchown(fd, UNPRIVILEGED, UNPRIVILEGED)
-                os.close(fd)
+            for name in ("f", "d/f", "d/sub/f"):
+                with contextlib.suppress(OSError):
+                    fd = os.open(f"{self.theirs}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+                    os.write(fd, b"theirs")
+                    os.close(fd)
 
     def swap(self, name, way, target=None):
         """From now on `name` in the neighbour's directory is exchanged with something else all the time, as `way` says."""
