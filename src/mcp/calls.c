@@ -207,6 +207,18 @@ void calls_forget_held(struct calls *c)
                         drop_held(call);
 }
 
+uint64_t calls_route(const struct calls *c, const char *call_id)
+{
+        struct call *call;
+        list_each (call, &c->list, link) {
+                char serial[24];
+                (void)snprintf(serial, sizeof(serial), "%" PRIu64, call->serial);
+                if (call_id && strcmp(call_id, serial) == 0)
+                        return batch_route(call->wish.batch);
+        }
+        return 0;
+}
+
 /* ---- progress ---- */
 
 static uint64_t progress_at(const struct call *call)
@@ -230,7 +242,7 @@ static void tell_progress(struct call *call, uint64_t now_ms)
                 jsonw_member_string(&w, "message", slice_from(call->last_line, call->last_line_bytes));
         jsonw_object_end(&w);
         reply_end(&w);
-        outbox_send(call->owner->outbox, &out);
+        outbox_send(call->owner->outbox, batch_route(call->wish.batch), &out);
 }
 
 void calls_on_turn(struct calls *c, uint64_t now_ms)

@@ -12,7 +12,7 @@ struct calls;
 /* What a request asks for. Copied. */
 struct call_wish {
         struct rpc_id id;
-        struct batch *batch; /* NULL: the request came alone */
+        struct batch *batch;
         enum unified_tool tool;
         struct slice arguments;      /* JSON */
         int64_t session_id;          /* of write_stdin; 0: none */
@@ -35,6 +35,9 @@ void calls_cancel(struct calls *c, const struct rpc_id *id);
 void calls_hold(struct calls *c, bool is_held);
 /* Forgets the calls that are held: nobody waits for them any more. */
 void calls_forget_held(struct calls *c);
+
+/* Returns the route of the call that events and questions name so; 0: it has ended. */
+NODISCARD uint64_t calls_route(const struct calls *c, const char *call_id);
 
 /* Tells the progress that is due, and when the next is. */
 void calls_on_turn(struct calls *c, uint64_t now_ms);

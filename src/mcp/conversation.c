@@ -13,6 +13,8 @@
 
 #define PARSE_ERROR (-32700)
 #define SHOWN_BYTES 200 /* how much of a name an error repeats */
+#define BAD_BATCH "a batch must have 1 to 64 messages, and be part of the protocol version"
+static_assert(LIMIT_MCP_BATCH == 64, "BAD_BATCH says it");
 
 struct conversation {
         struct conversation_options options;
@@ -69,7 +71,7 @@ static void answer_empty(struct conversation *c, const struct request *r)
 
 /* ---- roots ---- */
 
-static void ask_for_roots(struct conversation *c)
+static void ask_for_roots(struct conversation *c, uint64_t route)
 {
         _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
         struct jsonw w;
@@ -82,14 +84,14 @@ static void ask_for_roots(struct conversation *c)
         jsonw_object(&w);
         jsonw_object_end(&w);
         reply_end(&w);
-        outbox_send(&c->options.outbox, &out);
+        outbox_send(&c->options.outbox, route, &out);
 }
 
 /* Asks, unless nobody can be asked or the answer is on its way. */
-static void want_roots(struct conversation *c)
+static void want_roots(struct conversation *c, uint64_t route)
 {
         if (c->has_roots && !c->were_roots_asked)
-                ask_for_roots(c);
+                ask_for_roots(c, route);
 }
 
 /* Goes on with what is known now. */
@@ -97,7 +99,7 @@ static void end_roots(struct conversation *c)
 {
         c->roots_id = 0;
         if (c->are_roots_stale)
-                ask_for_roots(c);
+                ask_for_roots(c, 0);
         else
                 calls_hold(c->calls, false);
 }
@@ -115,7 +117,7 @@ static void on_roots_changed(struct conversation *c)
 {
         c->are_roots_stale = true;
         if (c->has_roots && c->roots_id == 0)
-                ask_for_roots(c);
+                ask_for_roots(c, 0);
 }
 
 /* ---- the handshake ---- */
@@ -127,10 +129,10 @@ static void initialize(struct conversation *c, const struct request *r)
                           *can = json_get(d, r->m.params, S("capabilities"));
         _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
         struct jsonw w;
-        if (c->version || r->batch) {
+        if (c->version || batch_is_array(r->batch)) {
                 refuse_request(c, r, RPC_INVALID_REQUEST,
-                               r->batch ? "initialize must not be in a batch"
-                                        : "the client has initialized already");
+                               batch_is_array(r->batch) ? "initialize must not be in a batch"
+                                                        : "the client has initialized already");
                 return;
         }
         if (!version || version->type != JSON_STRING) {
@@ -157,7 +159,7 @@ static void initialize(struct conversation *c, const struct request *r)
                          "write in the workspace only, unless more is allowed.");
         jsonw_object_end(&w);
         reply_end(&w);
-        outbox_answer(&c->options.outbox, NULL, &out);
+        outbox_answer(&c->options.outbox, r->batch, &out);
 }
 
 /* ---- tools ---- */
@@ -233,7 +235,7 @@ static void call_tool(struct conversation *c, const struct request *r)
                 wish.session_id = 0;
         if (arguments && arguments->type == JSON_OBJECT)
                 wish.arguments = json_raw(d, arguments);
-        want_roots(c);
+        want_roots(c, batch_route(r->batch));
         calls_begin(c->calls, &wish);
 }
 
@@ -273,7 +275,7 @@ static void on_notification(struct conversation *c, const struct request *r)
         if (!c->version)
                 return;
         if (slice_eq(r->m.method, S("notifications/initialized")))
-                want_roots(c);
+                want_roots(c, 0);
         else if (slice_eq(r->m.method, S("notifications/cancelled")))
                 on_cancelled(c, r);
         else if (slice_eq(r->m.method, S("notifications/roots/list_changed")))
@@ -294,8 +296,9 @@ static void refuse_text(struct conversation *c, struct arena *a, struct slice te
 {
         struct json_doc doc;
         struct json_error bad;
-        if (batch)
-                batch_expect(batch);
+        batch_expect(batch);
+        if (!batch_is_array(batch))
+                batch_refuse(batch);
         if (json_parse(a, text, &doc, &bad) < 0)
                 refuse(c, NULL, batch, PARSE_ERROR, "not JSON: %s", bad.text);
         else
@@ -312,8 +315,7 @@ static void take_one(struct conversation *c, struct arena *a, struct slice text,
         }
         switch (r.m.kind) {
         case RPC_REQUEST:
-                if (batch)
-                        batch_expect(batch);
+                batch_expect(batch);
                 on_request(c, &r);
                 break;
         case RPC_NOTIFICATION:
@@ -328,47 +330,52 @@ static void take_one(struct conversation *c, struct arena *a, struct slice text,
 
 /* ---- batches ---- */
 
-static void take_batch(struct conversation *c, struct arena *a, struct slice text)
+/* Returns whether the text is a list of messages that this client may send. */
+static bool is_good_batch(const struct conversation *c, struct arena *a, struct slice text,
+                          struct json_doc *ret)
 {
-        struct json_doc doc;
         struct json_error bad;
-        if (json_parse(a, text, &doc, &bad) < 0) {
-                refuse(c, NULL, NULL, PARSE_ERROR, "not JSON: %s", bad.text);
-                return;
-        }
-        const struct json *list = json_root(&doc);
-        size_t count = json_count(&doc, list);
-        if (!c->version || !c->version->has_batches || count == 0 || count > LIMIT_MCP_BATCH) {
-                refuse(c, NULL, NULL, RPC_INVALID_REQUEST,
-                       "not a message: a batch must have 1 to %d messages, and be part of the protocol "
-                       "version",
-                       LIMIT_MCP_BATCH);
-                return;
-        }
-        struct batch *batch = batch_new();
-        json_each (item, &doc, list) {
-                struct slice raw = json_raw(&doc, item);
+        if (!c->version || !c->version->has_batches || json_parse(a, text, ret, &bad) < 0)
+                return false;
+        size_t count = json_count(ret, json_root(ret));
+        return count > 0 && count <= LIMIT_MCP_BATCH;
+}
+
+static void take_batch(struct conversation *c, struct arena *a, const struct json_doc *d, struct batch *batch)
+{
+        json_each (item, d, json_root(d)) {
+                struct slice raw = json_raw(d, item);
                 if (item->type == JSON_STRING) /* with its quotes */
                         raw = slice_from(raw.p - 1, raw.n + 2);
                 take_one(c, a, raw, batch);
         }
-        batch_close(batch, &c->options.outbox);
 }
 
-void conversation_take(struct conversation *c, struct slice text)
+void conversation_take(struct conversation *c, uint64_t route, struct slice text)
 {
         _arena_ struct arena a = ARENA_INIT;
+        struct json_doc doc;
         text = slice_trim(text);
-        if (text.n > 0 && text.p[0] == '[')
-                take_batch(c, &a, text);
+        bool is_array = text.n > 0 && text.p[0] == '[',
+             is_good = is_array && is_good_batch(c, &a, text, &doc);
+        struct batch *batch = batch_new(route, is_good);
+        if (is_good)
+                take_batch(c, &a, &doc, batch);
+        else if (is_array)
+                refuse_text(c, &a, text, batch, BAD_BATCH);
         else
-                take_one(c, &a, text, NULL);
+                take_one(c, &a, text, batch);
+        batch_close(batch, &c->options.outbox);
 }
 
 void conversation_refuse_long(struct conversation *c)
 {
-        refuse(c, NULL, NULL, RPC_INVALID_REQUEST, "the message is longer than %d bytes",
+        struct batch *batch = batch_new(0, false);
+        batch_expect(batch);
+        batch_refuse(batch);
+        refuse(c, NULL, batch, RPC_INVALID_REQUEST, "the message is longer than %d bytes",
                (int)LIMIT_UNIFIED_LINE_BYTES);
+        batch_close(batch, &c->options.outbox);
 }
 
 /* ---- time ---- */
@@ -425,5 +432,5 @@ void conversation_use(struct conversation *c, struct unified *table, struct appr
 {
         c->table = table;
         calls_use(c->calls, table);
-        questions_use(c->questions, approvals);
+        questions_use(c->questions, approvals, c->calls);
 }

@@ -27,8 +27,9 @@ void conversation_prepare(struct conversation *c, struct unified_options *option
                           struct approvals_asker *asker);
 void conversation_use(struct conversation *c, struct unified *table, struct approvals *approvals);
 
-/* Does what a message says, or the messages of a batch. It must have BUF_PADDING readable bytes behind it. */
-void conversation_take(struct conversation *c, struct slice text);
+/* Does what a message says, or the messages of a batch. It must have BUF_PADDING readable bytes behind it. What is sent because of it goes
+ * the same way (mcp/outbox.h). */
+void conversation_take(struct conversation *c, uint64_t route, struct slice text);
 /* A message was too long to be read. */
 void conversation_refuse_long(struct conversation *c);
 /* Nothing more will come: calls that have not begun never do. */

@@ -28,7 +28,7 @@ struct stdio {
 
 static void on_line(void *arg, struct slice line)
 {
-        conversation_take(((struct stdio *)arg)->conversation, line);
+        conversation_take(((struct stdio *)arg)->conversation, 0, line);
 }
 
 static void on_long_line(void *arg)
@@ -50,9 +50,11 @@ static uint64_t due_ms(void *arg)
         return conversation_due_ms(((struct stdio *)arg)->conversation);
 }
 
-static void send_line(void *arg, struct buf *message)
+static void send_line(void *arg, UNUSED uint64_t route, UNUSED enum outbox_part part, struct buf *message)
 {
         struct stdio *s = arg;
+        if (message->n == 0)
+                return;
         must(buf_append_char(message, '\n') == 0);
         talk_put(s->talk, message);
 }

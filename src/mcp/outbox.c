@@ -8,14 +8,18 @@
 #define BATCH_MAX ((size_t)240 * 1024 * 1024)
 
 struct batch {
-        struct buf answers;
-        size_t open; /* requests without an answer */
-        bool is_closed;
+        uint64_t route;
+        struct buf answers; /* of an array */
+        size_t open;        /* requests without an answer */
+        bool is_array, is_refused, is_closed;
+        bool has_ended; /* the last message was sent */
 };
 
-struct batch *batch_new(void)
+struct batch *batch_new(uint64_t route, bool is_array)
 {
         struct batch *b = mem_new(struct batch);
+        b->route = route;
+        b->is_array = is_array;
         buf_init(&b->answers, BATCH_MAX);
         return b;
 }
@@ -25,19 +29,40 @@ void batch_expect(struct batch *b)
         b->open++;
 }
 
-void outbox_send(struct outbox *o, struct buf *message)
+void batch_refuse(struct batch *b)
 {
-        o->send(o->arg, message);
+        b->is_refused = true;
+}
+
+bool batch_is_array(const struct batch *b)
+{
+        return b->is_array;
+}
+
+uint64_t batch_route(const struct batch *b)
+{
+        return b->route;
+}
+
+void outbox_send(struct outbox *o, uint64_t route, struct buf *message)
+{
+        o->send(o->arg, route, OUTBOX_MORE, message);
+}
+
+static void send_last(struct outbox *o, struct batch *b, struct buf *message)
+{
+        b->has_ended = true;
+        o->send(o->arg, b->route, b->is_refused ? OUTBOX_REFUSED : OUTBOX_LAST, message);
 }
 
 static void finish(struct outbox *o, struct batch *b)
 {
         if (b->open > 0 || !b->is_closed)
                 return;
-        if (b->answers.n > 0) {
+        if (b->answers.n > 0)
                 must(buf_append_char(&b->answers, ']') == 0);
-                outbox_send(o, &b->answers);
-        }
+        if (!b->has_ended)
+                send_last(o, b, &b->answers);
         buf_release(&b->answers);
         free(b);
 }
@@ -50,25 +75,27 @@ void batch_close(struct batch *b, struct outbox *o)
 
 void outbox_drop(struct outbox *o, struct batch *b)
 {
-        if (!b)
-                return;
         b->open--;
         finish(o, b);
 }
 
-/* An answer for which the batch has no room goes out alone, which clients accept. */
-void outbox_answer(struct outbox *o, struct batch *b, struct buf *message)
+/* Adds an answer to the array. One for which there is no room goes out alone, which clients accept. */
+static void collect(struct outbox *o, struct batch *b, struct buf *message)
 {
-        if (!b) {
-                outbox_send(o, message);
+        if (b->answers.n + message->n + 2 > (o->batch_max > 0 ? o->batch_max : BATCH_MAX)) {
+                outbox_send(o, b->route, message);
                 return;
         }
-        if (b->answers.n + message->n + 2 > BATCH_MAX) {
-                outbox_send(o, message);
-        } else {
-                must(buf_append_char(&b->answers, b->answers.n == 0 ? '[' : ',') == 0);
-                must(buf_append(&b->answers, buf_slice(message)) == 0);
-                buf_release(message);
-        }
+        must(buf_append_char(&b->answers, b->answers.n == 0 ? '[' : ',') == 0);
+        must(buf_append(&b->answers, buf_slice(message)) == 0);
+        buf_release(message);
+}
+
+void outbox_answer(struct outbox *o, struct batch *b, struct buf *message)
+{
+        if (b->is_array)
+                collect(o, b, message);
+        else
+                send_last(o, b, message);
         outbox_drop(o, b);
 }

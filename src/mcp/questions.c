@@ -15,12 +15,14 @@
 struct question {
         struct list link; /* questions::open */
         uint64_t request; /* the id of our request */
-        uint64_t id;      /* approval_question::id */
+        uint64_t route;
+        uint64_t id; /* approval_question::id */
 };
 
 struct questions {
         struct outbox *outbox;
         struct approvals *approvals;
+        const struct calls *calls;
         enum approval_answer unasked;
         bool can_ask;
         struct list open; /* question::link */
@@ -44,6 +46,7 @@ static void ask(void *arg, const struct approval_question *question)
         struct question *one = mem_new(struct question);
         one->request = ++q->outbox->last_id;
         one->id = question->id;
+        one->route = calls_route(q->calls, question->action->call_id);
         list_append(&q->open, &one->link);
         reply_request_begin(&w, &out, one->request, "elicitation/create");
         jsonw_object(&w);
@@ -52,7 +55,7 @@ static void ask(void *arg, const struct approval_question *question)
         jsonw_raw(&w, slice_from_str(schema));
         jsonw_object_end(&w);
         reply_end(&w);
-        outbox_send(q->outbox, &out);
+        outbox_send(q->outbox, one->route, &out);
 }
 
 static void question_free(struct question *one)
@@ -76,7 +79,7 @@ static void withdraw(void *arg, uint64_t question_id)
                 jsonw_member_str(&w, "reason", "the question needs no answer any more");
                 jsonw_object_end(&w);
                 reply_end(&w);
-                outbox_send(q->outbox, &out);
+                outbox_send(q->outbox, one->route, &out);
                 question_free(one);
         }
 }
@@ -129,9 +132,10 @@ struct approvals_asker questions_asker(struct questions *q)
         return (struct approvals_asker){ .ask = ask, .withdraw = withdraw, .arg = q };
 }
 
-void questions_use(struct questions *q, struct approvals *approvals)
+void questions_use(struct questions *q, struct approvals *approvals, const struct calls *calls)
 {
         q->approvals = approvals;
+        q->calls = calls;
 }
 
 struct questions *questions_new(struct outbox *outbox, enum approval_answer unasked)

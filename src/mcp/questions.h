@@ -5,6 +5,7 @@
 #pragma once
 
 #include "approve/approve.h"
+#include "mcp/calls.h"
 #include "mcp/outbox.h"
 #include "wire/rpc.h"
 
@@ -14,7 +15,8 @@ struct questions;
 struct questions *questions_new(struct outbox *outbox, enum approval_answer unasked);
 void questions_free(struct questions *q); /* after the approvals; NULL is fine */
 struct approvals_asker questions_asker(struct questions *q);
-void questions_use(struct questions *q, struct approvals *approvals);
+/* A question goes the way of the call that it is about. */
+void questions_use(struct questions *q, struct approvals *approvals, const struct calls *calls);
 /* The capabilities that the client has declared, as JSON; NULL: none. */
 void questions_meet(struct questions *q, const struct json_doc *d, const struct json *capabilities);
 NODISCARD bool questions_can_ask(const struct questions *q);

@@ -1,5 +1,5 @@
-/* fuzz_mcp: lines to `farhand mcp`. Whatever comes, what is sent is JSON-RPC 2.0, no line ends in the middle of a message, and a request gets at
- * most one answer at once. Calls are begun in a table that has no environment and is never stepped, so that nothing runs. */
+/* fuzz_mcp: lines to `farhand mcp`. Whatever comes, what is sent is JSON-RPC 2.0, no line ends in the middle of a message, and what is sent because
+ * of a line goes the way of the line, which ends once. Calls are begun in a table that has no environment and is never stepped, so that nothing runs. */
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "mcp/conversation.h"
@@ -25,8 +25,22 @@ static void check_message(struct arena *a, const struct json_doc *d, const struc
         check(has_method || json_get(d, v, S("id")));
 }
 
-static void on_send(UNUSED void *arg, struct buf *message)
+/* Each line has a route of its own: the number of the line, from 1 on. Each route ends exactly once. */
+#define LINES_MAX 4096
+static bool has_ended[LINES_MAX + 1];
+static uint64_t lines, ended;
+
+static void on_send(UNUSED void *arg, uint64_t route, enum outbox_part part, struct buf *message)
 {
+        check(route == 0 ? part == OUTBOX_MORE : route <= lines && !has_ended[route]);
+        if (part != OUTBOX_MORE) {
+                has_ended[route] = true;
+                ended++;
+        }
+        if (message->n == 0) {
+                check(part == OUTBOX_LAST);
+                return;
+        }
         _arena_ struct arena a = ARENA_INIT;
         struct json_doc doc;
         struct json_error bad;
@@ -46,14 +60,16 @@ static void on_send(UNUSED void *arg, struct buf *message)
 static void take(struct conversation *c, struct slice line)
 {
         _buf_ struct buf padded = BUF_INIT(1 << 24);
-        if (slice_trim(line).n > 0 && buf_append(&padded, line) == 0)
-                conversation_take(c, buf_slice(&padded));
+        if (slice_trim(line).n > 0 && lines < LINES_MAX && buf_append(&padded, line) == 0)
+                conversation_take(c, ++lines, buf_slice(&padded));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         static const char *const ids[] = { "here", "there", NULL };
         struct slice rest = slice_from(data, size);
+        memset(has_ended, 0, sizeof(has_ended));
+        lines = ended = 0;
         struct err err = ERR_INIT;
         struct approvals_asker asker;
         struct conversation_options options = {
@@ -80,5 +96,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unified_free(table);
         approvals_free(table_options.approvals);
         conversation_free(c);
+        check(ended == lines);
         return 0;
 }
