@@ -1,7 +1,7 @@
 /* automaton: finds many sequences of numbers in one long sequence, in one step for each number (Aho and Corasick, 1975).
  *
- * A node stands for the beginning of one or more sequences; node 0 stands for the empty one. While numbers are fed, the state is the
- * node of the longest beginning that the last numbers are. A node is made after all shorter ones, so fail[] points to smaller nodes only.
+ * A node stands for the beginning of one or more sequences; node 0 stands for the empty beginning. The state after some numbers is the node of
+ * the longest beginning with which these numbers end. A node is made after all shorter ones, so fail[] points to smaller nodes only.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct automaton {
         uint32_t count, room;
         struct automaton_edge *edges; /* a hash table: node and number to the next node */
         size_t edge_slots;            /* a power of two */
-        uint64_t key;                 /* a secret for the hash: patches come from others */
+        uint64_t key;                 /* a secret for the hash: the patch may be hostile */
 };
 
 /* Room for `max` nodes beside node 0. */

@@ -18,7 +18,7 @@ static ssize_t read_old(struct edits_reader *e, char *buf, uint64_t n, struct er
         return r ? r : changed_meanwhile(err);
 }
 
-/* Nothing may follow where the old text ended when the places were found. */
+/* Checks that the old text still ends where it ended when the places were found. Returns 0 or -ESTALE. */
 static ssize_t check_end(struct edits_reader *e, char *buf, struct err *err)
 {
         ssize_t r = reader_read(e->old, buf, 1, err);

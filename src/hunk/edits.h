@@ -1,9 +1,9 @@
 /* edits: the differences between the old text of a file and the new one. Functions here read the new text, make the way back, and show
  * a diff.
  *
- * Edits are sorted and do not overlap. Those that touch are one, with one exception: an edit that only gives the last line
- * its terminator (is_terminator) is followed by one at the same offset when lines are added behind it. Every other edit takes and gives
- * whole lines. All bytes between edits stay as they are.
+ * Edits are sorted and do not overlap. Edits that touch are joined into one, with one exception: an edit that only gives the last line
+ * its terminator (is_terminator) is followed by another edit at the same offset when lines are added behind that line. Every other edit
+ * removes and adds whole lines. All bytes between edits stay as they are.
  */
 #pragma once
 
@@ -44,8 +44,8 @@ struct edits_reader {
         size_t given;    /* bytes of that edit's `added` that were read */
 };
 
-/* Returns a reader of the new text, which begins at its beginning. *e belongs to the caller and must outlive it, as edits and the old
- * reader. */
+/* Returns a reader of the new text, which begins at its beginning. *e belongs to the caller; *e, the edits and the old reader must outlive the
+ * reader that is returned. */
 NODISCARD struct reader edits_read(struct edits_reader *e, const struct edits *edits,
                                    const struct reader *old);
 

@@ -20,7 +20,7 @@ struct differ {
         unsigned context;
         struct err *err;
         char *buffer;
-        size_t start, end; /* what was read and not used */
+        size_t start, end; /* the bytes of `buffer` that were read and not used yet */
         bool is_end, is_lf_known;
         size_t lf;             /* the first LF behind `start`, or `end` */
         uint64_t offset, line; /* of `start` in the old text */
@@ -63,7 +63,7 @@ static int fill(struct differ *d)
         return 0;
 }
 
-/* Returns how many bytes come before the end of the line at `start`; all that are there when its end is not. */
+/* Returns how many bytes the line at `start` has before its end; when its end was not read yet, how many bytes of it were read. */
 static size_t line_bytes(struct differ *d)
 {
         const char *start = d->buffer + d->start;

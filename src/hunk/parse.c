@@ -112,7 +112,7 @@ static void begin_hunk(struct parser *p, enum hunk_kind kind, struct slice path)
         p->chunk_room = p->line_room = p->added_room = 0;
 }
 
-/* Takes a line that ends what was before: a header or the end of the patch. Returns 1, or 0 when it is neither. */
+/* Takes a line that ends the hunk before it: a header, or the end of the patch. Returns 1; 0: the line is neither. */
 static int take_header(struct parser *p, struct slice line)
 {
         struct slice path;
@@ -214,7 +214,7 @@ static int take_end_of_file(struct parser *p, struct hunk *h)
         struct patch_chunk *c = last_chunk(h);
 
         if (!c)
-                return 0; /* in front of all chunks the mark belongs to none */
+                return 0; /* in front of the first chunk the mark has no effect */
         if (!c->line_count)
                 return fail_empty_chunk(p);
         c->is_end_of_file = true;
@@ -245,7 +245,7 @@ static int take_update(struct parser *p)
 {
         struct hunk *h = last_hunk(p);
         struct patch_chunk *c = last_chunk(h);
-        struct slice line = text_trim_end(p->line); /* what is indented is context */
+        struct slice line = text_trim_end(p->line); /* not at its start: an indented mark is a context line */
         bool is_end = slice_eq(line, S(END_MARK));
 
         if (is_end || is_header(line)) {

@@ -141,7 +141,7 @@ static void make_automata(struct search *s)
 
 /* ---- The first walk */
 
-/* When a node matches, all nodes match whose lines are the last ones of its own: they get its match, too. */
+/* Where a node matches, every node matches whose lines are the last lines of that node: passes each match on to those nodes. */
 static void spread_matches(struct search *s)
 {
         for (int level = 0; level < LEVEL_COUNT; level++) {

@@ -25,7 +25,7 @@ static bool skip_blanks(struct script *s, bool lines)
         return n > 0;
 }
 
-/* Takes a text; false when the script does not go on with it. */
+/* Takes a text; returns false when the script does not go on with that text. */
 static bool take(struct script *s, struct slice text)
 {
         if (!slice_starts(s->rest, text))

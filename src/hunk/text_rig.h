@@ -1,4 +1,4 @@
-/* text_rig: for tests of this folder: readers that give few bytes at a time, and texts read from readers. */
+/* text_rig: for the tests of this directory: readers that give few bytes at a time, and texts that are read from readers. */
 #pragma once
 
 #include "base/buf.h"
