@@ -168,14 +168,15 @@ static int undo(struct run *run)
         return finish(run, &result, "undo", NULL);
 }
 
-/* `places` are the real paths that the patch means without the sandbox. */
-static bool may_go_outside(struct run *run, const struct patch_result *denied, const char *const *places)
+/* Asks the person at the terminal whether a patch that was denied may be applied outside of the sandbox. `real_paths` are the paths that it reads
+ * and changes there. */
+static bool may_go_outside(struct run *run, const struct patch_result *denied, const char *const *real_paths)
 {
         const struct approval_action action = {
                 .environment_id = run->remote.environment->id,
                 .cwd = run->options.cwd,
                 .paths = patch_paths(&run->arena, &run->patch, run->options.cwd),
-                .real_paths = places,
+                .real_paths = real_paths,
         };
         size_t omitted;
         _free_ char *denials = patch_denials_json(denied, NULL, &omitted);
@@ -192,9 +193,9 @@ static void apply_outside(struct run *run, struct patch_result *result)
         struct patch_options outside = run->options;
         outside.sandbox = NULL;
         if (patch_look(run->client, &run->patch, &outside, &look) < 0 ||
-            !may_go_outside(run, result, look.places))
+            !may_go_outside(run, result, look.real_paths))
                 return;
-        outside.places = look.places;
+        outside.real_paths = look.real_paths;
         patch_result_release(result);
         (void)patch_apply(run->client, &run->patch, &outside, result);
 }

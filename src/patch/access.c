@@ -1,7 +1,7 @@
 /* access: asks what the permission profile says to the paths of a patch. */
 #include "patch/access.h"
 
-#include "patch/plan.h"
+#include "patch/draft.h"
 
 #define PATHS_MAX 4096 /* of one request */
 
@@ -61,8 +61,8 @@ static void add(struct access_batch *batch, const char *path, const char *access
 
 static void add_hunk(struct arena *a, struct access_batch *batch, const struct hunk *h, const char *cwd)
 {
-        const char *path = plan_path(a, cwd, h->path);
-        const char *to = h->move_to.p ? plan_path(a, cwd, h->move_to) : NULL;
+        const char *path = draft_path(a, cwd, h->path);
+        const char *to = h->move_to.p ? draft_path(a, cwd, h->move_to) : NULL;
         bool is_moved = to && path && strcmp(to, path) != 0;
         if (h->kind == HUNK_ADD)
                 add(batch, path, "write", "Failed to write file");
@@ -114,7 +114,7 @@ void access_each_denial(const struct access_check *check, void (*fn)(void *arg, 
         for (const struct access_batch *b = check->batches; b; b = b->next)
                 for (size_t i = 0; i < b->count; i++) {
                         const struct denial *d = b->list[i].denial;
-                        /* A hunk asks up to three times about one path, one behind the other. */
+                        /* One hunk can ask three times about the same path, and these answers follow each other. */
                         bool is_same = d && last && strcmp(d->operation, last->operation) == 0 &&
                                        strcmp(d->path, last->path) == 0 && strcmp(d->rule, last->rule) == 0;
                         if (d && !is_same)

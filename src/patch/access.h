@@ -12,7 +12,8 @@ struct access_check {
         struct access_batch *batches;
 };
 
-/* Sends the question, if there is a profile and the server can answer it. The answer is there after asks_wait. */
+/* Sends the requests about all paths of the patch, if there is a profile and the server knows such requests. The answers are there after
+ * asks_wait. */
 void access_send(struct asks *s, struct access_check *check, const struct patch *p, const char *cwd);
 /* Fills in the first denial from the answers, if there is one. Returns whether something is denied. */
 NODISCARD bool access_is_denied(struct access_check *check);

@@ -102,7 +102,7 @@ void act_link(struct asks *s, struct act *act, const char *path, const char *tar
         ask_send(s, "fs/symlink", false, take, act);
 }
 
-/* Makes a failure of an error while a content was streamed. */
+/* Returns an error that came while a content was streamed, as a failure. */
 static const struct failure *failure_of(struct arena *a, const struct err *err)
 {
         struct failure *f = arena_new(a, struct failure);

@@ -1,4 +1,4 @@
-/* apply: applies a patch: plans, asks whether it is allowed, commits, and says what was done. */
+/* apply: applies a patch: makes a draft, asks the server whether it is allowed, commits it, and says what was done. */
 #include "patch/apply.h"
 
 #include "patch/access.h"
@@ -23,12 +23,12 @@ static const char *success_text(struct arena *a, const struct patch_result *r)
         return arena_dup(a, buf_slice(&out));
 }
 
-/* Commits what was planned. Returns whether that went well. */
-static bool commit(struct work *w, struct plan *plan)
+/* Commits the draft. Returns whether that went well. */
+static bool commit(struct work *w, struct draft *draft)
 {
         struct changes changes;
         struct commit result;
-        changes_from_plan(&changes, plan, w->options->cwd, w->options->is_partial);
+        changes_from_draft(&changes, draft, w->options->cwd, w->options->is_partial);
         int r = changes_commit(&w->asks, &changes, w->store, w->options->is_partial, &result);
         w->result->is_applied = r == 0 || (w->options->is_partial && changes.count > 0);
         w->result->can_undo = w->result->is_applied && result.has_journal;
@@ -45,45 +45,45 @@ static void add_denial(void *arg, const struct denial *denial)
 static void apply(struct work *w, const struct patch *p)
 {
         struct patch_result *r = w->result;
-        struct plan plan;
+        struct draft draft;
         struct access_check access = { 0 };
         if (p->hunk_count == 0) {
                 r->error = "No files were modified.\n";
                 return;
         }
-        plan_begin(&plan, &w->asks);
-        if (w->options->places)
-                plan_bind(&plan, w->options->places);
+        draft_begin(&draft, &w->asks);
+        if (w->options->real_paths)
+                draft_bind(&draft, w->options->real_paths);
         access_send(&w->asks, &access, p, w->options->cwd);
-        plan_patch(&plan, p, w->options->cwd, true);
+        draft_patch(&draft, p, w->options->cwd, true);
         bool is_denied = access_is_denied(&access);
         access_each_denial(&access, add_denial, w);
         if (is_denied)
                 work_fail_denied(w, arena_printf(w->arena, "%s %s", access.message, access.path),
                                  access.denial);
-        else if (plan.error)
-                work_fail(w, plan.error, plan.failure);
-        r->is_elsewhere = !is_denied && plan.is_elsewhere;
-        if (!is_denied && (!plan.error || (w->options->is_partial && plan.count > 0))) {
+        else if (draft.error)
+                work_fail(w, draft.error, draft.failure);
+        r->is_elsewhere = !is_denied && draft.is_elsewhere;
+        if (!is_denied && (!draft.error || (w->options->is_partial && draft.count > 0))) {
                 const char *error = r->error;
-                bool is_done = commit(w, &plan);
+                bool is_done = commit(w, &draft);
                 if (is_done)
-                        work_set_done(w, &plan);
-                if (is_done && plan.error)
+                        work_set_done(w, &draft);
+                if (is_done && draft.error)
                         r->error = error;
-                if (is_done && !plan.error) {
+                if (is_done && !draft.error) {
                         r->exit_code = 0;
                         r->out = success_text(w->arena, r);
                 }
         }
-        plan_release(&plan);
+        draft_release(&draft);
 }
 
 int patch_apply(struct farhand *f, const struct patch *p, const struct patch_options *o,
                 struct patch_result *ret)
 {
         struct work w;
-        work_begin(&w, f, o, !o->places, ret);
+        work_begin(&w, f, o, !o->real_paths, ret);
         if (ret->error[0] == '\0')
                 apply(&w, p);
         return work_end(&w);
@@ -95,19 +95,19 @@ int patch_look(struct farhand *f, const struct patch *p, const struct patch_opti
         static const char *const none[] = { NULL };
         struct patch_options without = *o;
         struct work w;
-        struct plan plan;
+        struct draft draft;
         without.state_dir = NULL;
         work_begin(&w, f, &without, false, ret);
-        plan_begin(&plan, &w.asks);
-        plan_only_look(&plan);
+        draft_begin(&draft, &w.asks);
+        draft_only_look(&draft);
         if (ret->error[0] == '\0')
-                plan_patch(&plan, p, o->cwd, false);
-        ret->places = plan.places ? plan.places : none;
+                draft_patch(&draft, p, o->cwd, false);
+        ret->real_paths = draft.real_paths ? draft.real_paths : none;
         if (asks_are_lost(&w.asks))
-                work_fail(&w, "the server is lost", plan.failure);
+                work_fail(&w, "the server is lost", draft.failure);
         else if (ret->error[0] == '\0')
                 ret->exit_code = 0;
-        plan_release(&plan);
+        draft_release(&draft);
         return work_end(&w);
 }
 
@@ -117,8 +117,8 @@ const char *const *patch_paths(struct arena *a, const struct patch *p, const cha
         size_t count = 0;
         for (size_t i = 0; i < p->hunk_count; i++) {
                 const struct hunk *h = &p->hunks[i];
-                const char *path = plan_path(a, cwd, h->path);
-                const char *to = h->move_to.p ? plan_path(a, cwd, h->move_to) : NULL;
+                const char *path = draft_path(a, cwd, h->path);
+                const char *to = h->move_to.p ? draft_path(a, cwd, h->move_to) : NULL;
                 if (path)
                         paths[count++] = path;
                 if (to)

@@ -67,7 +67,7 @@ typedef void (*ask_take)(void *arg, const struct answer *answer);
 void asks_begin(struct asks *s, struct farhand *client, const struct patch_near *near, const char *sandbox,
                 struct arena *arena);
 NODISCARD bool asks_has(const struct asks *s, const char *capability);
-/* Is there no server any more? */
+/* Returns whether the connection is lost for good. */
 NODISCARD bool asks_are_lost(const struct asks *s);
 void asks_release(struct asks *s); /* nothing may be under way */
 
@@ -82,13 +82,13 @@ void ask_send(struct asks *s, const char *method, bool is_question, ask_take tak
 /* Waits until every request is answered. */
 void asks_wait(struct asks *s);
 
-/* Bytes of a path as the protocol writes it, and of the text of a link. */
+/* The most bytes that a path may have as the protocol writes it, and that the text of a link may have. */
 #define PATH_TEXT_MAX ((size_t)64 * 1024)
 
-/* Reads the member `denied` of an error or of an answer; NULL when it is none. */
+/* Reads the member `denied` of an error or of an answer; NULL when it tells of no denial. */
 NODISCARD const struct denial *denial_read(struct arena *a, const struct json_doc *doc,
                                            const struct json *denied);
-/* Makes a failure of an error of the library. */
+/* Returns an error of the library as a failure. */
 NODISCARD const struct failure *failure_from(struct arena *a, const struct farhand_error *error);
 
 /* Members of a result; absent or of another type: false, 0, empty. */
@@ -104,5 +104,6 @@ NODISCARD int answered_bytes(const struct answer *answer, const struct json *obj
 /* Returns the text of a link, from the member `target` or targetBase64 of a result, in the arena of the asks; NULL when there is none, or
  * when it has more than PATH_TEXT_MAX bytes. */
 NODISCARD const char *answered_link(const struct answer *answer);
-/* Returns a member that is a path or a file: URI, as a path in the arena of the asks; or NULL. Longer ones than PATH_TEXT_MAX are none. */
+/* Returns a member that is a path or a file: URI, as a path in the arena of the asks; NULL when there is none, or when it has more than
+ * PATH_TEXT_MAX bytes. */
 NODISCARD const char *answered_path(const struct answer *answer, const struct json *object, const char *key);

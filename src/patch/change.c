@@ -1,4 +1,4 @@
-/* change: makes the list of changes from what the hunks have left in the overlay. */
+/* change: makes the list of changes from what the hunks have left in staging. */
 #include "patch/change.h"
 
 #include "base/random.h"
@@ -62,9 +62,9 @@ static const struct content *base_of(const struct content *c)
 
 /* The old content of a large file is not in memory. It is the new content with the edits reversed, at the same path or, after a move, at
  * another one. */
-static void keep_old_of_large(struct changes *ret, struct plan *p)
+static void keep_old_of_large(struct changes *ret, struct draft *d)
 {
-        struct arena *a = p->names.arena;
+        struct arena *a = d->names.arena;
         for (size_t i = 0; i < ret->count; i++) {
                 struct change *c = &ret->list[i];
                 const struct content *base = base_of(c->fresh);
@@ -72,7 +72,7 @@ static void keep_old_of_large(struct changes *ret, struct plan *p)
                         struct change *source = &ret->list[k];
                         if (strcmp(source->path, base->path) == 0 && !source->old &&
                             source->before.kind == FILE_REGULAR)
-                                source->old = reverse(a, p->names.asks, c->fresh, c->path);
+                                source->old = reverse(a, d->names.asks, c->fresh, c->path);
                 }
         }
 }
@@ -134,15 +134,15 @@ void changes_choose_ways(struct arena *a, struct changes *all, bool has_control)
         }
 }
 
-void changes_from_plan(struct changes *ret, struct plan *p, const char *cwd, bool is_partial)
+void changes_from_draft(struct changes *ret, struct draft *d, const char *cwd, bool is_partial)
 {
-        struct arena *a = p->names.arena;
-        size_t count = p->overlay.count;
+        struct arena *a = d->names.arena;
+        size_t count = d->staging.count;
         *ret = (struct changes){ .list = arena_zalloc(a, count * sizeof(*ret->list) + 1),
                                  .directories = arena_alloc(a, count * sizeof(*ret->directories) + 1),
                                  .cwd = cwd };
         for (size_t i = 0; i < count; i++) {
-                const struct entry *e = p->overlay.list[i];
+                const struct entry *e = d->staging.list[i];
                 if (e->kind == FILE_DIRECTORY && e->before.kind != FILE_DIRECTORY)
                         ret->directories[ret->directory_count++] =
                                 (struct change_directory){ .path = e->path, .shown = e->shown };
@@ -152,9 +152,9 @@ void changes_from_plan(struct changes *ret, struct plan *p, const char *cwd, boo
         }
         qsort(ret->list, ret->count, sizeof(*ret->list), is_partial ? by_order : by_path);
         qsort(ret->directories, ret->directory_count, sizeof(*ret->directories), by_directory);
-        if (p->names.has_control)
-                keep_old_of_large(ret, p);
-        changes_choose_ways(a, ret, p->names.has_control);
+        if (d->names.has_control)
+                keep_old_of_large(ret, d);
+        changes_choose_ways(a, ret, d->names.has_control);
 }
 
 /* ---- taking changes back ---- */

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "patch/plan.h"
+#include "patch/draft.h"
 
 /* Names of files beside those of the user: ".farhand-patch-" and 32 random hexadecimal digits. */
 #define CHANGE_TEMP_PREFIX ".farhand-patch-"
@@ -44,16 +44,17 @@ struct changes {
         bool is_undo;
 };
 
-/* Makes the changes of a plan. Reads large files once more for what takes them back. With `is_partial` they are in the order of the
- * hunks. */
-void changes_from_plan(struct changes *ret, struct plan *p, const char *cwd, bool is_partial);
-/* Decides how each file is replaced, when all contents are there that can be kept. */
+/* Makes the changes of a draft. Reads large files once more, to find the edits that take the changes back. With `is_partial` the changes are in
+ * the order of the hunks. */
+void changes_from_draft(struct changes *ret, struct draft *d, const char *cwd, bool is_partial);
+/* Decides how each file is replaced. All contents that can be kept must have been read before. */
 void changes_choose_ways(struct arena *a, struct changes *all, bool has_control);
-/* Makes the changes that take the others back. What they take back is not in memory yet: `old` is NULL everywhere. Returns 0, or -ENOENT
- * when something was not kept: *ret_path. */
+/* Makes the changes that take `c` back. The contents that they overwrite are not in memory yet: `old` is NULL everywhere. Returns 0; or
+ * -ENOENT when the content of *ret_path was not kept. */
 NODISCARD int changes_reverse(struct arena *a, const struct changes *c, struct changes *ret,
                               const char **ret_path);
 
-/* Returns a new name beside a path, and whether a path is such a name beside another. */
+/* Returns a new name for a file beside `path`. */
 NODISCARD const char *change_temp_path(struct arena *a, const char *path);
+/* Returns whether `temp` is such a name beside `path`. */
 NODISCARD bool change_is_temp_path(const char *temp, const char *path);

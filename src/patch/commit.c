@@ -172,7 +172,7 @@ static int check_directories(const struct changes *c, const struct act *made, st
 
 /* ---- all changes ---- */
 
-/* Streams all large files; the directories must be there for that. */
+/* Streams all large files to their temporary files. The directories must be there first. */
 static int prepare_all(struct asks *s, struct changes *c, const struct act *made, struct store *store,
                        struct commit *ret)
 {
@@ -192,7 +192,7 @@ static int prepare_all(struct asks *s, struct changes *c, const struct act *made
         return r;
 }
 
-/* Makes all changes together: the server works on the requests in their order, and nobody waits in between. */
+/* Sends all changes together, without waiting for answers in between: the server works on the requests in their order. */
 static int send_all(struct asks *s, struct changes *c, struct doing *doing, struct store *store,
                     struct commit *ret)
 {
@@ -251,12 +251,12 @@ static int send_each(struct asks *s, struct changes *c, struct doing *doing, str
         return r;
 }
 
-/* Cleans up after the changes are done. When the server is lost now, the next run does that. */
+/* Cleans up after the changes are done. When the server is lost now, the next run cleans up. */
 static void finish(struct asks *s, const struct changes *c, struct store *store, bool has_journal)
 {
         int r = changes_clean(s, c);
         if (store && !has_journal)
-                store_forget_last(store, c->cwd); /* that would be an older patch now */
+                store_forget_last(store, c->cwd); /* its record is that of an older patch */
         else if (store && r == 0)
                 store_done(store, c);
         else if (store)

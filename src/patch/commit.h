@@ -10,13 +10,13 @@
 #include "patch/store.h"
 
 struct commit {
-        /* Why it failed; all NULL: it did not. */
+        /* Why the commit failed; all three NULL: it did not fail. */
         const struct change *change; /* NULL: a directory could not be made */
         const struct change_directory *directory;
         const struct failure *failure;
         bool is_conflict;       /* the file is not what it was */
         bool is_left_to_repair; /* the server is lost: the next run repairs */
-        bool has_journal;       /* it can be undone */
+        bool has_journal;       /* the changes are in a journal, so that they can be undone */
         /* Changes that could not be taken back. */
         const struct change **left;
         size_t left_count;

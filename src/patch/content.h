@@ -9,7 +9,7 @@
 #include "hunk/reader.h"
 #include "patch/ask.h"
 
-#define CONTENT_LAYERS_MAX 256 /* edits over edits over …; a plan with more fails */
+#define CONTENT_LAYERS_MAX 256 /* edits over edits over …; a patch that makes more fails */
 
 enum content_kind {
         CONTENT_TEXT,  /* `text` */
@@ -37,8 +37,8 @@ struct content_reader;
 NODISCARD struct content_reader *content_open(struct asks *s, const struct content *c, struct reader *ret);
 struct content_reader *content_close(struct content_reader *r); /* NULL is fine; returns NULL */
 
-/* Reads all of it into the arena; -EFBIG when it has more than `max` bytes. */
+/* Reads a whole content into the arena; -EFBIG when it has more than `max` bytes. */
 NODISCARD int content_load(struct arena *a, struct asks *s, const struct content *c, uint64_t max,
                            struct slice *ret, struct err *err);
-/* Writes it to a file of the server, which exists and is emptied first. */
+/* Writes a content to a file of the server, which exists and is emptied first. */
 NODISCARD int content_store(struct asks *s, const struct content *c, const char *path, struct err *err);

@@ -168,8 +168,8 @@ static void ask_contents(struct names *all, struct reading *r)
         ask_send(all->asks, "fs/readFiles", true, take_contents, r);
 }
 
-/* Adds a name to the request for files of its directory. They are read without knowing whether they exist and how large they are: the
- * server sends nothing of large files, and a round trip is saved. */
+/* Adds a name to the request for files of its directory. That request is sent before it is known whether the files exist and how large they
+ * are: the server sends nothing of large files, and a round trip is saved. */
 static void add_reading(struct name *n, struct name *directory)
 {
         struct names *all = n->names;

@@ -1,7 +1,6 @@
 /* names: what the server says about the paths of a patch: their state, their real path, what is in them.
  *
- * Each question is asked once, and many at a time. The answers are as the files were when they were asked about; the commit
- * compares again.
+ * Each request is sent once, and many at a time. An answer tells of a file as it was at that moment; the commit compares again.
  */
 #pragma once
 
@@ -25,7 +24,7 @@ struct name {
         uint64_t room;      /* how many bytes of names::memory_left are set aside for the answer */
         const struct failure *read_failure;
         struct reading *reading; /* of a directory: the request for several of its files */
-        struct entry *entry;     /* for the overlay */
+        struct entry *entry;     /* the entry in staging; NULL: not known yet */
 };
 
 struct names {
@@ -41,7 +40,7 @@ struct names {
 /* What a hunk wants of a path. */
 struct wish {
         const char *path; /* absolute, without "..", as long as the names */
-        bool is_made;     /* it may be made: a link that leads nowhere must be known as one */
+        bool is_made;     /* the hunk may make the file: a link that leads nowhere must be known as a link */
         bool is_read;     /* its content will be needed */
 };
 
@@ -54,7 +53,7 @@ void names_prefetch(struct names *all, const struct wish *wishes, size_t count);
 
 /* Returns a name about which nothing need have been asked yet. */
 NODISCARD struct name *names_get(struct names *all, const char *path);
-/* These wait for the answer if it is not there yet. */
+/* The next three functions wait for the answer if it is not there yet. */
 NODISCARD const struct look *name_look(struct name *n);
 NODISCARD const char *name_real(struct name *n);
 const char *name_link(struct name *n);
@@ -66,5 +65,5 @@ NODISCARD int name_read(struct name *n, const struct file_state *state, struct s
 NODISCARD const char *names_join(struct arena *a, const char *directory, const char *name);
 /* Returns the directory of an absolute path. */
 NODISCARD const char *names_directory(struct arena *a, const char *path);
-/* Returns its last name; "" for "/". */
+/* Returns the last name of an absolute path; "" for "/". */
 NODISCARD const char *names_last(const char *path);

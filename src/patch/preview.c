@@ -81,7 +81,7 @@ static const char *spelled(struct arena *a, struct slice path)
         return arena_dup(a, path);
 }
 
-static void show_hunk(struct output *o, const struct planned *p)
+static void show_hunk(struct output *o, const struct drafted *p)
 {
         struct arena *a = o->arena;
         const struct hunk *h = p->hunk;
@@ -114,30 +114,30 @@ int patch_preview(struct farhand *f, const struct patch *p, const struct patch_o
 {
         struct patch_options without = *o;
         struct work w;
-        struct plan plan;
+        struct draft draft;
         struct access_check access = { 0 };
         without.state_dir = NULL;
         work_begin(&w, f, &without, false, ret);
         struct output out = { .sink = sink, .asks = &w.asks, .arena = w.arena, .err = ERR_INIT };
-        plan_begin(&plan, &w.asks);
+        draft_begin(&draft, &w.asks);
         if (p->hunk_count == 0)
                 ret->error = "No files were modified.\n";
         else if (ret->error[0] == '\0') {
                 access_send(&w.asks, &access, p, o->cwd);
-                plan_patch(&plan, p, o->cwd, true);
+                draft_patch(&draft, p, o->cwd, true);
         }
-        for (size_t i = 0; i < plan.count; i++)
-                show_hunk(&out, &plan.list[i]);
-        work_set_done(&w, &plan);
+        for (size_t i = 0; i < draft.count; i++)
+                show_hunk(&out, &draft.list[i]);
+        work_set_done(&w, &draft);
         if (access_is_denied(&access))
                 work_fail_denied(&w, arena_printf(w.arena, "%s %s", access.message, access.path),
                                  access.denial);
-        else if (plan.error)
-                work_fail(&w, plan.error, plan.failure);
+        else if (draft.error)
+                work_fail(&w, draft.error, draft.failure);
         else if (out.result < 0)
                 work_fail(&w, arena_dup(w.arena, slice_from_str(out.err.text)), NULL);
         else if (ret->error[0] == '\0')
                 ret->exit_code = 0;
-        plan_release(&plan);
+        draft_release(&draft);
         return work_end(&w);
 }

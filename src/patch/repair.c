@@ -39,7 +39,7 @@ static struct progress count(const struct changes *c, const enum found *found)
         return p;
 }
 
-/* Returns whether the journal is dealt with. */
+/* Takes an interrupted patch back. Returns whether its journal is done with. */
 static bool take_back(struct asks *s, struct store *store, const struct changes *c, const enum found *found,
                       const struct progress *p, struct buf *notes)
 {
@@ -58,8 +58,8 @@ static bool take_back(struct asks *s, struct store *store, const struct changes 
                 bool is_other = found[left[i] - c->list] == FOUND_OTHER;
                 is_ours |= !is_other;
                 note_path(s, notes,
-                          is_other ? "somebody else has changed it: it is left as it is"
-                                   : "it could not be put back",
+                          is_other ? "somebody else has changed this file: it is left as it is"
+                                   : "this file could not be put back",
                           left[i]->path);
         }
         if (is_ours)

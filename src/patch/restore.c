@@ -9,8 +9,8 @@
 
 /* ---- looking ---- */
 
-/* What is at a path and beside it. */
-struct view {
+/* What was found at a path and beside it. */
+struct sight {
         struct look path, aside;
         const char *link; /* the text of the link at the path */
         struct slice bytes;
@@ -20,32 +20,32 @@ struct view {
 
 static void take_link(void *arg, const struct answer *answer)
 {
-        struct view *v = arg;
+        struct sight *v = arg;
         if (!answer->failure)
                 v->link = answered_link(answer);
 }
 
 static void take_bytes(void *arg, const struct answer *answer)
 {
-        struct view *v = arg;
+        struct sight *v = arg;
         v->has_bytes = !answer->failure &&
                        answered_bytes(answer, answer->root, "dataBase64", WHOLE_MAX, &v->bytes) == 0;
 }
 
-static void read_bytes(struct view *v)
+static void read_bytes(struct sight *v)
 {
         ask_about(v->asks, v->path.path);
         ask_send(v->asks, "fs/readFile", true, take_bytes, v);
         asks_wait(v->asks);
 }
 
-static void send_looks(struct asks *s, const struct change *c, struct view *v)
+static void send_looks(struct asks *s, const struct change *c, struct sight *v)
 {
         bool has_control = asks_has(s, "fsControlV1");
-        *v = (struct view){ .asks = s,
-                            .path = { .path = c->path,
-                                      .wants_digest = c->before.has_digest || c->after.has_digest },
-                            .aside = { .path = c->aside } };
+        *v = (struct sight){ .asks = s,
+                             .path = { .path = c->path,
+                                       .wants_digest = c->before.has_digest || c->after.has_digest },
+                             .aside = { .path = c->aside } };
         look_send(s, &v->path);
         if (c->aside)
                 look_send(s, &v->aside);
@@ -55,8 +55,8 @@ static void send_looks(struct asks *s, const struct change *c, struct view *v)
         }
 }
 
-/* Is the content new at the front and old behind that, as a write in place leaves it that was killed? The server may have reserved
- * room for the new content, which is zeros. */
+/* Returns whether the content is new at the front and old behind that: a server that is killed during a write in place leaves such a file. It
+ * may have reserved room for the new content, which reads as zeros. */
 static bool is_mixture(struct slice now, struct slice old, struct slice fresh)
 {
         size_t at = 0;
@@ -75,7 +75,7 @@ static bool is_text(const struct content *c)
         return c && c->kind == CONTENT_TEXT;
 }
 
-static enum found judge(const struct change *c, struct view *v)
+static enum found judge(const struct change *c, struct sight *v)
 {
         struct file_state *now = &v->path.state;
         const struct failure *failure = v->path.failure;
@@ -110,7 +110,7 @@ static enum found judge(const struct change *c, struct view *v)
 
 int changes_look(struct asks *s, const struct changes *c, enum found *ret)
 {
-        struct view *views = arena_zalloc(s->arena, c->count * sizeof(*views) + 1);
+        struct sight *views = arena_zalloc(s->arena, c->count * sizeof(*views) + 1);
         for (size_t i = 0; i < c->count; i++)
                 send_looks(s, &c->list[i], &views[i]);
         asks_wait(s);
@@ -191,7 +191,8 @@ static bool are_lost(const struct act *acts, size_t count)
         return false;
 }
 
-/* This and the next return whether the server was lost; other failures do not matter: others may have put something there. */
+/* Removes the directories that the changes have made. Returns whether the server was lost. Other failures do not matter: another program may have
+ * put something into a directory. */
 static bool remove_made_directories(struct asks *s, const struct changes *c)
 {
         struct act *acts = arena_zalloc(s->arena, c->directory_count * sizeof(*acts) + 1);
@@ -201,6 +202,7 @@ static bool remove_made_directories(struct asks *s, const struct changes *c)
         return are_lost(acts, c->directory_count);
 }
 
+/* Removes the temporary files after a failure, or the old files that wait aside after a success. Returns whether the server was lost. */
 static bool remove_beside(struct asks *s, const struct changes *c, bool has_failed)
 {
         struct act *acts = arena_zalloc(s->arena, 2 * c->count * sizeof(*acts) + 1);

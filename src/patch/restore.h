@@ -2,7 +2,7 @@
  *
  * A commit that fails, a patch that was interrupted, and an undo need the same: look at each file, compare it with what the change says of
  * before and after, and put the old file back where the file is as the change has left it. A file that is neither as before nor as after
- * the change was changed by somebody else, and is left alone.
+ * the change was changed by another program, and is left alone.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ enum found {
         FOUND_BEFORE, /* not done yet, or nothing changes */
         FOUND_AFTER,
         FOUND_HALF,    /* the change was begun and not finished */
-        FOUND_OTHER,   /* somebody else has changed it */
+        FOUND_OTHER,   /* another program has changed the file since */
         FOUND_UNKNOWN, /* the server could not tell what is there */
 };
 

@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 
-#define DENIALS_BYTES ((size_t)512 * 1024) /* no further denial is written behind so much */
+#define DENIALS_BYTES ((size_t)512 * 1024) /* once so many bytes are written, no further denial is */
 
 void patch_result_release(struct patch_result *r)
 {

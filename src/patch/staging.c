@@ -1,5 +1,5 @@
-/* overlay: finds out which files the paths of a patch mean, and what is in them. */
-#include "patch/overlay.h"
+/* staging: finds out which files the paths of a patch mean, and what is in them. */
+#include "patch/staging.h"
 
 #include "base/limits.h"
 #include "base/uri.h"
@@ -8,101 +8,101 @@
 
 #define LINKS_MAX 40 /* the limit of the kernel */
 
-void overlay_begin(struct overlay *o, struct names *names)
+void staging_begin(struct staging *s, struct names *names)
 {
-        *o = (struct overlay){ .names = names, .arena = names->arena };
-        map_init(&o->map);
+        *s = (struct staging){ .names = names, .arena = names->arena };
+        map_init(&s->map);
 }
 
-void overlay_release(struct overlay *o)
+void staging_release(struct staging *s)
 {
-        map_release(&o->map);
+        map_release(&s->map);
 }
 
 /* ---- entries ---- */
 
-static struct entry *find_known(const struct overlay *o, const char *path)
+static struct entry *find_known(const struct staging *s, const char *path)
 {
-        return map_find(&o->map, slice_from_str(path));
+        return map_find(&s->map, slice_from_str(path));
 }
 
-static struct entry *add_entry(struct overlay *o, const char *path, struct entry *parent, struct name *name,
+static struct entry *add_entry(struct staging *s, const char *path, struct entry *parent, struct name *name,
                                const struct file_state *state)
 {
-        struct entry *e = arena_new(o->arena, struct entry);
+        struct entry *e = arena_new(s->arena, struct entry);
         e->path = path;
         e->parent = parent;
         e->name = name;
         e->before = *state;
         e->kind = state->kind;
-        map_put(&o->map, slice_from_str(e->path), e);
-        o->list = arena_room(o->arena, o->list, o->count, &o->room, sizeof(struct entry *));
-        o->list[o->count++] = e;
+        map_put(&s->map, slice_from_str(e->path), e);
+        s->list = arena_room(s->arena, s->list, s->count, &s->room, sizeof(struct entry *));
+        s->list[s->count++] = e;
         return e;
 }
 
-static struct entry *find_entry(struct overlay *o, struct name *n, int depth);
+static struct entry *find_entry(struct staging *s, struct name *n, int depth);
 
 /* Where an entry lies: the real path of its directory, or the entry that is in place of the directory. */
-struct place_of {
+struct location {
         const char *directory;
         struct entry *parent;
         bool is_too_deep; /* so many directories are missing that nothing can be put there */
 };
 
 /* Finds out where the names in a directory are. A directory that is missing, or is no directory, has an entry: a hunk may make it, or
- * may take away what is in its place. `is_one`: a look at a name in `path` did not fail with ENOTDIR. */
-static struct place_of find_directory(struct overlay *o, const char *path, bool is_one, int depth)
+ * may take away what is in its place. `is_directory`: a look at a name in `path` did not fail with ENOTDIR. */
+static struct location find_directory(struct staging *s, const char *path, bool is_directory, int depth)
 {
-        struct name *n = names_get(o->names, path);
+        struct name *n = names_get(s->names, path);
         const char *real = name_real(n);
-        if (real && is_one)
-                return (struct place_of){ .directory = real };
+        if (real && is_directory)
+                return (struct location){ .directory = real };
         if (strcmp(path, "/") == 0)
-                return (struct place_of){ .directory = "/" };
+                return (struct location){ .directory = "/" };
         if (depth >= LIMIT_PATCH_MISSING_DIRECTORIES)
-                return (struct place_of){ .directory = path, .is_too_deep = true };
-        struct entry *e = find_entry(o, n, depth + 1);
+                return (struct location){ .directory = path, .is_too_deep = true };
+        struct entry *e = find_entry(s, n, depth + 1);
         for (int i = 0; i < LINKS_MAX && e->kind == FILE_LINK && e->target; i++)
                 e = e->target;
-        return (struct place_of){ .directory = e->path, .parent = e->kind == FILE_DIRECTORY ? NULL : e };
+        return (struct location){ .directory = e->path, .parent = e->kind == FILE_DIRECTORY ? NULL : e };
 }
 
-/* Makes the entry that a link leads to: what it leads to exists, or may be made. */
-static struct entry *find_target(struct overlay *o, struct name *n, struct entry *link, int depth)
+/* Makes the entry that a link leads to. The target exists, or a hunk may make it. */
+static struct entry *find_target(struct staging *s, struct name *n, struct entry *link, int depth)
 {
         const char *real = n->look.is_link ? name_real(n) : NULL, *text = n->link;
         struct slice path;
         if (real) {
-                struct entry *known = find_known(o, real);
-                return known ? known : add_entry(o, real, NULL, n, &n->look.state);
+                struct entry *known = find_known(s, real);
+                return known ? known : add_entry(s, real, NULL, n, &n->look.state);
         }
         if (!text || depth > LINKS_MAX)
                 return NULL;
         const char *joined =
-                text[0] == '/' ? text : names_join(o->arena, names_directory(o->arena, link->path), text);
-        if (uri_to_path(o->arena, slice_from_str(joined), &path, NULL) != URI_OK)
+                text[0] == '/' ? text : names_join(s->arena, names_directory(s->arena, link->path), text);
+        if (uri_to_path(s->arena, slice_from_str(joined), &path, NULL) != URI_OK)
                 return NULL;
-        struct name *next = names_get(o->names, path.p);
+        struct name *next = names_get(s->names, path.p);
         const struct look *look = name_look(next);
         if (!look->failure && look->state.kind == FILE_ABSENT)
                 name_link(next);
-        return find_entry(o, next, depth + 1);
+        return find_entry(s, next, depth + 1);
 }
 
 /* Finds the entry of a name itself; links at its end are not followed. */
-static struct entry *find_entry(struct overlay *o, struct name *n, int depth)
+static struct entry *find_entry(struct staging *s, struct name *n, int depth)
 {
         if (n->entry)
                 return n->entry;
         const struct look *look = name_look(n);
-        struct place_of at = { .directory = "/" };
+        struct location at = { .directory = "/" };
         bool is_root = strcmp(n->path, "/") == 0;
         if (!is_root)
-                at = find_directory(o, names_directory(o->arena, n->path),
+                at = find_directory(s, names_directory(s->arena, n->path),
                                     !look->failure || look->failure->os_errno != ENOTDIR, depth);
-        const char *path = is_root ? n->path : names_join(o->arena, at.directory, names_last(n->path));
-        struct entry *e = find_known(o, path);
+        const char *path = is_root ? n->path : names_join(s->arena, at.directory, names_last(n->path));
+        struct entry *e = find_known(s, path);
         if (!e) {
                 struct file_state state = look->state;
                 bool is_link = look->is_link || n->link;
@@ -110,19 +110,19 @@ static struct entry *find_entry(struct overlay *o, struct name *n, int depth)
                 bool is_below = at.parent && look->failure && look->failure->os_errno == ENOTDIR;
                 if (is_link)
                         state = (struct file_state){ .kind = FILE_LINK, .target = n->link };
-                e = add_entry(o, path, at.parent, n, &state);
+                e = add_entry(s, path, at.parent, n, &state);
                 e->failure = is_link || is_below ? NULL : look->failure;
                 e->kind = e->failure || at.is_too_deep ? FILE_OTHER : e->kind;
                 if (is_link)
-                        e->target = find_target(o, n, e, depth);
+                        e->target = find_target(s, n, e, depth);
         }
         n->entry = e;
         return e;
 }
 
-struct entry *overlay_find(struct overlay *o, const char *path, bool follows)
+struct entry *staging_find(struct staging *s, const char *path, bool follows)
 {
-        struct entry *e = find_entry(o, names_get(o->names, path), 0);
+        struct entry *e = find_entry(s, names_get(s->names, path), 0);
         for (int i = 0; follows && e && e->kind == FILE_LINK; i++)
                 e = i < LINKS_MAX ? e->target : NULL;
         return e;
@@ -131,48 +131,48 @@ struct entry *overlay_find(struct overlay *o, const char *path, bool follows)
 /* ---- contents ---- */
 
 /* Sets e->old. Returns 0, or -EIO with *ret_failure. */
-static int read_old(struct overlay *o, struct entry *e, const struct failure **ret_failure)
+static int read_old(struct staging *s, struct entry *e, const struct failure **ret_failure)
 {
         struct slice bytes;
         if (e->old)
                 return 0;
         struct name *n = e->name;
-        if (o->reads_real_paths) {
-                n = names_get(o->names, e->path);
+        if (s->reads_real_paths) {
+                n = names_get(s->names, e->path);
                 n->is_real = true;
         }
         int r = name_read(n, &e->before, &bytes, ret_failure);
         if (r == 0) {
-                e->old = content_from_text(o->arena, bytes);
+                e->old = content_from_text(s->arena, bytes);
                 state_set_content(&e->before, bytes);
         }
         return r == -EFBIG ? 0 : r;
 }
 
-const struct content *overlay_content(struct overlay *o, struct entry *e, const struct failure **ret_failure)
+const struct content *staging_content(struct staging *s, struct entry *e, const struct failure **ret_failure)
 {
         if (e->content)
                 return e->content;
-        if (read_old(o, e, ret_failure) < 0)
+        if (read_old(s, e, ret_failure) < 0)
                 return NULL;
         if (!e->old)
-                e->old = content_from_file(o->arena, e->path, e->before.size);
+                e->old = content_from_file(s->arena, e->path, e->before.size);
         return e->old;
 }
 
-void overlay_keep(struct overlay *o, struct entry *e)
+void staging_keep(struct staging *s, struct entry *e)
 {
         const struct failure *failure;
         if (e->before.kind == FILE_REGULAR)
-                (void)read_old(o, e, &failure);
+                (void)read_old(s, e, &failure);
 }
 
-bool overlay_make_parents(struct entry *e, const char *shown)
+bool staging_make_parents(struct entry *e, const char *shown)
 {
         struct entry *p = e->parent;
         if (!p || p->kind == FILE_DIRECTORY)
                 return true;
-        if (p->kind != FILE_ABSENT || !overlay_make_parents(p, shown))
+        if (p->kind != FILE_ABSENT || !staging_make_parents(p, shown))
                 return false;
         p->kind = FILE_DIRECTORY;
         p->shown = shown;

@@ -1,4 +1,4 @@
-/* overlay: the files that a patch names, as they are on the server and as the hunks so far have left them, in memory.
+/* staging: the files that a patch names, as they are on the server and as the hunks so far have left them, in memory.
  *
  * An entry is one name in one real directory. Several paths of a patch may lead to the same entry, by links or by other spellings.
  * Later hunks see what earlier hunks have done, because both work on the same entries. Nothing here changes anything on
@@ -9,7 +9,7 @@
 #include "patch/content.h"
 #include "patch/names.h"
 
-/* What the hunks have done to an entry at last, for messages. */
+/* The last thing that a hunk has done to an entry, for messages. */
 enum entry_step { STEP_NONE, STEP_WRITE, STEP_DELETE, STEP_ORIGINAL };
 
 struct entry {
@@ -21,35 +21,35 @@ struct entry {
         const struct failure *failure; /* why the server could not tell what it has; NULL: it could */
         const struct content *old;     /* what was in the regular file; NULL: not read */
         struct entry *target;          /* where the link leads; NULL: nowhere */
-        /* What the hunks so far have made of it. */
+        /* What the hunks so far have made of the entry. */
         enum file_kind kind;
         const struct content *content; /* FILE_REGULAR; NULL: `old` */
         bool has_mode;                 /* the file gets `mode` */
         uint32_t mode;
         enum entry_step step;
-        size_t order;      /* of the last step among those of all entries, from 1 */
+        size_t order;      /* the number of the last step among the steps of all entries, from 1 */
         const char *shown; /* the absolute path in the patch */
 };
 
-struct overlay {
+struct staging {
         struct names *names;
         struct arena *arena;
         struct map map;      /* path to struct entry */
-        struct entry **list; /* all of them, in the order in which they were found */
+        struct entry **list; /* all entries, in the order in which they were found */
         size_t count, room;
-        size_t steps; /* how many were made */
-        bool reads_real_paths; /* what is read is read at the real path, without following links where the server can do that */
+        size_t steps; /* how many steps the hunks have made */
+        bool reads_real_paths; /* files are read at their real paths, without following links where the server can do that */
 };
 
-void overlay_begin(struct overlay *o, struct names *names);
-void overlay_release(struct overlay *o);
+void staging_begin(struct staging *s, struct names *names);
+void staging_release(struct staging *s);
 
-/* Finds the entry of an absolute path. With `follows` it is the one that links lead to; NULL: they lead nowhere. */
-NODISCARD struct entry *overlay_find(struct overlay *o, const char *path, bool follows);
+/* Finds the entry of an absolute path. With `follows` it is the entry that links lead to; NULL: the links lead nowhere. */
+NODISCARD struct entry *staging_find(struct staging *s, const char *path, bool follows);
 /* Returns what is in a regular file now, read into memory when there is room; NULL with *ret_failure when it cannot be read. */
-NODISCARD const struct content *overlay_content(struct overlay *o, struct entry *e,
+NODISCARD const struct content *staging_content(struct staging *s, struct entry *e,
                                                 const struct failure **ret_failure);
 /* Reads what was in a file that is overwritten or removed, if it can be kept. */
-void overlay_keep(struct overlay *o, struct entry *e);
+void staging_keep(struct staging *s, struct entry *e);
 /* Makes the missing directories above an entry. Returns whether the entry can be made. */
-NODISCARD bool overlay_make_parents(struct entry *e, const char *shown);
+NODISCARD bool staging_make_parents(struct entry *e, const char *shown);

@@ -95,7 +95,8 @@ int store_open(const char *directory, const char *environment_key, struct store 
         }
         if (fd < 0)
                 return err_set(err, 0, fd, "%s: %s", directory,
-                               fd == -EPERM ? "not ours alone to write" : errno_text(fd));
+                               fd == -EPERM ? "it belongs to another user, or others may write to it"
+                                            : errno_text(fd));
         struct store *s = mem_new(struct store);
         *s = (struct store){ .dirfd = fd, .lock = -1, .journal = -1 };
         *ret = s;
@@ -115,7 +116,7 @@ struct store *store_close(struct store *s)
 
 /* ---- files ---- */
 
-/* Opens a file of ours; never a link, and never something that could block. */
+/* Opens a regular file of our user: never a link, and never a file that could block. */
 static int open_file(const struct store *s, const char *name)
 {
         struct stat st;

@@ -118,14 +118,14 @@ void work_fail_commit(struct work *w, const struct commit *c)
 
 /* ---- successes ---- */
 
-void work_set_done(struct work *w, const struct plan *p)
+void work_set_done(struct work *w, const struct draft *d)
 {
         struct patch_result *r = w->result;
         static const char letters[] = { [HUNK_ADD] = 'A', [HUNK_DELETE] = 'D', [HUNK_UPDATE] = 'M' };
-        r->done = arena_zalloc(w->arena, p->count * sizeof(*r->done) + 1);
-        r->done_count = p->count;
-        for (size_t i = 0; i < p->count; i++) {
-                const struct planned *from = &p->list[i];
+        r->done = arena_zalloc(w->arena, d->count * sizeof(*r->done) + 1);
+        r->done_count = d->count;
+        for (size_t i = 0; i < d->count; i++) {
+                const struct drafted *from = &d->list[i];
                 const struct hunk *h = from->hunk;
                 r->done[i] = (struct patch_done){ .letter = letters[h->kind],
                                                   .path = h->move_to.p ? h->move_to : h->path,

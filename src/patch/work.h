@@ -18,15 +18,16 @@ struct work {
 /* Begins the work: fills *ret as a failure without words, opens the store, and with `may_repair` repairs what was interrupted. */
 void work_begin(struct work *w, struct farhand *f, const struct patch_options *o, bool may_repair,
                 struct patch_result *ret);
-/* Ends it. Returns 0 or -EIO, as the result says. */
+/* Ends the work. Returns 0 or -EIO, as the result says. */
 NODISCARD int work_end(struct work *w);
 
-/* Says why it failed. `error` gets an LF behind it. */
+/* Notes in the result why the work failed. `error` gets an LF behind it. */
 void work_fail(struct work *w, const char *error, const struct failure *failure);
-/* Adds to the list of denials, before work_fail_denied; that is enough for one. */
+/* Adds a denial to the list of the result. All denials are added before work_fail_denied is called; that function adds its own when the list is
+ * empty. */
 void work_add_denial(struct work *w, const struct denial *denial);
 void work_fail_denied(struct work *w, const char *error, const struct denial *denial);
-/* Says why a commit failed. */
+/* Notes in the result why a commit failed. */
 void work_fail_commit(struct work *w, const struct commit *c);
 /* Makes the list of what the hunks have done. */
-void work_set_done(struct work *w, const struct plan *p);
+void work_set_done(struct work *w, const struct draft *d);

@@ -55,7 +55,7 @@ static const char *const *copy_list(struct patch_job *j, const char *const *list
 
 /* The job has copies of everything: the call and its approval may end before the thread does. */
 static struct patch_job *start(struct unified_call *c, bool is_look, const char *sandbox,
-                               const char *const *places)
+                               const char *const *real_paths)
 {
         struct unified *u = c->table;
         struct patch_job *j = mem_new(struct patch_job);
@@ -68,7 +68,7 @@ static struct patch_job *start(struct unified_call *c, bool is_look, const char 
                 .sandbox = copy(j, sandbox),
                 .state_dir = copy(j, u->options.state_dir),
                 .environment_key = copy(j, c->host->key),
-                .places = copy_list(j, places),
+                .real_paths = copy_list(j, real_paths),
         };
         j->is_look = is_look;
         j->wake = u->wake;

@@ -179,7 +179,7 @@ static bool on_looking(struct unified_call *c)
         if (c->host->job == c->look)
                 return false; /* the thread works */
         bool is_known = c->look->error[0] == '\0' && c->look->result.exit_code == 0;
-        unified_call_looked(c, is_known ? c->look->result.places : NULL);
+        unified_call_looked(c, is_known ? c->look->result.real_paths : NULL);
         return true;
 }
 

@@ -186,7 +186,7 @@ def test_a_directory_that_others_may_write_is_not_used(here):
     here.put(f="a\n")
     here.works(patch(update("f", "a", "b")))
     os.chmod(os.path.join(here.state, "farhand", "patches"), 0o777)
-    assert "not ours alone to write" in here.fails(None, "--undo")
+    assert "it belongs to another user, or others may write to it" in here.fails(None, "--undo")
     here.works(patch(update("f", "b", "c")))
 
 
