@@ -57,6 +57,13 @@ static void on_line(struct talk *t, struct slice line)
                 t->user.on_line(t->user.arg, line);
 }
 
+/* Drops what was read and not done yet. */
+static void drop_input(struct talk *t)
+{
+        buf_release(&t->in);
+        t->searched = 0;
+}
+
 /* Does what the lines that have come ask for, until stdout is full. */
 static void read_lines(struct talk *t)
 {
@@ -76,11 +83,9 @@ static void read_lines(struct talk *t)
         buf_consume(&t->in, at);
         t->searched = is_full(t) ? 0 : t->in.n;
         if (t->is_skipping) {
-                buf_release(&t->in);
-                t->searched = 0;
+                drop_input(t);
         } else if (t->searched > LIMIT_UNIFIED_LINE_BYTES) {
-                buf_release(&t->in);
-                t->searched = 0;
+                drop_input(t);
                 t->is_skipping = true;
                 t->user.on_long_line(t->user.arg);
         }
@@ -113,7 +118,7 @@ static void stop(struct talk *t)
 {
         unified_cancel_all(t->table);
         t->has_ended = true;
-        buf_release(&t->in);
+        drop_input(t);
         approvals_lose_asker(t->approvals);
         if (!t->is_ending)
                 end_processes(t);
@@ -193,7 +198,7 @@ static void turn(struct talk *t, int signals)
         outlet_flush(&t->out);
         if (fds[AT_SIGNALS].revents)
                 on_signal(t, signals);
-        if (fds[AT_IN].revents)
+        if (fds[AT_IN].revents && !t->has_ended) /* a signal may just have ended it */
                 read_input(t);
         else if (!is_full(t))
                 read_lines(t);

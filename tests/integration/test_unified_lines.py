@@ -141,6 +141,25 @@ def test_a_signal_ends_it_with_its_processes(u, signo):
     pid_gone(pid)
 
 
+def test_a_signal_and_a_line_at_once_end_it(u):
+    """Both are there when it looks: the line must not make it forget that it ends."""
+    u.call("list_grants")
+    u.proc.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, u.proc.pid, os.WSTOPPED)
+    u.begin("exec_command", cmd="touch begun", login=False)
+    u.proc.send_signal(signal.SIGTERM)
+    u.proc.send_signal(signal.SIGCONT)
+    assert u.proc.wait(SECONDS) == 128 + signal.SIGTERM
+    assert not os.path.exists(os.path.join(u.work, "begun"))
+
+
+def test_a_signal_in_the_middle_of_a_line_ends_it(u):
+    u.send_raw('{"id":"whole","tool":"list_grants"}\n{"id":"half","tool":')
+    u.wait("whole")
+    u.proc.send_signal(signal.SIGTERM)
+    assert u.proc.wait(SECONDS) == 128 + signal.SIGTERM
+
+
 # Readers
 
 
