@@ -804,7 +804,9 @@ export interface ProcessClosedParams {
 /** Stands outside of the order of the connection: the client waits itself for what must be in order. Farhand only. */
 export type Unordered = boolean | null;
 
-/** true when absent. false: a link anywhere in the path is refused; of fs/rename, among the directories. */
+/**
+ * true when absent. false: a link anywhere in the path is refused; of fs/rename and fs/symlink, among the directories.
+ */
 export type FollowSymlinks = boolean | null;
 
 /** sha256: and 64 hexadecimal digits. */
@@ -1016,6 +1018,7 @@ export interface FsSymlinkParams {
   path: Path;
   /** As it shall stand in the link. */
   target: string;
+  followSymlinks?: FollowSymlinks;
   sandbox?: Sandbox;
 }
 
@@ -1178,6 +1181,7 @@ export interface FsOpenParams {
   path: Path;
   /** read is the default. replace: created or emptied. resume (Farhand alone): created or kept. */
   mode?: "read" | "replace" | "resume";
+  followSymlinks?: FollowSymlinks;
   /** The handle keeps these rights. */
   sandbox?: Sandbox;
 }

@@ -913,6 +913,8 @@ struct farhand_file_options {
         void *arg;
         /* Writing: farhand_file_finish is done when the content is on the disk. -EOPNOTSUPP when the server has no fsControlV1. */
         bool sync;
+        /* A path with a link in it is refused, at its end as well. A server without fsControlV1 follows links all the same. */
+        bool refuse_links;
 };
 #define FARHAND_FILE_OPTIONS_INIT                           \
         {                                                   \

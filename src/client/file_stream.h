@@ -37,6 +37,7 @@ struct farhand_file {
         char *sandbox; /* that of the client when the stream was begun; NULL: none */
         enum farhand_file_mode mode;
         bool wants_sync; /* writing: fs/close waits for the disk */
+        bool refuses_links;
         enum file_state state;
         struct farhand_error failure;
         char handle[24];

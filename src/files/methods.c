@@ -252,7 +252,7 @@ static int run_rename(struct file_request *r, struct jsonw *w, struct err *err)
 static int run_symlink(struct file_request *r, struct jsonw *w, struct err *err)
 {
         const struct fs_symlink *in = r->params;
-        return answer_nothing(fsop_symlink(in->path.p, in->target.p, err), w);
+        return answer_nothing(fsop_symlink(in->path.p, in->target.p, in->follows, err), w);
 }
 
 static int run_set_metadata(struct file_request *r, struct jsonw *w, struct err *err)

@@ -13,8 +13,8 @@
 /* Opens a file for writing, and truncates it only after it was found to be a regular file. */
 static int open_for_writing(const struct file_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
 {
-        _close_ int fd =
-                at_new_error(how->path.p, fsop_open_to_change(how->path.p, O_WRONLY | O_CREAT, 0666, true));
+        _close_ int fd = at_new_error(how->path.p, fsop_open_to_change(how->path.p, O_WRONLY | O_CREAT, 0666,
+                                                                       how->follows));
         if (fd < 0)
                 return fsop_fail(err, fd);
         if (fstat(fd, ret_st) < 0)

@@ -135,13 +135,13 @@ int fsop_rename(const char *from, const char *to, bool replace, bool follow, str
         return r < 0 ? fsop_fail(err, r) : 0;
 }
 
-int fsop_symlink(const char *path, const char *target, struct err *err)
+int fsop_symlink(const char *path, const char *target, bool follow, struct err *err)
 {
         if (entry_is_unnamed(path))
                 return fsop_fail(err, EEXIST);
 
         _entry_ struct entry e = ENTRY_INIT;
-        int r = at_new_error(path, entry_open(path, true, &e));
+        int r = at_new_error(path, entry_open(path, follow, &e));
         if (r == 0 && at_symlink(target, e.dirfd, e.name) < 0)
                 r = -errno;
         return r < 0 ? fsop_fail(err, r) : 0;

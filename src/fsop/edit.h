@@ -11,7 +11,7 @@ NODISCARD int fsop_create_directory(const char *path, bool recursive, bool follo
 /* Renames a file, link or directory. Without `replace` an existing destination gives EEXIST. */
 NODISCARD int fsop_rename(const char *from, const char *to, bool replace, bool follow, struct err *err);
 
-NODISCARD int fsop_symlink(const char *path, const char *target, struct err *err);
+NODISCARD int fsop_symlink(const char *path, const char *target, bool follow, struct err *err);
 
 struct fs_changes {
         bool has_mode, has_modified;

@@ -139,13 +139,15 @@ TEST(symlink_is_made_with_any_target)
         char target[8];
 
         err = ERR_INIT;
-        eq_int(fsop_symlink(rig_path(&rig, "ld/new"), "no\377where", &err), 0);
+        eq_int(fsop_symlink(rig_path(&rig, "ld/new"), "no\377where", true, &err), 0);
         eq_int(readlink(rig_path(&rig, "d/new"), target, sizeof(target)), 8);
         ok(memcmp(target, "no\377where", 8) == 0);
-        eq_int(fsop_symlink(rig_path(&rig, "broken"), "x", &err), -EEXIST);
-        eq_int(fsop_symlink(rig_path(&rig, "none/x"), "x", &err), -ENOENT);
-        eq_int(fsop_symlink(rig_path(&rig, "empty"), "", &err), -ENOENT);
-        eq_int(fsop_symlink("/", "x", &err), -EEXIST);
+        eq_int(fsop_symlink(rig_path(&rig, "broken"), "x", true, &err), -EEXIST);
+        eq_int(fsop_symlink(rig_path(&rig, "none/x"), "x", true, &err), -ENOENT);
+        eq_int(fsop_symlink(rig_path(&rig, "empty"), "", true, &err), -ENOENT);
+        eq_int(fsop_symlink("/", "x", true, &err), -EEXIST);
+        eq_int(fsop_symlink(rig_path(&rig, "ld/other"), "x", false, &err), -ENOTDIR);
+        eq_int(fsop_symlink(rig_path(&rig, "d/other"), "x", false, &err), 0);
 }
 
 TEST(mode_and_time_are_set_through_links_or_not_at_all)

@@ -76,6 +76,7 @@ void act_remove(struct asks *s, struct act *act, const char *path, bool is_force
         struct jsonw *w = ask_about(s, path);
         jsonw_member_bool(w, "recursive", false);
         jsonw_member_bool(w, "force", is_forced);
+        refuse_links(s, w);
         ask_send(s, "fs/remove", false, take, act);
 }
 
@@ -99,6 +100,7 @@ void act_link(struct asks *s, struct act *act, const char *path, const char *tar
 {
         struct jsonw *w = ask_about(s, path);
         jsonw_member_str(w, "target", target);
+        refuse_links(s, w);
         ask_send(s, "fs/symlink", false, take, act);
 }
 

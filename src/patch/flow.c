@@ -35,6 +35,7 @@ struct flow *flow_open(struct asks *s, const char *path, bool is_written, struct
         options.mode = is_written ? FARHAND_FILE_REPLACE : FARHAND_FILE_READ;
         options.window = WINDOW;
         options.block_bytes = FLOW_PIECE_BYTES;
+        options.refuse_links = true;
         if (s->near)
                 f->near = s->near->open(s->near->arg, path, is_written, err);
         else

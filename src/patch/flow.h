@@ -11,7 +11,7 @@
 
 struct flow;
 
-/* Opens a file. With `is_written` the file must exist, and is emptied. Returns NULL with *err, which has the text and the errno that the
+/* Opens a file by its real path: where the server can do that, a link in it is refused. With `is_written` the file must exist, and is emptied. Returns NULL with *err, which has the text and the errno that the
  * server sent. */
 NODISCARD struct flow *flow_open(struct asks *s, const char *path, bool is_written, struct err *err);
 struct flow *flow_close(struct flow *f); /* NULL is fine; returns NULL */

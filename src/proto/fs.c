@@ -280,6 +280,7 @@ int fs_symlink_decode(struct arena *a, const struct json_doc *doc, const struct 
                 decode_fail(&d, "target: must not be empty or contain a NUL");
         if (!d.has_failed)
                 in->target = slice_from(arena_dup(a, in->target), in->target.n);
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }
@@ -322,6 +323,7 @@ int fs_open_decode(struct arena *a, const struct json_doc *doc, const struct jso
         if (!d.has_failed && json_get(doc, d.object, S("mode")))
                 decode_variant(&d, "mode", modes, ARRAY_LEN(modes), &mode);
         in->mode = (enum fs_open_mode)mode;
+        decode_follow(&d, &in->follows);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }

@@ -81,6 +81,7 @@ struct fs_open {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice handle_id, path;
         enum fs_open_mode mode;
+        bool follows;
 };
 NODISCARD params_decode fs_open_decode;
 
@@ -114,6 +115,7 @@ NODISCARD params_decode fs_rename_decode;
 struct fs_symlink {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path, target;             /* the target ends in a NUL as well */
+        bool follows;                          /* links in the directories */
 };
 NODISCARD params_decode fs_symlink_decode;
 

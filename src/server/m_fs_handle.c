@@ -53,7 +53,7 @@ static int run_open(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_open *in = job->params;
         struct stat st;
-        const struct file_open how = { .path = in->path, .mode = (int)in->mode, .follows = true };
+        const struct file_open how = { .path = in->path, .mode = (int)in->mode, .follows = in->follows };
         int r = job_open_file(job, &how, job->own, &st, err);
         if (r < 0)
                 return r;

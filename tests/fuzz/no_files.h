@@ -449,7 +449,7 @@ int fsop_rename(const char *from, const char *to, UNUSED bool replace, UNUSED bo
         return r < 0 ? r : outcome(to, err);
 }
 
-int fsop_symlink(const char *path, const char *target, struct err *err)
+int fsop_symlink(const char *path, const char *target, UNUSED bool follow, struct err *err)
 {
         must(target);
         return outcome(path, err);

@@ -9,6 +9,7 @@ import pytest
 
 from fs_helpers import (EEXIST, EINVAL, EISDIR, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, HAS_LINK, MIB, content, failure, fs,
                         make, needs_root, noise, outcome, send, sparse, tree)
+from sandbox_rig import sandbox, why_not, workspace_write
 
 
 # fs/rename
@@ -118,6 +119,28 @@ def test_a_member_of_the_wrong_type_is_named(client, method, members):
     assert code == -32602 and any(name in message for name in members if name != "path")
 
 
+# fs/open
+
+
+@pytest.mark.parametrize("is_sandboxed", [False, True], ids=["open", "sandboxed"])
+@pytest.mark.parametrize("mode", ["read", "replace", "resume"])
+def test_links_can_be_refused_when_a_file_is_opened(client, tmp, mode, is_sandboxed):
+    os.mkdir(f"{tmp}/dir")
+    make(f"{tmp}/dir/file", b"x")
+    os.symlink("dir/file", f"{tmp}/link")
+    os.symlink("dir", f"{tmp}/to")
+    more = {"mode": mode, "followSymlinks": False}
+    if is_sandboxed:
+        if why_not("root" if os.geteuid() == 0 else "unprivileged"):
+            pytest.skip("no sandbox here")
+        more["sandbox"] = sandbox(workspace_write(), tmp)
+    assert failure(client, "open", handleId="h", path=f"{tmp}/link", **more) in (HAS_LINK, ELOOP)
+    assert failure(client, "open", handleId="h", path=f"{tmp}/to/file", **more) == ENOTDIR
+    assert failure(client, "open", handleId="h", path=f"{tmp}/to/new", **more) == ENOTDIR
+    assert content(f"{tmp}/dir/file") == b"x" and sorted(os.listdir(f"{tmp}/dir")) == ["file"]
+    assert fs(client, "open", handleId="h", path=f"{tmp}/dir/file", **more)["handleId"] == "h"
+
+
 # fs/symlink and fs/readLink
 
 
@@ -140,6 +163,14 @@ def test_links_that_cannot_be_made(client, tmp):
     assert failure(client, "symlink", path=f"{tmp}/new", target="a\0b")[0] in (-32600, -32602)
     assert failure(client, "symlink", path=f"{tmp}/new", target="t" * 4096)[0] in (-32603, -32600, -32602)
     assert tree(tmp) == {b"file": b"x", b"link": (b"none",)}
+
+
+def test_links_among_directories_can_be_refused(client, tmp):
+    os.mkdir(f"{tmp}/dir")
+    os.symlink("dir", f"{tmp}/to")
+    assert failure(client, "symlink", path=f"{tmp}/to/new", target="t", followSymlinks=False) == ENOTDIR
+    assert fs(client, "symlink", path=f"{tmp}/dir/new", target="t", followSymlinks=False) == {}
+    assert tree(f"{tmp}/dir") == {b"new": (b"t",)}
 
 
 @pytest.mark.parametrize("target", [b"\xff", b"a\x80/b"], ids=repr)
