@@ -71,12 +71,23 @@ void act_rename(struct asks *s, struct act *act, const char *from, const char *t
         ask_send(s, "fs/rename", false, take, act);
 }
 
-void act_remove(struct asks *s, struct act *act, const char *path, bool is_forced)
+static struct jsonw *begin_remove(struct asks *s, const char *path, bool is_forced)
 {
         struct jsonw *w = ask_about(s, path);
         jsonw_member_bool(w, "recursive", false);
         jsonw_member_bool(w, "force", is_forced);
-        refuse_links(s, w);
+        return w;
+}
+
+void act_remove(struct asks *s, struct act *act, const char *path, bool is_forced)
+{
+        (void)begin_remove(s, path, is_forced);
+        ask_send(s, "fs/remove", false, take, act);
+}
+
+void act_remove_real(struct asks *s, struct act *act, const char *path, bool is_forced)
+{
+        refuse_links(s, begin_remove(s, path, is_forced));
         ask_send(s, "fs/remove", false, take, act);
 }
 

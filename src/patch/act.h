@@ -19,8 +19,10 @@ enum act_match { ACT_ANY, ACT_ABSENT, ACT_SAME };
 void act_write(struct asks *s, struct act *act, const char *path, struct slice bytes, enum act_match match,
                const struct file_state *state, int mode);
 void act_rename(struct asks *s, struct act *act, const char *from, const char *to, bool may_replace);
-/* Removes a file or an empty directory. With `is_forced` it is fine when nothing is there. */
+/* Removes a file, a link or an empty directory. With `is_forced` it is fine when nothing is there. */
 void act_remove(struct asks *s, struct act *act, const char *path, bool is_forced);
+/* The same for what is no link: a path in which somebody has put one is refused, where the server can do that. */
+void act_remove_real(struct asks *s, struct act *act, const char *path, bool is_forced);
 void act_make_directory(struct asks *s, struct act *act, const char *path);
 void act_set_mode(struct asks *s, struct act *act, const char *path, uint32_t mode);
 void act_link(struct asks *s, struct act *act, const char *path, const char *target);

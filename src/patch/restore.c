@@ -165,7 +165,10 @@ static void restore_one(struct asks *s, const struct change *c, enum found found
 {
         struct act renamed = { 0 };
         if (c->before.kind == FILE_ABSENT) {
-                act_remove(s, act, c->path, true);
+                if (c->after.kind == FILE_LINK)
+                        act_remove(s, act, c->path, true);
+                else
+                        act_remove_real(s, act, c->path, true);
                 asks_wait(s);
                 return;
         }
@@ -197,7 +200,7 @@ static bool remove_made_directories(struct asks *s, const struct changes *c)
 {
         struct act *acts = arena_zalloc(s->arena, c->directory_count * sizeof(*acts) + 1);
         for (size_t i = c->directory_count; i > 0; i--)
-                act_remove(s, &acts[i - 1], c->directories[i - 1].path, true);
+                act_remove_real(s, &acts[i - 1], c->directories[i - 1].path, true);
         asks_wait(s);
         return are_lost(acts, c->directory_count);
 }
