@@ -345,8 +345,11 @@ export interface ProcessStartParams {
 export interface ExecIntercept {
   /** Texts in the language of .rules files. */
   rules: ExecRulesText[];
-  /** shell: only what the first program starts itself, and not that program. all is the default. */
-  scope?: "all" | "shell" | null;
+  /**
+   * shell: only what the first program starts itself, and not that program. below: everything but that program. all is
+   * the default.
+   */
+  scope?: "all" | "shell" | "below" | null;
   /** full: rules for a base name count only where there is none for the path. base is the default. */
   programNames?: "base" | "full" | null;
   /** deny: nobody is asked. ask is the default. */

@@ -257,7 +257,7 @@ struct farhand_intercept {
         size_t size;
         const struct farhand_rules_text *rules;
         size_t rule_count;
-        const char *scope;         /* NULL: "all"; or "shell" */
+        const char *scope;         /* NULL: "all"; or "shell", "below" */
         const char *program_names; /* NULL: "base"; or "full" */
         const char *on_prompt;     /* NULL: "ask"; or "deny" */
         const char *on_unmatched;  /* NULL: "heuristic"; "run", "ask" */

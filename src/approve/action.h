@@ -29,4 +29,9 @@ struct approval_action {
         enum approval_wish wish;
         const char *justification; /* why, in words for people; NULL: not told */
         const char *additional;    /* additional permissions as JSON (docs/PERMISSIONS.md); NULL: none */
+        /* A program that a command wants to start, about which its rules ask: argv is its file and its arguments, `justification` is that of
+         * the rule. With a rule a yes runs the program outside of the sandbox. */
+        bool is_program;
+        const char
+                *rule; /* is_program: where the strictest rule stands, as NAME:LINE; NULL: no rule matched */
 };

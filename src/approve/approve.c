@@ -52,10 +52,9 @@ struct approval {
 const char *approval_reason_name(enum approval_reason reason)
 {
         static const char *const names[] = {
-                [APPROVAL_BECAUSE_UNTRUSTED] = "untrusted",
-                [APPROVAL_BECAUSE_ADDITIONAL] = "additional",
-                [APPROVAL_BECAUSE_ESCALATED] = "escalated",
-                [APPROVAL_BECAUSE_DENIED] = "denied",
+                [APPROVAL_BECAUSE_UNTRUSTED] = "untrusted", [APPROVAL_BECAUSE_ADDITIONAL] = "additional",
+                [APPROVAL_BECAUSE_ESCALATED] = "escalated", [APPROVAL_BECAUSE_DENIED] = "denied",
+                [APPROVAL_BECAUSE_RULES] = "rules",
         };
 
         return names[reason];
@@ -99,6 +98,14 @@ static bool is_outside(const struct approval *p, enum mode mode)
 static bool is_granted(const struct approval *p, enum mode mode)
 {
         return grants_have(&p->approvals->grants, &p->action, is_outside(p, mode), mode_additional(p, mode));
+}
+
+/* Only what is outside can be written down, because rules that allow something mean that. */
+static bool was_allowed(const struct approval *p, enum mode mode)
+{
+        const struct approvals_asker *asker = &p->approvals->asker;
+        return mode == MODE_OUTSIDE && p->action.argv && asker->has_allowed &&
+               asker->has_allowed(asker->arg, &p->action);
 }
 
 static void close_question(struct approval *p)
@@ -216,12 +223,27 @@ static void begin_wish(struct approval *p, enum approval_reason reason, enum mod
         }
 }
 
+/* A program about which rules ask. With a rule, a yes is one to run it outside. */
+static void begin_program(struct approval *p)
+{
+        enum mode mode = p->action.rule ? MODE_OUTSIDE : MODE_DEFAULT;
+
+        if (p->approvals->policy == APPROVAL_NEVER)
+                refuse(p, "Execution forbidden by policy");
+        else if (was_allowed(p, mode))
+                run_allowed(p, mode);
+        else
+                run_or_ask(p, APPROVAL_BECAUSE_RULES, mode);
+}
+
 static void begin(struct approval *p)
 {
         const struct approvals *a = p->approvals;
         enum approval_wish wish = a->is_restricted ? p->action.wish : APPROVAL_USE_DEFAULT;
 
-        if (a->is_restricted && is_granted(p, MODE_OUTSIDE))
+        if (p->action.is_program)
+                begin_program(p);
+        else if (a->is_restricted && (is_granted(p, MODE_OUTSIDE) || was_allowed(p, MODE_OUTSIDE)))
                 run_allowed(p, MODE_OUTSIDE);
         else if (wish == APPROVAL_WITH_ADDITIONAL)
                 begin_wish(p, APPROVAL_BECAUSE_ADDITIONAL, MODE_ADDITIONAL);
@@ -292,6 +314,8 @@ static void copy_action(struct approval *p, const struct approval_action *action
                 .wish = action->wish,
                 .justification = copy_text(a, action->justification),
                 .additional = copy_text(a, action->additional),
+                .is_program = action->is_program,
+                .rule = copy_text(a, action->rule),
         };
 }
 
@@ -374,8 +398,8 @@ void approval_ran(struct approval *p, bool was_denied, const char *denials, size
 
         must(p->state == APPROVAL_RUN);
         p->state = APPROVAL_OVER;
-        if (!was_denied || p->mode == MODE_OUTSIDE || !a->is_restricted || a->policy == APPROVAL_NEVER ||
-            p->was_asked_denied)
+        if (!was_denied || p->action.is_program || p->mode == MODE_OUTSIDE || !a->is_restricted ||
+            a->policy == APPROVAL_NEVER || p->was_asked_denied)
                 return;
         p->denials = copy_text(&p->arena, denials);
         p->omitted = omitted;
@@ -422,17 +446,27 @@ static void take_answer(struct approval *p, enum approval_answer answer, const c
                 p->on_change(p, p->arg);
 }
 
-bool approvals_answer(struct approvals *a, uint64_t question_id, enum approval_answer answer)
+static bool answer(struct approvals *a, uint64_t question_id, enum approval_answer what, const char *text)
 {
         struct approval *it;
 
         list_each (it, &a->asking, link) {
                 if (it->question_id == question_id) {
-                        take_answer(it, answer, "the answer was no");
+                        take_answer(it, what, text);
                         return true;
                 }
         }
         return false;
+}
+
+bool approvals_answer(struct approvals *a, uint64_t question_id, enum approval_answer what)
+{
+        return answer(a, question_id, what, "the answer was no");
+}
+
+bool approvals_refuse(struct approvals *a, uint64_t question_id, const char *text)
+{
+        return answer(a, question_id, APPROVAL_NO, text);
 }
 
 void approvals_lose_asker(struct approvals *a)

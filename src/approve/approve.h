@@ -23,7 +23,12 @@
  *
  * The question after a denial offers what the action wished for: a run with the additional permissions, or one without a sandbox.
  * When the action wished for nothing, or the denied run had the additional permissions, the question offers a run without a sandbox.
- * There is at most one such question for each action. The answer is no when there is nobody to ask, when too many questions are open,
+ * There is at most one such question for each action.
+ *
+ * A program about which rules ask is an action with a question before its run, under every policy but `never`, which refuses it. Neither a
+ * wish nor a denial belongs to it.
+ *
+ * The answer is no when there is nobody to ask, when too many questions are open,
  * when the action is too long for a person to read, and when the asker goes away. Pure: no I/O, no clock. Not for several threads.
  */
 #pragma once
@@ -44,9 +49,10 @@ enum approval_reason {
         APPROVAL_BECAUSE_ADDITIONAL, /* the action wishes for additional permissions */
         APPROVAL_BECAUSE_ESCALATED,  /* the action wishes to run without a sandbox */
         APPROVAL_BECAUSE_DENIED,     /* the sandbox denied the action */
+        APPROVAL_BECAUSE_RULES,      /* rules ask about a program */
 };
 const char *approval_reason_name(
-        enum approval_reason reason); /* "untrusted", "additional", "escalated", "denied" */
+        enum approval_reason reason); /* "untrusted", "additional", "escalated", "denied", "rules" */
 
 /* A question is valid during the call of `ask`. */
 struct approval_question {
@@ -64,6 +70,8 @@ struct approvals_asker {
         void (*ask)(void *arg, const struct approval_question *question);
         /* The question needs no answer any more. May be NULL. */
         void (*withdraw)(void *arg, uint64_t question_id);
+        /* Whether whoever is asked has written down that the command or program may run outside of the sandbox. NULL: never. */
+        bool (*has_allowed)(void *arg, const struct approval_action *action);
         void *arg;
 };
 
@@ -78,6 +86,8 @@ void approvals_free(struct approvals *a); /* all approvals must be freed before;
 
 /* Answers a question. Returns false when there is no open question of that id. */
 bool approvals_answer(struct approvals *a, uint64_t question_id, enum approval_answer answer);
+/* Answers a question with no; `text`, which must be a literal, says why. */
+bool approvals_refuse(struct approvals *a, uint64_t question_id, const char *text);
 /* Nobody can be asked any more: open questions are answered with no, and so are later ones. */
 void approvals_lose_asker(struct approvals *a);
 NODISCARD size_t approvals_open_count(const struct approvals *a);

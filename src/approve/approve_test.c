@@ -573,3 +573,88 @@ TEST(policies_and_wishes_are_found_by_their_names)
         ok(!approval_policy_find("always", &policy));
         ok(!approval_wish_find("", &wish));
 }
+
+/* ---- programs about which rules ask ---- */
+
+static struct approval *begin_program(struct person *who, const char *rule)
+{
+        struct approval_action action = {
+                .environment_id = "local", .cwd = "/w", .argv = make, .is_program = true, .rule = rule
+        };
+
+        return approval_new(who->approvals, &action, on_change, who);
+}
+
+/* Asks about a program, and answers if there is a question. Returns what is to be done then. */
+static const char *ask_program(struct arena *a, struct person *who, const char *rule,
+                               enum approval_answer answer)
+{
+        struct approval *p = begin_program(who, rule);
+        buf_truncate(&who->seen, 0);
+        note(who, p);
+        if (approval_state(p) == APPROVAL_ASKING) {
+                if (answer == APPROVAL_NO)
+                        ok(approvals_refuse(who->approvals, who->id, "not today"));
+                else
+                        ok(approvals_answer(who->approvals, who->id, answer));
+                note(who, p);
+        }
+        if (approval_state(p) == APPROVAL_REFUSED)
+                eq_str(approval_text(p), who->id ? "not today" : "Execution forbidden by policy");
+        const char *seen = arena_dup(a, buf_slice(&who->seen));
+        approval_free(p);
+        return seen;
+}
+
+TEST(a_program_is_asked_about_and_a_rule_leads_outside)
+{
+        static const enum approval_policy policies[] = { APPROVAL_ON_REQUEST, APPROVAL_ON_FAILURE,
+                                                         APPROVAL_UNTRUSTED };
+        for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                struct person who;
+                person_begin(&who, policies[i], READ_ONLY);
+                eq_str(ask_program(&a, &who, "r:1", APPROVAL_NO), "? refused");
+                eq_str(ask_program(&a, &who, "r:1", APPROVAL_ONCE), "? RUN-OUTSIDE");
+                eq_str(ask_program(&a, &who, NULL, APPROVAL_ONCE), "? RUN");
+                /* A yes for the session to a run inside is none for one outside. */
+                eq_str(ask_program(&a, &who, NULL, APPROVAL_FOR_SESSION), "? RUN");
+                eq_str(ask_program(&a, &who, NULL, APPROVAL_NO), "RUN");
+                eq_str(ask_program(&a, &who, "r:1", APPROVAL_FOR_SESSION), "? RUN-OUTSIDE");
+                eq_str(ask_program(&a, &who, "r:1", APPROVAL_NO), "RUN-OUTSIDE");
+                person_end(&who);
+        }
+}
+
+TEST(the_policy_never_refuses_a_program_that_would_be_asked_about)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct person who;
+        person_begin(&who, APPROVAL_NEVER, READ_ONLY);
+        eq_str(ask_program(&a, &who, "r:1", APPROVAL_ONCE), "refused");
+        person_end(&who);
+}
+
+static bool has_allowed(UNUSED void *arg, UNUSED const struct approval_action *action)
+{
+        return true;
+}
+
+TEST(what_was_written_down_is_not_asked_about)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct approvals_asker asker = { .ask = on_ask, .has_allowed = has_allowed };
+        struct err err = ERR_INIT;
+        struct person who = { .seen = BUF_INIT(4096) };
+        asker.arg = &who;
+        who.approvals = approvals_new(APPROVAL_ON_REQUEST, READ_ONLY, &asker, &err);
+        eq_str(ask_program(&a, &who, "r:1", APPROVAL_NO), "RUN-OUTSIDE");
+        eq_str(ask_program(&a, &who, NULL, APPROVAL_ONCE),
+               "? RUN"); /* what is written down is about outside */
+        struct approval *p = begin(&who, APPROVAL_USE_DEFAULT);
+        buf_truncate(&who.seen, 0);
+        note(&who, p);
+        eq_str(who.seen.p, "RUN-OUTSIDE");
+        approval_free(p);
+        person_end(&who);
+}

@@ -4,6 +4,7 @@
 
 #include "base/args.h"
 #include "rules/exec_rules.h"
+#include "rules/exec_rules_add.h"
 
 int rules_check(int argc, char **argv);
 int rules_add(int argc, char **argv);
@@ -20,6 +21,10 @@ NODISCARD int rules_files_read(struct arena *a, const struct arg_list *files, bo
 
 /* Reads one file into the arena. Returns 0, -ENOENT with the words of any other failure, or another -errno. */
 NODISCARD int rules_file_read(struct arena *a, const char *path, struct slice *ret, struct err *err);
+
+/* Adds a rule to a file, which is replaced in one step, and made if need be. Returns 1; 0: the rule is there already; or -errno. */
+NODISCARD int rules_file_add(struct arena *a, const char *path, const struct exec_rule_addition *addition,
+                             struct err *err);
 
 /* Returns the file to which rules are added, in the arena; NULL: the variables do not say where it is. */
 NODISCARD const char *rules_file_default(struct arena *a);

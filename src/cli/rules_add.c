@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int add(struct arena *a, const char *path, const struct exec_rule_addition *addition, struct err *err)
+int rules_file_add(struct arena *a, const char *path, const struct exec_rule_addition *addition,
+                   struct err *err)
 {
         struct exec_rules_text old = { path, S("") };
         struct slice text;
@@ -31,10 +32,7 @@ static int add(struct arena *a, const char *path, const struct exec_rule_additio
                 return r;
         bool is_there = text.p == old.text.p;
         r = is_there ? 0 : small_file_replace(path, text, err);
-        if (r == 0)
-                printf("%s %s\n", is_there ? "the rule is already in" : "added a rule to",
-                       printable_str(a, path));
-        return r;
+        return r < 0 ? r : !is_there;
 }
 
 /* Reads the command line. Returns -1 when *ret is filled, or the exit code. */
@@ -92,11 +90,12 @@ int rules_add(int argc, char **argv)
         addition.words = words;
         if (!file)
                 file = rules_file_default(&a);
-        int r = file ? add(&a, file, &addition, &err)
+        int r = file ? rules_file_add(&a, file, &addition, &err)
                      : err_set(&err, 0, -ENOENT, "neither FARHAND_HOME nor HOME says where the file is");
         if (r < 0) {
                 fprintf(stderr, "error: %s\n", err.text);
                 return 1;
         }
+        printf("%s %s\n", r == 0 ? "the rule is already in" : "added a rule to", printable_str(&a, file));
         return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 enum intercept_scope {
         INTERCEPT_ALL,   /* of every process of the command */
         INTERCEPT_SHELL, /* of those processes that run the command's first program, a shell */
+        INTERCEPT_BELOW, /* of every process of the command, but not that of the first program itself */
 };
 
 /* What takes the place of the first word when rules are asked about a program. */

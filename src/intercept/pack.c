@@ -136,7 +136,7 @@ static bool take_text(struct arena *a, struct slice *rest, struct exec_rules_tex
 
 static bool is_good(const struct head *head)
 {
-        return head->magic == MAGIC && head->count <= LIMIT_RULES_FILES && head->scope <= INTERCEPT_SHELL &&
+        return head->magic == MAGIC && head->count <= LIMIT_RULES_FILES && head->scope <= INTERCEPT_BELOW &&
                head->names <= INTERCEPT_FULL && head->on_prompt <= INTERCEPT_PROMPT_DENY &&
                head->on_unmatched <= INTERCEPT_UNMATCHED_ASK && head->reports <= 1;
 }

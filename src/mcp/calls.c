@@ -84,7 +84,10 @@ static void on_result(UNUSED void *arg, void *call_arg, const struct unified_res
         struct batch *batch = call->wish.batch;
         _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
         if (!call->is_cancelled) {
-                tool_result_write(&out, &call->wish.id, call->wish.has_structured, result);
+                if (result->error && result->rpc_code)
+                        reply_error(&out, &call->wish.id, result->rpc_code, slice_from_str(result->error));
+                else
+                        tool_result_write(&out, &call->wish.id, call->wish.has_structured, result);
                 outbox_answer(c->outbox, batch, &out);
         } else {
                 outbox_drop(c->outbox, batch);

@@ -5,7 +5,6 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "mcp/calls.h"
-#include "mcp/questions.h"
 #include "mcp/reply.h"
 #include "mcp/roots.h"
 #include "mcp/tools.h"
@@ -168,7 +167,7 @@ static void initialize(struct conversation *c, const struct request *r)
 static bool can_wish(const struct conversation *c)
 {
         return !c->options.never_asks &&
-               (questions_can_ask(c->questions) || c->options.unasked != APPROVAL_NO);
+               (questions_can_ask(c->questions) || c->options.questions.unasked != APPROVAL_NO);
 }
 
 static void list_tools(struct conversation *c, const struct request *r)
@@ -408,7 +407,7 @@ struct conversation *conversation_new(const struct conversation_options *options
         struct conversation *c = mem_new(struct conversation);
         c->options = *options;
         c->calls = calls_new(&c->options.outbox);
-        c->questions = questions_new(&c->options.outbox, options->unasked);
+        c->questions = questions_new(&c->options.outbox, &options->questions);
         return c;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "mcp/outbox.h"
+#include "mcp/questions.h"
 #include "unified/unified.h"
 
 struct conversation;
@@ -15,7 +16,7 @@ struct conversation_options {
         bool asks_for_roots; /* the client may say which workspace environments of this machine have */
         bool is_read_only;   /* commands can change nothing */
         bool never_asks;     /* the policy: calls cannot wish for more permissions */
-        enum approval_answer unasked; /* the answer to questions when the client cannot be asked */
+        struct questions_options questions;
         struct outbox outbox;
 };
 

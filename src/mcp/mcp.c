@@ -16,6 +16,8 @@
 struct wishes {
         struct target_wishes targets;
         const char *approval, *unasked;
+        const char *bash;
+        struct arg_list rules;
         bool no_login;
         uint64_t poll_most_ms, max_tokens;
 };
@@ -87,7 +89,7 @@ static bool asks_for_roots(const struct targets *t, const struct wishes *w)
 }
 
 static int talk(struct targets *targets, const struct wishes *w, enum approval_policy policy,
-                enum approval_answer unasked, const char *profile)
+                enum approval_answer unasked, const char *profile, struct rulebook *rulebook)
 {
         struct err err = ERR_INIT;
         struct stdio s = { 0 };
@@ -97,13 +99,14 @@ static int talk(struct targets *targets, const struct wishes *w, enum approval_p
                 .asks_for_roots = asks_for_roots(targets, w),
                 .is_read_only = w->targets.is_read_only,
                 .never_asks = policy == APPROVAL_NEVER,
-                .unasked = unasked,
+                .questions = { .unasked = unasked, .rulebook = rulebook },
                 .outbox = { .send = send_line, .arg = &s },
         };
         struct unified_options options = {
                 .environments = targets->list,
                 .environment_count = targets->count,
                 .no_login = w->no_login,
+                .shell = { .bash = w->bash, .rules = rulebook_texts(rulebook) },
                 .poll_most_ms = w->poll_most_ms ? w->poll_most_ms : POLL_MS,
                 .state_dir = store_directory(&targets->arena),
                 .budget = w->max_tokens > 0 ? (struct cut_budget){ .bytes = cut_token_bytes(w->max_tokens) }
@@ -155,13 +158,19 @@ static int run(const struct wishes *w)
         enum approval_policy policy;
         enum approval_answer unasked;
         const char *profile;
+        struct err err = ERR_INIT;
         int code = FAILED;
         if (!read_words(w, &policy, &unasked))
                 return 2;
         if (targets_find(&targets, &w->targets, "farhand mcp") == 0 &&
             targets_profile(&targets, &w->targets, &profile) == 0) {
                 avoid_root_directory(&targets, w);
-                code = talk(&targets, w, policy, unasked, profile);
+                struct rulebook *rulebook = rulebook_open(&w->rules, &err);
+                if (rulebook)
+                        code = talk(&targets, w, policy, unasked, profile, rulebook);
+                else
+                        remote_say(&(struct remote){ 0 }, "%s", err.text);
+                rulebook_free(rulebook);
         }
         targets_release(&targets);
         return code;
@@ -178,6 +187,11 @@ int cmd_mcp(int argc, char **argv)
                 { "unasked", ARG_STRING, "WORD",
                   "the answer when the client cannot be asked: deny (the default) or allow",
                   .target = &w.unasked },
+                { "rules", ARG_LIST, "FILE",
+                  "more rules for the programs that shell starts; may be given more than once",
+                  .target = &w.rules, .letter = 'r', .offers = OFFER_FILE },
+                { "bash", ARG_STRING, "PATH", "the Bash of shell (default: that of the machine)",
+                  .target = &w.bash },
                 { "no-login", ARG_FLAG, NULL, "no login shells", .target = &w.no_login },
                 { "max-poll-ms", ARG_U64, "MS", "the longest poll of a session (default: 50000)",
                   .target = &w.poll_most_ms, .min = 5000, .max = 86400000 },
@@ -197,5 +211,6 @@ int cmd_mcp(int argc, char **argv)
         else if (parsed == ARGS_OK)
                 code = run(&w);
         arg_list_release(&w.targets.names);
+        arg_list_release(&w.rules);
         return code;
 }

@@ -105,7 +105,72 @@ static int put_command(struct buf *out, const char *const *argv)
         return r < 0 ? r : put_line(out, "Option of the shell: ", argv[1]);
 }
 
-int question_text_write(struct buf *out, const struct approval_question *q)
+/* ---- programs about which rules ask ---- */
+
+/* Whether a word needs no quotes in a shell. */
+static bool is_plain(const char *word)
+{
+        static const char plain[] =
+                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+        return word[0] != '\0' && word[strspn(word, plain)] == '\0' && word[0] != '~';
+}
+
+static int put_word(struct buf *out, const char *word)
+{
+        if (is_plain(word))
+                return put(out, word);
+        int r = put(out, "'");
+        for (const char *end; r == 0 && (end = strchr(word, '\'')) != NULL; word = end + 1) {
+                r = put_printable(out, slice_from(word, (size_t)(end - word)));
+                if (r == 0)
+                        r = put(out, "'\\''");
+        }
+        if (r == 0)
+                r = put_printable(out, slice_from_str(word));
+        return r < 0 ? r : put(out, "'");
+}
+
+static int put_program(struct buf *out, const struct approval_action *a)
+{
+        int r = put(out, "Allow agent to run `");
+        for (const char *const *word = a->argv; r == 0 && *word; word++) {
+                if (word > a->argv)
+                        r = put(out, " ");
+                if (r == 0)
+                        r = put_word(out, *word);
+        }
+        if (r == 0)
+                r = put(out, "` in `");
+        if (r == 0)
+                r = put_printable(out, slice_from_str(a->cwd));
+        return r < 0 ? r : put(out, "`?\n");
+}
+
+static int put_rule(struct buf *out, const struct approval_question *q)
+{
+        const struct approval_action *a = q->action;
+        int r = 0;
+        if (a->rule)
+                r = put(out, "It would run outside of the sandbox.\n");
+        if (r == 0)
+                r = put_line(out, "Environment: ", a->environment_id);
+        if (r == 0)
+                r = put_line(out, "Rule: ", a->rule);
+        return r < 0 ? r : put_line(out, "Why there is this rule: ", a->justification);
+}
+
+/* ---- all questions ---- */
+
+static int put_always(struct buf *out, const struct question_style *style)
+{
+        int r = put_line(out,
+                         "The answer \"always\" adds this rule, and such commands run outside of the sandbox "
+                         "unasked: ",
+                         style->always_rule);
+        return r < 0 ? r : put_line(out, "It is added to: ", style->always_file);
+}
+
+static int put_action(struct buf *out, const struct approval_question *q)
 {
         const struct approval_action *a = q->action;
         int r = put(out, heading(q));
@@ -125,5 +190,16 @@ int question_text_write(struct buf *out, const struct approval_question *q)
                 r = put_denials(out, q->denials);
         if (r == 0)
                 r = put_line(out, "Reason that was given: ", a->justification);
+        return r;
+}
+
+int question_text_write(struct buf *out, const struct approval_question *q,
+                        const struct question_style *style)
+{
+        int r = q->action->is_program ? put_program(out, q->action) : put_action(out, q);
+        if (r == 0 && q->action->is_program && !style->is_brief)
+                r = put_rule(out, q);
+        if (r == 0 && style->always_rule)
+                r = put_always(out, style);
         return r;
 }

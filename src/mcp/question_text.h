@@ -7,5 +7,12 @@
 
 #include "approve/approve.h"
 
+struct question_style {
+        bool is_brief;           /* of a program only one line is shown, as the reference does */
+        const char *always_rule; /* the rule that the answer "always" adds; NULL: there is no such answer */
+        const char *always_file; /* where it goes */
+};
+
 /* Appends the text. */
-NODISCARD int question_text_write(struct buf *out, const struct approval_question *question);
+NODISCARD int question_text_write(struct buf *out, const struct approval_question *question,
+                                  const struct question_style *style);

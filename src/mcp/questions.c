@@ -3,12 +3,14 @@
 
 #include "base/limits.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "mcp/question_text.h"
 #include "mcp/reply.h"
 
 #define ONCE "once"
 #define FOR_SESSION "session"
+#define ALWAYS "always"
 #define DENY "deny"
 
 /* A question that waits for its answer. There are at most LIMIT_APPROVAL_QUESTIONS. */
@@ -17,42 +19,106 @@ struct question {
         uint64_t request; /* the id of our request */
         uint64_t route;
         uint64_t id; /* approval_question::id */
+        bool is_program;
+        struct arena strings;
+        const char *const *words; /* what "always" allows; NULL: there is no such answer */
 };
 
 struct questions {
         struct outbox *outbox;
         struct approvals *approvals;
         const struct calls *calls;
-        enum approval_answer unasked;
+        struct questions_options options;
         bool can_ask;
         struct list open; /* question::link */
 };
 
-static const char schema[] =
-        "{\"type\":\"object\",\"properties\":{\"decision\":{\"type\":\"string\",\"title\":\"Decision\","
-        "\"description\":\"once: only now; session: also when exactly this is asked for again; deny: no\","
-        "\"enum\":[\"" ONCE "\",\"" FOR_SESSION "\",\"" DENY
-        "\"],\"enumNames\":[\"Yes, once\",\"Yes, for this session\",\"No\"]}},\"required\":[\"decision\"]}";
+/* ---- asking ---- */
 
-static void ask(void *arg, const struct approval_question *question)
+#define SCHEMA(more_about, more_value, more_name)                                                           \
+        "{\"type\":\"object\",\"properties\":{\"decision\":{\"type\":\"string\",\"title\":\"Decision\","    \
+        "\"description\":\"once: only now; session: also when exactly this is asked for again; " more_about \
+        "deny: no\",\"enum\":[\"" ONCE "\",\"" FOR_SESSION "\"," more_value "\"" DENY                       \
+        "\"],\"enumNames\":[\"Yes, once\",\"Yes, for this session\"," more_name                             \
+        "\"No\"]}},\"required\":[\"decision\"]}"
+
+static const char schema[] = SCHEMA("", "", ""),
+                  schema_always[] = SCHEMA("always: a rule allows it from now on; ", "\"" ALWAYS "\",",
+                                           "\"Yes, always (adds a rule)\","),
+                  schema_brief[] =
+                          "{\"type\":\"object\",\"title\":\"Execution Permission Request\",\"properties\":{"
+                          "\"reason\":{\"type\":\"string\",\"description\":\"Why, if you want to say\"}}}";
+
+static const char *const *copy_words(struct arena *a, const char *const *words)
 {
-        struct questions *q = arg;
-        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX), text = BUF_INIT(MCP_MESSAGE_MAX / 8);
-        struct jsonw w;
-        if (!q->can_ask || question_text_write(&text, question) < 0) {
-                (void)approvals_answer(q->approvals, question->id, q->can_ask ? APPROVAL_NO : q->unasked);
-                return;
-        }
+        size_t n = 0;
+        while (words[n])
+                n++;
+        const char **copy = arena_zalloc(a, (n + 1) * sizeof(*copy));
+        for (size_t i = 0; i < n; i++)
+                copy[i] = arena_dup(a, slice_from_str(words[i]));
+        return copy;
+}
+
+static struct question *question_new(struct questions *q, const struct approval_question *question,
+                                     bool has_always)
+{
         struct question *one = mem_new(struct question);
         one->request = ++q->outbox->last_id;
         one->id = question->id;
         one->route = calls_route(q->calls, question->action->call_id);
+        one->is_program = question->action->is_program;
+        one->words = has_always ? copy_words(&one->strings, question->action->argv) : NULL;
         list_append(&q->open, &one->link);
+        return one;
+}
+
+/* Answers without a question. */
+static void answer_unasked(struct questions *q, const struct approval_question *question)
+{
+        if (q->options.unasked == APPROVAL_NO && question->action->is_program)
+                (void)approvals_refuse(q->approvals, question->id, "approval is not available");
+        else
+                (void)approvals_answer(q->approvals, question->id, q->options.unasked);
+}
+
+/* Says what "always" would add, if the action is one that a rule can allow. */
+static struct question_style style_of(const struct questions *q, struct arena *a,
+                                      const struct approval_question *question)
+{
+        const struct rulebook *b = q->options.rulebook;
+        bool is_brief = q->options.is_brief && question->action->is_program;
+        bool has_rule = b && question->action->argv && !is_brief && !question->permissions;
+        return (struct question_style){
+                .is_brief = is_brief,
+                .always_rule = has_rule ? rulebook_line(b, a, question->action->argv) : NULL,
+                .always_file = has_rule ? rulebook_file(b) : NULL,
+        };
+}
+
+static void ask(void *arg, const struct approval_question *question)
+{
+        struct questions *q = arg;
+        _arena_ struct arena a = ARENA_INIT;
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX), text = BUF_INIT(MCP_MESSAGE_MAX / 8);
+        struct jsonw w;
+        if (!q->can_ask) {
+                answer_unasked(q, question);
+                return;
+        }
+        const struct question_style style = style_of(q, &a, question);
+        if (question_text_write(&text, question, &style) < 0) {
+                (void)approvals_answer(q->approvals, question->id, APPROVAL_NO);
+                return;
+        }
+        const struct question *one = question_new(q, question, style.always_rule != NULL);
         reply_request_begin(&w, &out, one->request, "elicitation/create");
         jsonw_object(&w);
         jsonw_member_string(&w, "message", slice_trim(buf_slice(&text)));
         jsonw_key(&w, "requestedSchema");
-        jsonw_raw(&w, slice_from_str(schema));
+        jsonw_raw(&w, slice_from_str(style.is_brief      ? schema_brief
+                                     : style.always_rule ? schema_always
+                                                         : schema));
         jsonw_object_end(&w);
         reply_end(&w);
         outbox_send(q->outbox, one->route, &out);
@@ -61,6 +127,7 @@ static void ask(void *arg, const struct approval_question *question)
 static void question_free(struct question *one)
 {
         list_remove(&one->link);
+        arena_release(&one->strings);
         free(one);
 }
 
@@ -84,18 +151,60 @@ static void withdraw(void *arg, uint64_t question_id)
         }
 }
 
-static enum approval_answer read_answer(struct arena *a, const struct rpc_message *m)
+/* ---- answers ---- */
+
+static struct slice text_of(struct arena *a, const struct json_doc *d, const struct json *object,
+                            struct slice key)
+{
+        const struct json *v = json_get(d, object, key);
+        return v && v->type == JSON_STRING ? json_string(a, d, v) : S("");
+}
+
+/* Adds the rule of "always". Should that fail, the yes holds for this session. */
+static void add_rule(const struct questions *q, const struct question *one)
+{
+        struct err err = ERR_INIT;
+        if (rulebook_add(q->options.rulebook, one->words, &err) < 0)
+                log_error("the rule is not added", "why=%s", log_quote(slice_from_str(err.text)));
+}
+
+static enum approval_answer read_answer(const struct questions *q, struct arena *a,
+                                        const struct question *one, const struct rpc_message *m)
 {
         const struct json_doc *d = &m->doc;
-        const struct json *action = json_get(d, m->result, S("action")),
-                          *decision = json_get(d, json_get(d, m->result, S("content")), S("decision"));
-        if (m->kind != RPC_RESPONSE || !action || action->type != JSON_STRING || !decision ||
-            decision->type != JSON_STRING || !slice_eq(json_string(a, d, action), S("accept")))
+        if (m->kind != RPC_RESPONSE || !slice_eq(text_of(a, d, m->result, S("action")), S("accept")))
                 return APPROVAL_NO;
-        struct slice word = json_string(a, d, decision);
-        return slice_eq(word, S(ONCE))          ? APPROVAL_ONCE
-               : slice_eq(word, S(FOR_SESSION)) ? APPROVAL_FOR_SESSION
-                                                : APPROVAL_NO;
+        if (q->options.is_brief && one->is_program)
+                return APPROVAL_ONCE;
+        struct slice word = text_of(a, d, json_get(d, m->result, S("content")), S("decision"));
+        bool is_always = one->words && slice_eq(word, S(ALWAYS));
+        if (is_always)
+                add_rule(q, one);
+        return slice_eq(word, S(ONCE))                       ? APPROVAL_ONCE
+               : is_always || slice_eq(word, S(FOR_SESSION)) ? APPROVAL_FOR_SESSION
+                                                             : APPROVAL_NO;
+}
+
+/* The words reach whoever waits for the program. */
+static const char *refusal(struct arena *a, const struct rpc_message *m)
+{
+        bool is_cancel =
+                m->kind == RPC_RESPONSE && slice_eq(text_of(a, &m->doc, m->result, S("action")), S("cancel"));
+        return is_cancel                 ? "User cancelled execution"
+               : m->kind == RPC_RESPONSE ? "User declined execution"
+                                         : "approval is not available";
+}
+
+static void take(struct questions *q, struct arena *a, struct question *one, const struct rpc_message *m)
+{
+        enum approval_answer answer = read_answer(q, a, one, m);
+        uint64_t id = one->id;
+        bool is_program = one->is_program;
+        question_free(one);
+        if (answer == APPROVAL_NO && is_program)
+                (void)approvals_refuse(q->approvals, id, refusal(a, m));
+        else
+                (void)approvals_answer(q->approvals, id, answer);
 }
 
 bool questions_take(struct questions *q, struct arena *a, const struct rpc_message *m)
@@ -106,12 +215,16 @@ bool questions_take(struct questions *q, struct arena *a, const struct rpc_messa
         list_each (one, &q->open, link) {
                 if (m->id.number != (int64_t)one->request)
                         continue;
-                uint64_t id = one->id;
-                question_free(one);
-                (void)approvals_answer(q->approvals, id, read_answer(a, m));
+                take(q, a, one, m);
                 return true;
         }
         return false;
+}
+
+static bool has_allowed(void *arg, const struct approval_action *action)
+{
+        const struct questions *q = arg;
+        return q->options.rulebook && rulebook_allows(q->options.rulebook, action->argv);
 }
 
 /* Since forms are not the only kind of question, a client that names kinds must name forms. */
@@ -129,7 +242,9 @@ bool questions_can_ask(const struct questions *q)
 
 struct approvals_asker questions_asker(struct questions *q)
 {
-        return (struct approvals_asker){ .ask = ask, .withdraw = withdraw, .arg = q };
+        return (struct approvals_asker){
+                .ask = ask, .withdraw = withdraw, .has_allowed = has_allowed, .arg = q
+        };
 }
 
 void questions_use(struct questions *q, struct approvals *approvals, const struct calls *calls)
@@ -138,11 +253,11 @@ void questions_use(struct questions *q, struct approvals *approvals, const struc
         q->calls = calls;
 }
 
-struct questions *questions_new(struct outbox *outbox, enum approval_answer unasked)
+struct questions *questions_new(struct outbox *outbox, const struct questions_options *options)
 {
         struct questions *q = mem_new(struct questions);
         q->outbox = outbox;
-        q->unasked = unasked;
+        q->options = *options;
         list_init(&q->open);
         return q;
 }

@@ -7,12 +7,19 @@
 #include "approve/approve.h"
 #include "mcp/calls.h"
 #include "mcp/outbox.h"
+#include "mcp/rulebook.h"
 #include "wire/rpc.h"
 
 struct questions;
 
-/* `unasked` is the answer when the client cannot be asked. */
-struct questions *questions_new(struct outbox *outbox, enum approval_answer unasked);
+struct questions_options {
+        enum approval_answer unasked; /* when the client cannot be asked */
+        bool is_brief; /* as the reference asks: to accept a question is a yes, once, whatever else the answer has */
+        struct rulebook *
+                rulebook; /* takes the rules of the answer "always", and stays the caller's; NULL: there is no such answer */
+};
+
+struct questions *questions_new(struct outbox *outbox, const struct questions_options *options);
 void questions_free(struct questions *q); /* after the approvals; NULL is fine */
 struct approvals_asker questions_asker(struct questions *q);
 /* A question goes the way of the call that it is about. */

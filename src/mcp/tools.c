@@ -9,12 +9,15 @@ struct member {
         const char *fallback; /* the default as JSON; NULL: none */
         enum when when;
         bool is_required;
+        bool is_count, is_nullable;   /* a whole number that is not negative; may be null */
+        const struct member *members; /* of an object; end with a name of NULL */
 };
 
 struct tool {
         const char *name, *title, *about;
         const struct member *input, *output; /* end with a name of NULL */
         bool is_read_only, is_open_world;
+        const char *input_title; /* of a schema that allows other members; NULL: it allows none */
 };
 
 #define MEMBER(n, t, a, ...)                                        \
@@ -80,6 +83,35 @@ static const struct member patch_input[] = {
         MEMBERS_END,
 };
 
+static const struct member shell_input[] = {
+        MEMBER("command", "string", "The text of Bash to run", .is_required = true),
+        MEMBER("workdir", "string", "The directory to run it in; an absolute path", .is_required = true),
+        MEMBER("timeout_ms", "integer",
+               "The most time that it may take, in milliseconds (10000 if absent); questions to the user do "
+               "not "
+               "count",
+               .is_count = true, .is_nullable = true),
+        MEMBER("login", "boolean", "Run bash -lc (if absent or true) or bash -c (false)",
+               .is_nullable = true),
+        MEMBER_ENVIRONMENT,
+        MEMBERS_END,
+};
+
+static const struct member shell_duration[] = {
+        MEMBER("secs", "integer", "Whole seconds", .is_required = true),
+        MEMBER("nanos", "integer", "Nanoseconds beyond these", .is_required = true),
+        MEMBERS_END,
+};
+
+static const struct member shell_output[] = {
+        MEMBER("exit_code", "integer", "128 + N after the signal N, and 124 when it was timed out",
+               .is_required = true),
+        MEMBER("output", "string", "All of stdout, then all of stderr; at most 1 MiB", .is_required = true),
+        MEMBER("duration", "object", "How long it ran", .is_required = true, .members = shell_duration),
+        MEMBER("timed_out", "boolean", "It was ended at its limit of time", .is_required = true),
+        MEMBERS_END,
+};
+
 static const struct member run_output[] = {
         MEMBER("chunk_id", "string", "Names this piece of output"),
         MEMBER("wall_time_seconds", "number", "How long the call took", .is_required = true),
@@ -91,6 +123,19 @@ static const struct member run_output[] = {
 };
 
 static const struct tool tools[] = {
+        {
+                .name = "shell",
+                .title = "Run a text of Bash",
+                .about = "Runs a shell command and returns what it has written, when it has ended or its "
+                         "time is "
+                         "over. The workdir MUST be an absolute path. Programs that it starts may be asked "
+                         "about "
+                         "or denied. What it leaves running is ended; exec_command keeps things running.",
+                .input = shell_input,
+                .output = shell_output,
+                .is_open_world = true,
+                .input_title = "ExecParams",
+        },
         {
                 .name = "exec_command",
                 .title = "Run a command",
@@ -137,6 +182,8 @@ static bool is_offered(const struct member *m, const struct tools_offer *offer)
         return m->when == ALWAYS || offer->can_wish;
 }
 
+static void write_members(struct jsonw *w, const struct member *members, const struct tools_offer *offer);
+
 static void write_member(struct jsonw *w, const struct member *m, const struct tools_offer *offer)
 {
         jsonw_key(w, m->name);
@@ -147,6 +194,14 @@ static void write_member(struct jsonw *w, const struct member *m, const struct t
                 jsonw_key(w, "default");
                 jsonw_raw(w, slice_from_str(m->fallback));
         }
+        if (m->is_count) {
+                jsonw_member_str(w, "format", "uint64");
+                jsonw_member_u64(w, "minimum", 0);
+        }
+        if (m->is_nullable)
+                jsonw_member_bool(w, "nullable", true);
+        if (m->members)
+                write_members(w, m->members, offer);
         if (m->when == WITH_ENVIRONMENTS) {
                 jsonw_key(w, "enum");
                 jsonw_array(w);
@@ -157,12 +212,9 @@ static void write_member(struct jsonw *w, const struct member *m, const struct t
         jsonw_object_end(w);
 }
 
-static void write_schema(struct jsonw *w, const char *key, const struct member *members,
-                         const struct tools_offer *offer)
+/* Writes what a schema says about the members of an object. */
+static void write_members(struct jsonw *w, const struct member *members, const struct tools_offer *offer)
 {
-        jsonw_key(w, key);
-        jsonw_object(w);
-        jsonw_member_str(w, "type", "object");
         jsonw_key(w, "properties");
         jsonw_object(w);
         for (const struct member *m = members; m->name; m++)
@@ -175,7 +227,22 @@ static void write_schema(struct jsonw *w, const char *key, const struct member *
                 if (m->is_required)
                         jsonw_str(w, m->name);
         jsonw_array_end(w);
-        jsonw_member_bool(w, "additionalProperties", false);
+}
+
+/* `title` stands in schemas whose objects may have other members, too. */
+static void write_schema(struct jsonw *w, const char *key, const char *title, const struct member *members,
+                         const struct tools_offer *offer)
+{
+        jsonw_key(w, key);
+        jsonw_object(w);
+        if (title) {
+                jsonw_member_str(w, "$schema", "https://json-schema.org/draft/2020-12/schema");
+                jsonw_member_str(w, "title", title);
+        }
+        jsonw_member_str(w, "type", "object");
+        write_members(w, members, offer);
+        if (!title)
+                jsonw_member_bool(w, "additionalProperties", false);
         jsonw_object_end(w);
 }
 
@@ -201,9 +268,9 @@ void tools_write(struct jsonw *w, const struct tools_offer *offer)
                 if (offer->version->has_structured)
                         jsonw_member_str(w, "title", t->title);
                 jsonw_member_str(w, "description", t->about);
-                write_schema(w, "inputSchema", t->input, offer);
+                write_schema(w, "inputSchema", t->input_title, t->input, offer);
                 if (offer->version->has_structured)
-                        write_schema(w, "outputSchema", t->output, offer);
+                        write_schema(w, "outputSchema", NULL, t->output, offer);
                 if (offer->version->has_annotations)
                         write_annotations(w, t, offer);
                 jsonw_object_end(w);

@@ -72,7 +72,10 @@ static size_t decode_choice(struct decoder *d, const char *key, const char *cons
 
 void process_intercept_decode(struct decoder *outer, const struct json *value, struct process_intercept *ret)
 {
-        static const char *const scopes[] = { "all", "shell" }, *const names[] = { "base", "full" };
+        static const char *const scopes[] = { [INTERCEPT_SCOPE_ALL] = "all",
+                                              [INTERCEPT_SCOPE_SHELL] = "shell",
+                                              [INTERCEPT_SCOPE_BELOW] = "below" };
+        static const char *const names[] = { "base", "full" };
         static const char *const prompts[] = { "ask", "deny" };
         static const char *const rests[] = { [INTERCEPT_REST_HEURISTIC] = "heuristic",
                                              [INTERCEPT_REST_RUN] = "run",
@@ -87,7 +90,7 @@ void process_intercept_decode(struct decoder *outer, const struct json *value, s
         decode_begin_inside(&d, outer, value, "ExecIntercept");
         decode_own_members(&d);
         decode_texts(&d, ret);
-        ret->is_shell_only = decode_choice(&d, "scope", scopes, ARRAY_LEN(scopes)) == 1;
+        ret->scope = (enum intercept_scope_wish)decode_choice(&d, "scope", scopes, ARRAY_LEN(scopes));
         ret->has_full_names = decode_choice(&d, "programNames", names, ARRAY_LEN(names)) == 1;
         ret->denies_prompts = decode_choice(&d, "onPrompt", prompts, ARRAY_LEN(prompts)) == 1;
         ret->rest = (enum intercept_rest)decode_choice(&d, "onUnmatched", rests, ARRAY_LEN(rests));

@@ -9,6 +9,8 @@ struct intercept_rules_text {
         struct slice text;
 };
 
+enum intercept_scope_wish { INTERCEPT_SCOPE_ALL, INTERCEPT_SCOPE_SHELL, INTERCEPT_SCOPE_BELOW };
+
 enum intercept_rest {
         INTERCEPT_REST_HEURISTIC,
         INTERCEPT_REST_RUN,
@@ -18,7 +20,8 @@ enum intercept_rest {
 struct process_intercept {
         const struct intercept_rules_text *rules;
         size_t rule_count;
-        bool is_shell_only; /* scope: only what the first program starts is decided about, and not that program itself */
+        /* SHELL: only what the first program starts; BELOW: everything; both without the first program itself. */
+        enum intercept_scope_wish scope;
         bool has_full_names;      /* programNames */
         bool denies_prompts;      /* onPrompt */
         enum intercept_rest rest; /* onUnmatched */

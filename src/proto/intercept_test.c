@@ -34,7 +34,8 @@ TEST(the_options_have_defaults)
 
         eq_str(decode_start(&a, "'intercept':{'rules':[]}", &in), "");
         ok(in.has_intercept && in.intercept.rule_count == 0 && !in.intercept.reports);
-        ok(!in.intercept.is_shell_only && !in.intercept.has_full_names && !in.intercept.denies_prompts);
+        eq_int(in.intercept.scope, INTERCEPT_SCOPE_ALL);
+        ok(!in.intercept.has_full_names && !in.intercept.denies_prompts);
         eq_int(in.intercept.rest, INTERCEPT_REST_HEURISTIC);
 }
 
@@ -53,11 +54,14 @@ TEST(all_options_are_taken)
         eq_str(in.intercept.rules[0].name, "x");
         eq_slice(in.intercept.rules[0].text, S("y\n"));
         eq_str(in.intercept.rules[1].name, "");
-        ok(in.intercept.is_shell_only && in.intercept.has_full_names && in.intercept.denies_prompts);
+        eq_int(in.intercept.scope, INTERCEPT_SCOPE_SHELL);
+        ok(in.intercept.has_full_names && in.intercept.denies_prompts);
         ok(in.intercept.reports);
         eq_int(in.intercept.rest, INTERCEPT_REST_ASK);
         eq_str(decode_start(&a, "'intercept':{'rules':[],'scope':'all','onUnmatched':'run'}", &in), "");
         eq_int(in.intercept.rest, INTERCEPT_REST_RUN);
+        eq_str(decode_start(&a, "'intercept':{'rules':[],'scope':'below'}", &in), "");
+        eq_int(in.intercept.scope, INTERCEPT_SCOPE_BELOW);
 }
 
 TEST(a_mistake_in_the_options_is_named)
@@ -74,7 +78,8 @@ TEST(a_mistake_in_the_options_is_named)
                 { "{'rules':[{'name':'n'}]}", "missing field `text`" },
                 { "{'rules':[{'name':'a\\u0000','text':''}]}",
                   "name: must be at most 4096 bytes without a nul byte" },
-                { "{'rules':[],'scope':'some'}", "scope: unknown variant `some`, expected `all` or `shell`" },
+                { "{'rules':[],'scope':'some'}",
+                  "scope: unknown variant `some`, expected one of `all`, `shell`, `below`" },
                 { "{'rules':[],'programNames':'both'}",
                   "programNames: unknown variant `both`, expected `base` or `full`" },
                 { "{'rules':[],'onPrompt':'run'}",

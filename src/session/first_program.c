@@ -25,8 +25,13 @@ static struct intercept_options options_of(const struct process_intercept *in)
                 [INTERCEPT_REST_RUN] = INTERCEPT_UNMATCHED_RUN,
                 [INTERCEPT_REST_ASK] = INTERCEPT_UNMATCHED_ASK,
         };
+        static const enum intercept_scope scopes[] = {
+                [INTERCEPT_SCOPE_ALL] = INTERCEPT_ALL,
+                [INTERCEPT_SCOPE_SHELL] = INTERCEPT_SHELL,
+                [INTERCEPT_SCOPE_BELOW] = INTERCEPT_BELOW,
+        };
         return (struct intercept_options){
-                .scope = in->is_shell_only ? INTERCEPT_SHELL : INTERCEPT_ALL,
+                .scope = scopes[in->scope],
                 .names = in->has_full_names ? INTERCEPT_FULL : INTERCEPT_BASE,
                 .on_prompt = in->denies_prompts ? INTERCEPT_PROMPT_DENY : INTERCEPT_PROMPT_ASK,
                 .on_unmatched = unmatched[in->rest],

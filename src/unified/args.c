@@ -168,7 +168,8 @@ bool unified_tool_find(struct slice name, enum unified_tool *ret)
 {
         static const char *const names[] = { [UNIFIED_EXEC_COMMAND] = "exec_command",
                                              [UNIFIED_WRITE_STDIN] = "write_stdin",
-                                             [UNIFIED_APPLY_PATCH] = "apply_patch" };
+                                             [UNIFIED_APPLY_PATCH] = "apply_patch",
+                                             [UNIFIED_SHELL] = "shell" };
         size_t which = slice_find(name, names, ARRAY_LEN(names));
         if (which == ARRAY_LEN(names))
                 return false;

@@ -18,7 +18,7 @@
 #define POLL_MOST_MS 300000
 #define OUTPUT_TOKENS 10000
 
-enum unified_tool { UNIFIED_EXEC_COMMAND, UNIFIED_WRITE_STDIN, UNIFIED_APPLY_PATCH };
+enum unified_tool { UNIFIED_EXEC_COMMAND, UNIFIED_WRITE_STDIN, UNIFIED_APPLY_PATCH, UNIFIED_SHELL };
 /* Returns false when there is no tool of that name. */
 NODISCARD bool unified_tool_find(struct slice name, enum unified_tool *ret);
 

@@ -20,6 +20,12 @@ void unified_call_fail(struct unified_call *c, const char *fmt, ...)
         c->state = CALL_DONE;
 }
 
+void unified_call_refuse(struct unified_call *c, int rpc_code, const char *text)
+{
+        unified_call_fail(c, "%s", text);
+        c->rpc_code = rpc_code;
+}
+
 /* Takes what the session has written since the last call. The caller frees the bytes. */
 static char *take_unread(struct exec_session *s, struct cut_output *ret)
 {
@@ -150,6 +156,7 @@ static const struct tool_kind kinds[] = {
         [UNIFIED_EXEC_COMMAND] = { .decode = exec_decode, .advance = exec_advance, .starts_process = true },
         [UNIFIED_WRITE_STDIN] = { .decode = write_decode, .advance = write_advance },
         [UNIFIED_APPLY_PATCH] = { .decode = patching_decode, .advance = patching_advance },
+        [UNIFIED_SHELL] = { .decode = shell_decode, .advance = shell_advance, .starts_process = true },
 };
 
 static const struct tool_kind *kind_of(const struct unified_call *c)
@@ -162,15 +169,15 @@ static const struct tool_kind *kind_of(const struct unified_call *c)
 static void finish(struct unified_call *c)
 {
         struct unified *u = c->table;
-        struct unified_result result = { .error = c->error };
+        struct unified_result result = { .error = c->error, .rpc_code = c->rpc_code };
         if (!c->error) {
                 result.answer = c->answer;
                 result.text = buf_slice(&c->text);
                 result.output = buf_slice(&c->output);
                 result.structured = buf_slice(&c->structured);
         }
-        if (c->session && c->ends_process)
-                exec_session_end(c->session);
+        if (c->session && (c->ends_process || c->session->is_own))
+                exec_session_end_tree(c->session);
         if (c->session)
                 exec_session_unlock(c->session);
         list_remove(&c->link);

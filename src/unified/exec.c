@@ -93,7 +93,8 @@ static void start(struct unified_call *c)
                 exec_session_unlock(c->session);
         }
         const char *sandbox = host_sandbox(&c->strings, c->host, approval_permissions(c->approval));
-        if (!exec_session_start(c, sandbox, &error)) {
+        const struct exec_start how = { .cmd = c->exec.cmd, .tty = c->exec.tty, .sandbox = sandbox };
+        if (!exec_session_start(c, &how, &error)) {
                 unified_call_fail(c, "%sFailed to create unified exec process: %s", failure_prefix(c),
                                   error.text);
                 return;

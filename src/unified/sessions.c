@@ -84,6 +84,12 @@ static void tell_end(struct exec_session *s)
 
 /* ---- what libfarhand tells ---- */
 
+/* Keeps the beginning of a stream. */
+static void keep(struct buf *stream, struct slice bytes)
+{
+        must(buf_append(stream, slice_from(bytes.p, MIN(bytes.n, stream->cap - stream->n))) == 0);
+}
+
 static void on_started(UNUSED struct farhand_process *p, void *arg, UNUSED int64_t pid)
 {
         struct exec_session *s = arg;
@@ -93,11 +99,14 @@ static void on_started(UNUSED struct farhand_process *p, void *arg, UNUSED int64
                 (void)farhand_process_terminate(s->process);
 }
 
-static void on_output(UNUSED struct farhand_process *p, void *arg, UNUSED enum farhand_stream stream,
+static void on_output(UNUSED struct farhand_process *p, void *arg, enum farhand_stream stream,
                       const void *bytes, size_t n)
 {
         struct exec_session *s = arg;
-        head_tail_put(&s->unread, slice_from(bytes, n));
+        if (s->is_own)
+                keep(&s->streams[stream == FARHAND_STDERR], slice_from(bytes, n));
+        else
+                head_tail_put(&s->unread, slice_from(bytes, n));
         if (s->has_ended)
                 return;
         head_tail_put(&s->transcript, slice_from(bytes, n));
@@ -133,11 +142,32 @@ static void on_closed(UNUSED struct farhand_process *p, void *arg)
         ((struct exec_session *)arg)->is_closed = true;
 }
 
+/* Whether a start failed because of the directory of the command. */
+static bool error_is_of_directory(const struct farhand_error *error)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _buf_ struct buf text = BUF_INIT(sizeof(error->data));
+        struct json_doc doc;
+        struct json_error bad;
+        if (buf_append(&text, slice_from_str(error->data)) < 0 ||
+            json_parse(&a, buf_slice(&text), &doc, &bad) < 0)
+                return false;
+        const struct json *step = json_get(&doc, json_root(&doc), S("step"));
+        return step && step->type == JSON_STRING && slice_eq(json_string(&a, &doc, step), S("cwd"));
+}
+
 static void on_failed(UNUSED struct farhand_process *p, void *arg, const struct farhand_error *error)
 {
         struct exec_session *s = arg;
         s->has_failed = true;
         (void)snprintf(s->failure, sizeof(s->failure), "%s", error->text);
+        if (error_is_of_directory(error))
+                s->directory_errno = farhand_error_errno(error);
+}
+
+static void on_exec(UNUSED struct farhand_process *p, void *arg, const struct farhand_exec *exec)
+{
+        programs_take(arg, exec);
 }
 
 static const struct farhand_process_events events = {
@@ -148,6 +178,7 @@ static const struct farhand_process_events events = {
         .on_closed = on_closed,
         .on_failed = on_failed,
         .on_gap = on_gap,
+        .on_exec = on_exec,
 };
 
 /* ---- the table ---- */
@@ -227,10 +258,13 @@ void exec_session_unlist(struct exec_session *s)
 
 void exec_session_free(struct exec_session *s)
 {
+        programs_release(s);
         list_remove(&s->link);
         farhand_process_free(s->process);
         head_tail_release(&s->unread);
         head_tail_release(&s->transcript);
+        buf_release(&s->streams[0]);
+        buf_release(&s->streams[1]);
         buf_release(&s->input);
         free(s->denials);
         arena_release(&s->strings);
@@ -248,7 +282,7 @@ static const char *const *copy_list(struct arena *a, const char *const *list)
         return copy;
 }
 
-struct exec_session *exec_session_start(struct unified_call *call, const char *sandbox,
+struct exec_session *exec_session_start(struct unified_call *call, const struct exec_start *how,
                                         struct farhand_error *ret_error)
 {
         struct unified *u = call->table;
@@ -258,13 +292,17 @@ struct exec_session *exec_session_start(struct unified_call *call, const char *s
         s->host = call->host;
         s->call_id = arena_dup(&s->strings, slice_from_str(call->id));
         s->cwd = arena_dup(&s->strings, slice_from_str(call->cwd));
-        s->cmd = arena_dup(&s->strings, slice_from_str(call->exec.cmd));
+        s->cmd = arena_dup(&s->strings, slice_from_str(how->cmd));
         s->argv = copy_list(&s->strings, call->argv);
-        s->tty = call->exec.tty;
-        s->is_sandboxed = sandbox != NULL;
+        s->tty = how->tty;
+        s->is_sandboxed = how->sandbox != NULL;
+        s->is_own = how->is_own;
         s->started_us = clock_mono_us();
         s->id = new_id(u);
-        s->is_listed = true;
+        s->is_listed = !how->is_own;
+        list_init(&s->programs);
+        buf_init(&s->streams[0], SESSION_BUFFER_BYTES);
+        buf_init(&s->streams[1], SESSION_BUFFER_BYTES);
         head_tail_init(&s->unread, SESSION_BUFFER_BYTES);
         head_tail_init(&s->transcript, SESSION_BUFFER_BYTES);
         buf_init(&s->input, LIMIT_UNIFIED_INPUT_BYTES);
@@ -274,7 +312,8 @@ struct exec_session *exec_session_start(struct unified_call *call, const char *s
         command.cwd = s->cwd;
         command.env = variables;
         command.tty = s->tty;
-        command.sandbox = sandbox;
+        command.sandbox = how->sandbox;
+        command.intercept = how->intercept;
         s->process = farhand_start(s->host->client, &command, &events, s, ret_error);
         if (!s->process) {
                 exec_session_free(s);
@@ -292,6 +331,30 @@ void exec_session_feed(struct exec_session *s)
                         return;
                 buf_consume(&s->input, n < 0 ? s->input.n : (size_t)n);
         }
+}
+
+static void on_killed(UNUSED struct farhand *f, UNUSED void *arg, UNUSED const char *result,
+                      UNUSED const struct farhand_error *error)
+{
+}
+
+/* The library has no process any more once its output has ended, but what it has left behind may still run. */
+void exec_session_end_tree(struct exec_session *s)
+{
+        _buf_ struct buf params = BUF_INIT(1024);
+        struct jsonw w;
+        exec_session_end(s);
+        if (!s->process || !s->has_exited)
+                return;
+        jsonw_begin(&w, &params);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "processId", farhand_process_id(s->process));
+        jsonw_member_str(&w, "signal", "kill");
+        jsonw_member_str(&w, "scope", "tree");
+        jsonw_object_end(&w);
+        if (jsonw_end(&w) == 0)
+                (void)farhand_call(s->host->client, "process/signal", params.p, FARHAND_REPEAT, on_killed,
+                                   NULL, NULL);
 }
 
 bool exec_session_is_over(const struct exec_session *s, uint64_t now_ms)
@@ -315,6 +378,9 @@ void exec_sessions_advance(struct unified *u)
         list_each (s, &u->sessions, link) {
                 if (u->is_paused)
                         return;
+                programs_advance(s);
+                if (s->is_closed || s->has_failed)
+                        programs_release(s);
                 if (is_end_due(s, now))
                         tell_end(s);
                 if (!s->has_begun && s->has_failed &&

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "patch/apply.h"
 #include "unified/deltas.h"
+#include "unified/shell_args.h"
 #include "unified/unified.h"
 
 #include <pthread.h>
@@ -75,6 +76,14 @@ struct exec_session {
         char failure[1024];
         bool is_queried; /* the server was asked what was denied: this object must stay until the answer comes */
         char *denials; /* the answer, as JSON; NULL: there is none, or nothing was denied */
+        /* Of a process that belongs to one call alone: */
+        bool is_own;
+        struct buf streams[2]; /* the beginning of stdout and of stderr, in place of `unread` */
+        int directory_errno; /* has_failed: why its directory could not be entered; 0: that was not the reason */
+        /* The programs below it about which its rules ask: */
+        struct list programs;     /* program::link */
+        uint64_t asking_since_us; /* since when there is such a question; 0: there is none now */
+        uint64_t asked_us;        /* how long there was one before */
 };
 
 enum call_state {
@@ -91,6 +100,15 @@ enum call_state {
         CALL_DONE,       /* its result is ready */
 };
 
+/* A call of shell. */
+struct shell_state {
+        struct shell_args args;
+        uint64_t used_us;    /* by earlier runs: the time that counts against its limit */
+        uint64_t started_us; /* when the first run began */
+        uint64_t end_ms;     /* is_timed_out: until then the call waits for the end of the process */
+        bool is_timed_out;
+};
+
 struct unified_call {
         struct list link; /* unified::calls, in the order in which they came */
         struct unified *table;
@@ -102,6 +120,7 @@ struct unified_call {
         struct exec_args exec;
         struct write_args write;
         struct patch_args patch;
+        struct shell_state shell;
         struct host *host;
         struct exec_session *session; /* the session that the call uses; NULL: none */
         struct approval *approval;
@@ -117,6 +136,7 @@ struct unified_call {
         bool ends_process;     /* is_cancelled: the process that the call has started ends, too */
         bool has_write_failed; /* write_stdin: the process has not taken the input */
         char *error;           /* CALL_DONE: why the call has failed; NULL: it has not */
+        int rpc_code;          /* unified_result::rpc_code */
         struct tool_answer answer;
         struct buf output, text;
         struct buf structured; /* unified_result::structured */
@@ -164,14 +184,25 @@ NODISCARD const char *host_path(struct arena *a, const struct host *h, const cha
 
 /* ---- sessions.c ---- */
 
+/* How a command is started. */
+struct exec_start {
+        const char *cmd; /* for people */
+        bool tty;
+        const char *sandbox;                       /* NULL: none */
+        const struct farhand_intercept *intercept; /* NULL: programs are not asked about */
+        bool is_own; /* the process belongs to its call alone: no other call finds it, and it ends with it */
+};
+
 /* Asks the server to start the command of a call. NULL with *ret_error. */
-struct exec_session *exec_session_start(struct unified_call *call, const char *sandbox,
+struct exec_session *exec_session_start(struct unified_call *call, const struct exec_start *how,
                                         struct farhand_error *ret_error);
 NODISCARD struct exec_session *exec_session_find(struct unified *u, int64_t id);
 /* Writes as much of session::input as the process takes. */
 void exec_session_feed(struct exec_session *s);
 /* Ends the process, and takes the session out of the table. */
 void exec_session_end(struct exec_session *s);
+/* Does the same, and ends also what a process has left behind that has exited. */
+void exec_session_end_tree(struct exec_session *s);
 /* Takes the session out of the table: no later call finds it. */
 void exec_session_unlist(struct exec_session *s);
 /* Notes that a call begins, or stops, to use the session. */
@@ -192,6 +223,15 @@ void exec_sessions_advance(struct unified *u);
 NODISCARD uint64_t exec_sessions_due_ms(const struct unified *u);
 void exec_session_free(struct exec_session *s);
 
+/* ---- programs.c ---- */
+
+/* Takes what a server tells of a program below the process: a question, or its end. */
+void programs_take(struct exec_session *s, const struct farhand_exec *exec);
+/* Sends the answers that are there. */
+void programs_advance(struct exec_session *s);
+/* Withdraws all questions. */
+void programs_release(struct exec_session *s);
+
 /* ---- calls.c ---- */
 
 void unified_calls_advance(struct unified *u);
@@ -199,6 +239,8 @@ NODISCARD uint64_t unified_calls_due_ms(const struct unified *u);
 void unified_call_free(struct unified_call *c);
 /* Makes this error the result of the call. The state becomes CALL_DONE. */
 void unified_call_fail(struct unified_call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Makes it an error of the protocol with this code of JSON-RPC, and not a result that a model reads. */
+void unified_call_refuse(struct unified_call *c, int rpc_code, const char *text);
 /* Makes the result of the call: what the session has written, with the exit code, or with the id while the process runs. Of a lost process
  * the result is an error that begins with `prefix`. */
 void unified_call_answer(struct unified_call *c, const char *prefix);
@@ -250,7 +292,7 @@ void patch_job_release(struct patch_job *j); /* the call has taken the result */
  * and unified::wake: these must not be freed. */
 NODISCARD bool patch_jobs_finish(struct unified *u);
 
-/* ---- exec.c, write.c, patching.c ---- */
+/* ---- exec.c, write.c, patching.c, shell.c ---- */
 
 /* A tool is a pair of these, and a row of the table in calls.c, which says what they do. */
 NODISCARD int exec_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
@@ -262,5 +304,8 @@ NODISCARD bool write_advance(struct unified_call *c, uint64_t now_ms);
 NODISCARD int patching_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
                               struct err *err);
 NODISCARD bool patching_advance(struct unified_call *c, uint64_t now_ms);
+NODISCARD int shell_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                           struct err *err);
+NODISCARD bool shell_advance(struct unified_call *c, uint64_t now_ms);
 /* Changes a call of exec_command into one of apply_patch, when the command does nothing but apply a patch. Returns whether it did. */
 NODISCARD bool patching_intercept(struct unified_call *c);

@@ -31,6 +31,7 @@ struct unified_environment {
 /* Valid during the callback. */
 struct unified_result {
         const char *error; /* not NULL: the call has failed, for this reason, and all else is empty */
+        int rpc_code; /* with an error: the code of JSON-RPC that says it; 0: it is one that the model reads */
         struct tool_answer answer;
         struct slice text;   /* for the model */
         struct slice output; /* the part of the text that is output */
@@ -62,14 +63,28 @@ struct unified_event {
         const char *failure; /* why the process was lost; NULL: it was not */
 };
 
+/* The rules that decide about the programs below a command of `shell`. */
+struct unified_rules {
+        const struct farhand_rules_text *list;
+        size_t count;
+};
+
+struct unified_shell {
+        const char *bash;    /* its path on the machines; NULL: the bash that a server finds */
+        bool has_full_names; /* rules for the name of a program count only where none is for its path */
+        bool keeps_denials;  /* what the sandbox denies is not asked about */
+        const struct unified_rules *rules; /* may change between calls; NULL: there are none */
+};
+
 struct unified_options {
         const struct unified_environment *environments;
         size_t environment_count;
         size_t default_index;
         struct approvals *approvals; /* the caller frees them, after the table */
         bool no_login;               /* login shells are forbidden */
-        uint64_t poll_most_ms;       /* the longest poll; 0: 300,000 */
-        const char *state_dir;       /* where patches keep their records; NULL: they keep none */
+        struct unified_shell shell;
+        uint64_t poll_most_ms; /* the longest poll; 0: 300,000 */
+        const char *state_dir; /* where patches keep their records; NULL: they keep none */
         struct cut_budget
                 budget; /* the most text that the model takes; CUT_NO_BUDGET: as much as a call asks for */
         /* The result of a call, exactly once, unless the table is freed before. The call is gone afterwards. */

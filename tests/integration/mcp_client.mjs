@@ -42,6 +42,12 @@ saw.approved = (await run(`touch ${outside}/approved`)).structuredContent.exit_c
 decision = "decline";
 saw.declined = (await run(`touch ${outside}/declined`)).structuredContent.exit_code;
 
+// Text of Bash, with a question of the rules about a forced removal
+decision = "once";
+const bash = (command) => client.callTool({ name: "shell", arguments: { command, workdir: work, login: false, timeout_ms: 60000 } });
+saw.shell = (await bash("echo out; echo err >&2; exit 3")).structuredContent;
+saw.removal = (await bash("mkdir d; rm -rf d; ls -d d; echo $?")).structuredContent;
+
 // Roots
 roots = [outside];
 await client.sendRootsListChanged();

@@ -329,6 +329,12 @@ def test_scope_shell_does_not_ask_about_the_shell(place):
     assert done.out == b"inside\n", done
 
 
+def test_scope_below_sees_everything_but_the_first_program(place):
+    text = rule("forbidden", "bash") + rule("forbidden", "where")
+    done = place.run(["/bin/bash", "-c", "where; nice where; sh -c 'where; :'; echo end"], intercept(text, scope="below"), place.tree().w)
+    assert done.out == b"end\n" and done.err.decode() == FORBIDDEN * 3, done
+
+
 def test_an_environment_cannot_name_the_broker(place):
     """Nothing of the mechanism is in the environment or among the descriptors of a command."""
     done = place.sh("where environment descriptors; exec where environment descriptors", intercept(rule("allow", "nothing")))

@@ -70,7 +70,7 @@ def test_denied_asked_approved_run_outside(mcp):
     assert f"Directory: {one.work}" in lines and any(line.startswith("The sandbox has denied: write ") for line in lines), lines
     schema = question["requestedSchema"]
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema["properties"]["decision"]["enum"] == ["once", "session", "deny"] and schema["required"] == ["decision"]
+    assert schema["properties"]["decision"]["enum"] == ["once", "session", "always", "deny"] and schema["required"] == ["decision"]
     os.remove(one.outside + "/made")
     assert one.done(touch(one))["exit_code"] == 0 and len(questions(one)) == 2  # once is once
 
@@ -126,7 +126,7 @@ def test_the_answer_for_clients_that_cannot_be_asked():
 def test_policies():
     with Mcp("--approval", "never", ask=say("once")) as one:
         assert one.done(touch(one))["exit_code"] == 1 and not exists(one) and not questions(one)
-        assert "sandbox_permissions" not in one.request("tools/list")["tools"][0]["inputSchema"]["properties"]
+        assert "sandbox_permissions" not in {tool["name"]: tool for tool in one.request("tools/list")["tools"]}["exec_command"]["inputSchema"]["properties"]
     with Mcp("--approval", "untrusted", ask=say("once")) as one:
         assert one.exec("echo run")["output"] == "run\n"
         assert questions(one)[0]["message"].startswith("Run this command?\nCommand: echo run\n")
@@ -134,7 +134,7 @@ def test_policies():
 
 def test_a_wish_for_more():
     with Mcp(ask=say("once")) as one:
-        assert "sandbox_permissions" in one.request("tools/list")["tools"][0]["inputSchema"]["properties"]
+        assert "sandbox_permissions" in {tool["name"]: tool for tool in one.request("tools/list")["tools"]}["exec_command"]["inputSchema"]["properties"]
         done = one.done(touch(one, sandbox_permissions="require_escalated", justification="it\nmust be\u202e made there"))
         assert done["exit_code"] == 0 and exists(one)
         assert questions(one)[0]["message"].endswith("Reason that was given: it\n    | must be\\u{202e} made there")

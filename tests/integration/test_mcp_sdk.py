@@ -57,9 +57,16 @@ def test_tools(saw):
     assert saw["failed"] is True and saw["unknown"] == -32602
 
 
+def test_shell(saw):
+    assert saw["shell"]["output"] == "out\nerr\n" and saw["shell"]["exit_code"] == 3 and saw["shell"]["timed_out"] is False
+    assert saw["removal"]["output"].startswith("2\n")
+    (question,) = [question for question in saw["questions"] if question.startswith("Allow agent to run `")]
+    assert question.split("`")[1].endswith("/rm -rf d")
+
+
 def test_questions(saw):
     assert saw["approved"] == 0 and saw["declined"] == 1
-    assert [question.split("\n")[0] for question in saw["questions"]] == ["Run this command outside of the sandbox?"] * 2
+    assert [question.split("\n")[0] for question in saw["questions"] if not question.startswith("Allow ")] == ["Run this command outside of the sandbox?"] * 2
     assert "approved" in saw["outside"] and "declined" not in saw["outside"]
 
 

@@ -1,0 +1,28 @@
+/* rulebook: the rules of the user: as texts for servers, which go by them, and as what they say about a whole command.
+ *
+ * A rule that allows all the words of a command, with the path of its program, answers questions about it: of such rules there are those
+ * that somebody has added by the answer "always".
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/args.h"
+#include "base/err.h"
+#include "unified/unified.h"
+
+struct rulebook;
+
+/* Reads the rules of the user (those of Codex and of Farhand) and those of the files. Returns NULL with *err. */
+NODISCARD struct rulebook *rulebook_open(const struct arg_list *files, struct err *err);
+void rulebook_free(struct rulebook *b); /* NULL is fine */
+/* Stays where it is, and is changed by rulebook_add. */
+NODISCARD const struct unified_rules *rulebook_texts(const struct rulebook *b);
+
+/* Whether a rule allows exactly these words, which end with NULL, and none that is as long says otherwise. */
+NODISCARD bool rulebook_allows(const struct rulebook *b, const char *const *words);
+/* Returns the rule that rulebook_add would add, in the arena; NULL: it cannot add one for these words. */
+NODISCARD const char *rulebook_line(const struct rulebook *b, struct arena *a, const char *const *words);
+/* Returns the file to which rules are added; NULL: there is none. */
+NODISCARD const char *rulebook_file(const struct rulebook *b);
+/* Adds a rule that allows these words to the file of the user. Returns 0 or -errno with *err. */
+NODISCARD int rulebook_add(struct rulebook *b, const char *const *words, struct err *err);

@@ -1,0 +1,119 @@
+/* programs: the programs below a command about which its rules ask. Each is an action that is asked about, as the approvals say, and the
+ * answer goes to the server, where the program waits. */
+#include "unified/table_internal.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+
+struct program {
+        struct list link; /* exec_session::programs */
+        struct exec_session *session;
+        struct approval *approval;
+        char *request_id;
+        bool is_outside; /* what a yes means */
+};
+
+static void program_free(struct program *p)
+{
+        struct exec_session *s = p->session;
+        list_remove(&p->link);
+        approval_free(p->approval);
+        free(p->request_id);
+        free(p);
+        if (!list_is_empty(&s->programs))
+                return;
+        s->asked_us += clock_mono_us() - s->asking_since_us;
+        s->asking_since_us = 0;
+        s->table->is_due = true; /* the time of the call goes on */
+}
+
+static struct program *find(const struct exec_session *s, const char *request_id)
+{
+        struct program *p;
+        list_each (p, &s->programs, link)
+                if (strcmp(p->request_id, request_id) == 0)
+                        return p;
+        return NULL;
+}
+
+static void on_change(UNUSED struct approval *approval, void *arg)
+{
+        ((struct exec_session *)arg)->table->is_due = true;
+}
+
+/* Copies the words: the file that would be executed, and the arguments behind the name that the program is given. */
+static struct approval *ask(struct exec_session *s, const struct farhand_exec *exec)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        size_t count = 0;
+        while (exec->argv[count])
+                count++;
+        const char **words = arena_zalloc(&a, (count + 2) * sizeof(*words));
+        words[0] = exec->file;
+        for (size_t i = 1; i < count; i++)
+                words[i] = exec->argv[i];
+        const struct approval_action action = {
+                .call_id = s->call_id,
+                .environment_id = s->host->id,
+                .cwd = exec->cwd,
+                .argv = words,
+                .justification = exec->justification,
+                .is_program = true,
+                .rule = exec->rule_name ? arena_printf(&a, "%s:%" PRIu64, exec->rule_name, exec->rule_line)
+                                        : NULL,
+        };
+        return approval_new(s->table->options.approvals, &action, on_change, s);
+}
+
+void programs_take(struct exec_session *s, const struct farhand_exec *exec)
+{
+        if (!exec->request_id)
+                return;
+        struct program *p = find(s, exec->request_id);
+        if (exec->decision != FARHAND_EXEC_ASK) {
+                if (p)
+                        program_free(p);
+                return;
+        }
+        if (p)
+                return; /* told again after a lost connection */
+        p = mem_new(struct program);
+        p->session = s;
+        p->request_id = mem_strdup(exec->request_id);
+        p->is_outside = exec->rule_name != NULL;
+        if (list_is_empty(&s->programs))
+                s->asking_since_us = clock_mono_us();
+        list_append(&s->programs, &p->link);
+        p->approval = ask(s, exec);
+        s->table->is_due = true;
+}
+
+/* A program whose answer cannot be sent waits for nothing any more: its command ends. */
+static void answer(struct program *p)
+{
+        struct exec_session *s = p->session;
+        bool is_yes = approval_state(p->approval) == APPROVAL_RUN;
+        enum farhand_exec_decision yes = p->is_outside ? FARHAND_EXEC_ESCALATE : FARHAND_EXEC_RUN;
+        if (s->process && farhand_process_decide(s->process, p->request_id, is_yes ? yes : FARHAND_EXEC_DENY,
+                                                 is_yes ? NULL : approval_text(p->approval), false, NULL) < 0)
+                exec_session_end(s);
+        program_free(p);
+}
+
+void programs_advance(struct exec_session *s)
+{
+        struct program *p;
+        list_each (p, &s->programs, link) {
+                enum approval_state state = approval_state(p->approval);
+                if (state == APPROVAL_RUN || state == APPROVAL_REFUSED)
+                        answer(p);
+        }
+}
+
+void programs_release(struct exec_session *s)
+{
+        while (!list_is_empty(&s->programs))
+                program_free(list_first(&s->programs, struct program, link));
+}
