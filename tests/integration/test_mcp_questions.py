@@ -137,7 +137,7 @@ def test_a_wish_for_more():
         assert "sandbox_permissions" in {tool["name"]: tool for tool in one.request("tools/list")["tools"]}["exec_command"]["inputSchema"]["properties"]
         done = one.done(touch(one, sandbox_permissions="require_escalated", justification="it\nmust be\u202e made there"))
         assert done["exit_code"] == 0 and exists(one)
-        assert questions(one)[0]["message"].endswith("Reason that was given: it\n    | must be\\u{202e} made there")
+        assert "\nReason that was given: it\n    | must be\\u{202e} made there\n" in questions(one)[0]["message"]
         more = {"file_system": {"write": [one.outside]}}
         done = one.exec(f"touch {one.outside}/more", sandbox_permissions="with_additional_permissions", additional_permissions=more)
         assert done["exit_code"] == 0
