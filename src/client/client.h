@@ -210,9 +210,6 @@ void client_processes_fail_all(struct farhand *f, const struct farhand_error *er
 void client_process_release(struct farhand_process *p);
 void client_process_fail(struct farhand_process *p, const struct farhand_error *error);
 /* Reads the members of an exit. The exit code is -1 when the server does not tell it. */
-/* exec.c: writes the member `intercept`; tells of a process/execRequested. */
-void client_intercept_write(struct jsonw *w, const struct farhand_intercept *given);
-void client_process_on_exec(struct farhand_process *p, const struct rpc_message *m);
 void client_exit_read(const struct json_doc *d, const struct json *object, struct farhand_exit *ret);
 /* Reads seq, stream and chunk. Returns false when one is missing or wrong. The caller frees ret->bytes. */
 bool client_output_read(const struct json_doc *d, const struct json *object, struct event *ret);
@@ -225,6 +222,19 @@ void client_processes_sweep(struct farhand *f);
 void client_process_tell_writable(struct farhand_process *p);
 /* Called at the end of a step: calls on_writable of the processes that wait for room, if there is room. */
 void client_processes_feed(struct farhand *f);
+
+/* ---- command.c ---- */
+
+/* Writes the params of process/start. */
+void client_command_write(const struct farhand *f, struct jsonw *w, const char *id,
+                          const struct farhand_command *c);
+
+/* ---- exec.c ---- */
+
+void client_intercept_write(struct jsonw *w,
+                            const struct farhand_intercept *given); /* the member `intercept` */
+void client_process_on_exec(struct farhand_process *p,
+                            const struct rpc_message *m); /* process/execRequested */
 
 /* ---- control.c ---- */
 
