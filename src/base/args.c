@@ -294,6 +294,11 @@ enum args_result args_parse(const struct args *spec, int argc, char **argv, int 
         return ARGS_OK;
 }
 
+int args_exit_code(enum args_result result)
+{
+        return result == ARGS_HELP ? 0 : 2;
+}
+
 enum args_result args_refuse(const char *name, const char *value, const char *choices)
 {
         fprintf(stderr, "error: invalid value '%s' for '--%s': %s\n", value, name, choices);

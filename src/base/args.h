@@ -50,6 +50,8 @@ enum args_result { ARGS_OK, ARGS_HELP, ARGS_BAD };
  * all operands are at its end. ARGS_HELP: help or the rows were printed to stdout, exit 0. ARGS_BAD: the complaint was printed to
  * stderr, exit 2. Strings point into argv; the caller releases lists, whatever the result. */
 NODISCARD enum args_result args_parse(const struct args *spec, int argc, char **argv, int *ret_rest);
+/* Returns the exit code of a command that goes no further: 0 after ARGS_HELP, 2 after ARGS_BAD. */
+NODISCARD int args_exit_code(enum args_result result);
 /* Prints that `value` is not valid for the option `name`; `choices` says which values are. Returns ARGS_BAD. */
 enum args_result args_refuse(const char *name, const char *value, const char *choices);
 /* Is this command line the request for the rows? */

@@ -110,14 +110,10 @@ int env_add(int argc, char **argv)
         /* The id stands before the options, so it takes the place of the name that args_parse skips. Without an id the options are
          * parsed too, for --help. */
         bool has_id = argc > 1 && argv[1][0] != '-';
-        switch (args_parse(&spec, has_id ? argc - 1 : argc, has_id ? argv + 1 : argv, &rest)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed =
+                args_parse(&spec, has_id ? argc - 1 : argc, has_id ? argv + 1 : argv, &rest);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         if (!has_id) {
                 fprintf(stderr, "error: the first argument must be the ID\n\nUsage: %s\n", spec.usage);
                 return 2;

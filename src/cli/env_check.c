@@ -64,14 +64,9 @@ int env_check(int argc, char **argv)
                 .about = "Connect to an environment, and say what its server offers.",
                 .table = table,
         };
-        switch (args_parse(&spec, argc, argv, NULL)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = args_parse(&spec, argc, argv, NULL);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         struct farhand_options options = FARHAND_OPTIONS_INIT;
         options.client_name = "farhand env check";
         struct farhand *f = remote_choose(&remote) == 0 ? remote_connect(&remote, &options) : NULL;

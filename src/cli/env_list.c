@@ -122,14 +122,9 @@ int env_list(int argc, char **argv)
                 .about = "Show which environments there are, which is the default, and what names them.",
                 .table = table,
         };
-        switch (args_parse(&spec, argc, argv, NULL)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = args_parse(&spec, argc, argv, NULL);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
 
         _arena_ struct arena a = ARENA_INIT;
         struct environments e;

@@ -81,14 +81,9 @@ int cmd_ps(int argc, char **argv)
                          "a shell.",
                 .table = table,
         };
-        switch (args_parse(&spec, argc, argv, NULL)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = args_parse(&spec, argc, argv, NULL);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         _answer_ struct answer list = ANSWER_INIT;
         remote.is_none_fine = true;
         int chosen = remote_choose_lasting(&remote, false), code = PUMP_FAILED;
@@ -174,17 +169,17 @@ int cmd_logs(int argc, char **argv)
                 .table = table,
                 .is_mixed = true,
         };
-        int rest = 0, code = 2;
+        int rest = 0;
         enum args_result parsed = args_parse(&spec, argc, argv, &rest);
-        if (parsed == ARGS_HELP)
-                code = 0;
-        else if (parsed == ARGS_OK && rest + 1 != argc)
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
+        if (rest + 1 != argc) {
                 fprintf(stderr, "error: farhand logs needs one id, as farhand ps shows it\n");
-        if (parsed != ARGS_OK || rest + 1 != argc)
-                return code;
+                return 2;
+        }
         struct farhand *f =
                 remote_choose_lasting(&remote, false) == 0 ? connect_for(&remote, "farhand logs") : NULL;
-        code = f ? logs(&remote, f, argv[rest], follows) : PUMP_FAILED;
+        int code = f ? logs(&remote, f, argv[rest], follows) : PUMP_FAILED;
         farhand_free(f);
         remote_release(&remote);
         return code;
@@ -249,20 +244,20 @@ int cmd_kill(int argc, char **argv)
                 .table = table,
                 .is_mixed = true,
         };
-        int rest = 0, code = 2;
+        int rest = 0;
         enum args_result parsed = args_parse(&spec, argc, argv, &rest);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         int signo = parse_signal(name);
-        if (parsed == ARGS_HELP)
-                return 0;
-        if (parsed == ARGS_OK && rest == argc)
+        if (signo == 0)
+                return args_exit_code(args_refuse("signal", name, "the name or the number of a signal"));
+        if (rest == argc) {
                 fprintf(stderr, "error: farhand kill needs an id, as farhand ps shows it\n");
-        else if (parsed == ARGS_OK && signo == 0)
-                (void)args_refuse("signal", name, "the name or the number of a signal");
-        if (parsed != ARGS_OK || rest == argc || signo == 0)
-                return code;
+                return 2;
+        }
         struct farhand *f =
                 remote_choose_lasting(&remote, false) == 0 ? connect_for(&remote, "farhand kill") : NULL;
-        code = f ? 0 : PUMP_FAILED;
+        int code = f ? 0 : PUMP_FAILED;
         for (int i = rest; f && i < argc; i++)
                 if (kill_one(&remote, f, argv[i], signo) < 0)
                         code = 1;

@@ -54,14 +54,9 @@ static int parse(int argc, char **argv, struct exec_rule_addition *ret, const ch
                 .table = table,
                 .operands = OFFER_COMMAND,
         };
-        switch (args_parse(&spec, argc, argv, ret_rest)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = args_parse(&spec, argc, argv, ret_rest);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         if (!exec_decision_parse(slice_from_str(decision), &ret->decision)) {
                 (void)args_refuse("decision", decision, "allow, prompt, forbidden");
                 return 2;

@@ -117,14 +117,9 @@ int rules_check(int argc, char **argv)
                 .table = table,
                 .operands = OFFER_COMMAND,
         };
-        switch (args_parse(&spec, argc, argv, &rest)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = args_parse(&spec, argc, argv, &rest);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         if (rest == argc) {
                 fprintf(stderr, "error: a command is needed\n\nUsage: %s\n", spec.usage);
                 return 2;

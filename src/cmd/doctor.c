@@ -210,14 +210,9 @@ int cmd_doctor(int argc, char **argv)
                          "enforced.",
                 .table = table,
         };
-        switch (args_parse(&spec, argc, argv, NULL)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = args_parse(&spec, argc, argv, NULL);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         if (backend_parse(slice_from_str(backend), &wish) < 0) {
                 (void)args_refuse("sandbox-backend", backend, BACKEND_WISHES);
                 return 2;

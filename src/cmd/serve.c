@@ -169,14 +169,9 @@ static int run(struct config *config, const struct flags *f)
 int cmd_serve(int argc, char **argv)
 {
         static struct flags f; /* static: a stuck thread may use it after this function has returned */
-        switch (parse_flags(argc, argv, &f)) {
-        case ARGS_OK:
-                break;
-        case ARGS_HELP:
-                return 0;
-        case ARGS_BAD:
-                return 2;
-        }
+        enum args_result parsed = parse_flags(argc, argv, &f);
+        if (parsed != ARGS_OK)
+                return args_exit_code(parsed);
         struct config config;
         config_init(&config);
         int code = run(&config, &f);

@@ -296,7 +296,7 @@ int cmd_cp(int argc, char **argv)
         int rest = 0;
         enum args_result parsed = args_parse(&spec, argc, argv, &rest);
         if (parsed != ARGS_OK)
-                return parsed == ARGS_HELP ? 0 : 2;
+                return args_exit_code(parsed);
         const char *mistake =
                 argc - rest < 2 ? "too few operands" : find_mistake(&cp, argc - rest, argv + rest);
         if (mistake) {

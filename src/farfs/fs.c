@@ -33,7 +33,7 @@ int fs_begin(struct fs *fs, const struct args *spec, int argc, char **argv, int 
         int rest = 0;
         enum args_result parsed = args_parse(spec, argc, argv, &rest);
         if (parsed != ARGS_OK)
-                return parsed == ARGS_HELP ? 0 : 2;
+                return args_exit_code(parsed);
         if (argc - rest < min || (max >= 0 && argc - rest > max)) {
                 fprintf(stderr, "error: %s operands; usage: %s\n", argc - rest < min ? "too few" : "too many",
                         spec->usage);

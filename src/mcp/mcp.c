@@ -204,12 +204,8 @@ int cmd_mcp(int argc, char **argv)
                 .about = "Run commands and apply patches for an agent, as an MCP server on stdin and stdout.",
                 .table = table,
         };
-        int code = 2;
         enum args_result parsed = args_parse(&spec, argc, argv, NULL);
-        if (parsed == ARGS_HELP)
-                code = 0;
-        else if (parsed == ARGS_OK)
-                code = run(&w);
+        int code = parsed == ARGS_OK ? run(&w) : args_exit_code(parsed);
         arg_list_release(&w.targets.names);
         arg_list_release(&w.rules);
         return code;
