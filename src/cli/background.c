@@ -15,16 +15,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define IDLE_SECONDS "600"
 #define KEEP_SECONDS "3600" /* how long the server keeps an ended process: people ask later than programs */
 #define START_MS 15000
 #define URL_BYTES 256
+#define STARTED_MAX 4
 #define RETRY_FIRST_MS 10 /* between two attempts; each pause is twice as long as the one before, up to: */
 #define RETRY_LAST_MS 200
 
@@ -96,6 +99,28 @@ static int try_socket(int directory, const char *path, struct err *err)
 
 /* ---- starting ---- */
 
+/* The servers that this process has started and not reaped yet. Usually there is one at most: the next is started when it has ended. */
+static _Atomic pid_t started[STARTED_MAX];
+
+void background_reap(void)
+{
+        for (size_t i = 0; i < STARTED_MAX; i++) {
+                /* Another thread must not ask for the same pid: it could be that of another process by then. */
+                pid_t none = 0, pid = atomic_exchange(&started[i], 0);
+                if (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0)
+                        (void)atomic_compare_exchange_strong(&started[i], &none, pid);
+        }
+}
+
+static void note_started(pid_t pid)
+{
+        for (size_t i = 0; i < STARTED_MAX; i++) {
+                pid_t none = 0;
+                if (atomic_compare_exchange_strong(&started[i], &none, pid))
+                        return;
+        }
+}
+
 /* Waits until the server has printed its URL. */
 static int await_url(int out, struct err *err)
 {
@@ -146,6 +171,8 @@ static int spawn_server(const char *url, const char *log, struct err *err)
         (void)posix_spawnattr_destroy(&attributes);
         if (r)
                 return err_set(err, 0, -r, "cannot start the background server: %s", errno_text(r));
+        background_reap();
+        note_started(pid);
         to = fd_close(to);
         return await_url(from, err);
 }

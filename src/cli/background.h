@@ -16,6 +16,10 @@ NODISCARD int background_directory(struct arena *a, const char *name, struct err
  * filled on failure; the code is -ENOENT when no server runs. */
 NODISCARD const char *background_url(struct arena *a, bool may_start, struct err *err);
 
+/* Reaps the servers that this process has started and that have ended. A program that lives long calls it after SIGCHLD; background_url()
+ * does it before it notes another one. Threads may call it at the same time. */
+void background_reap(void);
+
 /* When to try again after the background server has ended before it answered. A server that was killed has its socket until the last of
  * its threads has ended, and one that ends by itself closes what it has not answered: both take connections that come to nothing. */
 #define BACKGROUND_DYING_MS 10000 /* for how long a client tries */

@@ -3,6 +3,7 @@
 
 #include "base/args.h"
 #include "base/fd.h"
+#include "cli/background.h"
 #include "cli/pump.h"
 #include "cli/remote.h"
 #include "door/companion.h"
@@ -90,7 +91,9 @@ static int serve(struct door *d, struct companion *command, int signals)
                 door_run(d, signals);
                 if (read(signals, &info, sizeof(info)) != sizeof(info))
                         continue;
-                if (!command && info.ssi_signo != SIGCHLD)
+                if (info.ssi_signo == SIGCHLD)
+                        background_reap(); /* a guest has started the background server again */
+                else if (!command)
                         return 0;
                 if (command && companion_on_signal(command, &info, &code))
                         return code;
@@ -177,7 +180,7 @@ int cmd_connect(int argc, char **argv)
                 own++;
         enum args_result parsed = args_parse(&spec, own, argv, &rest);
         if (parsed != ARGS_OK)
-                return parsed == ARGS_HELP ? 0 : 2;
+                return args_exit_code(parsed);
         if (own - rest > 1 || own + 1 == argc) {
                 fprintf(stderr, "error: farhand connect takes one environment%s\n",
                         own + 1 == argc ? ", and a command behind --" : "; a command stands behind --");
