@@ -268,6 +268,41 @@ struct farhand_intercept {
                 .size = sizeof(struct farhand_intercept) \
         }
 
+/* What a process may use; 0: as much as the server may. A limit that a server does not know, or cannot enforce, is the server's error. */
+struct farhand_limits {
+        size_t size;
+        uint64_t wall_ms;    /* from the start on */
+        uint64_t silence_ms; /* without output */
+        uint64_t cpu_seconds;
+        uint64_t memory_bytes;
+        uint64_t open_files;
+        uint64_t processes;
+        uint64_t file_bytes; /* the largest file that it writes */
+};
+#define FARHAND_LIMITS_INIT                           \
+        {                                             \
+                .size = sizeof(struct farhand_limits) \
+        }
+
+enum farhand_inherit {
+        FARHAND_INHERIT_ALL,
+        FARHAND_INHERIT_CORE, /* HOME, PATH, SHELL, USER and their like */
+        FARHAND_INHERIT_NONE,
+};
+/* Which variables of the server a command gets. Patterns have `*` and `?`. Lists end with NULL; NULL is an empty list. */
+struct farhand_env_policy {
+        size_t size;
+        enum farhand_inherit inherit;
+        bool with_secrets;               /* also those whose names look like secrets */
+        const char *const *exclude;      /* patterns of names to leave out */
+        const char *const *set;          /* "NAME=VALUE", set after that */
+        const char *const *include_only; /* patterns; only these names stay, when there are any */
+};
+#define FARHAND_ENV_POLICY_INIT                           \
+        {                                                 \
+                .size = sizeof(struct farhand_env_policy) \
+        }
+
 struct farhand_command {
         size_t size;
         const char *process_id;  /* NULL: the library makes an id */
@@ -292,6 +327,10 @@ struct farhand_command {
         const char *snapshot_scope;
         /* NULL: programs are not intercepted. A server without execInterceptV1 is not asked: farhand_start returns -EOPNOTSUPP. */
         const struct farhand_intercept *intercept;
+        /* In place of `limits` and of `env_policy`; NULL: what those say. Both at once is -EINVAL. Limits are an extension of Farhand:
+         * without processControlV1 farhand_start returns -EOPNOTSUPP. */
+        const struct farhand_limits *limit;
+        const struct farhand_env_policy *policy;
 };
 #define FARHAND_COMMAND_INIT                           \
         {                                              \
@@ -313,6 +352,9 @@ FARHAND_API struct farhand_process *farhand_adopt(struct farhand *f, const char 
 /* Frees the struct; the process itself runs on. NULL is fine. */
 FARHAND_API void farhand_process_free(struct farhand_process *p);
 FARHAND_API const char *farhand_process_id(const struct farhand_process *p);
+/* Returns the answer to the start as JSON: which sandbox and which limits hold, and how. NULL before on_started, and for a process that
+ * was adopted. */
+FARHAND_API const char *farhand_process_start_answer(const struct farhand_process *p);
 /* Returns the number of the newest event that was told, for farhand_adopt(). */
 FARHAND_API uint64_t farhand_process_last_seq(const struct farhand_process *p);
 
@@ -333,12 +375,12 @@ enum farhand_scope {
 };
 /* Does the same for a scope. A scope other than the group needs processControlV1. */
 FARHAND_API int farhand_process_signal_to(struct farhand_process *p, int signo, enum farhand_scope scope);
-/* Sends SIGKILL to the process and all its descendants. */
 /* Answers a question of on_exec: FARHAND_EXEC_RUN, _ESCALATE or _DENY. `reason` (may be NULL) reaches standard error of a denied program.
  * With `remember` the same file, arguments and directory get the same answer below this command from then on. Returns 0, or -errno. */
 FARHAND_API int farhand_process_decide(struct farhand_process *p, const char *request_id,
                                        enum farhand_exec_decision decision, const char *reason, bool remember,
                                        struct farhand_error *ret_error);
+/* Sends SIGKILL to the process and all its descendants. */
 FARHAND_API int farhand_process_terminate(struct farhand_process *p);
 #define FARHAND_GRACE_MAX_MS 60000
 /* Sends SIGTERM to the process group, and SIGKILL to the process and all its descendants when the process still runs after `grace_ms`
@@ -443,6 +485,49 @@ FARHAND_API int farhand_target_wait(struct farhand *f, const struct farhand_targ
                                     enum farhand_until until, int timeout_ms, struct farhand_exit *ret_exit,
                                     struct farhand_error *ret_error);
 
+/* Answers a question of a process like farhand_process_decide. */
+FARHAND_API int farhand_target_decide(struct farhand *f, const struct farhand_target *target,
+                                      const char *request_id, enum farhand_exec_decision decision,
+                                      const char *reason, bool remember, struct farhand_error *ret_error);
+
+/* What a command in a sandbox seems to have been refused. */
+struct farhand_refused {
+        const char *operation; /* "write", "connect", "systemCall", "unknown" */
+        const char *path;      /* NULL: not told */
+        const char *address;   /* HOST or HOST:PORT of a connect; NULL: not told */
+        const char *
+                source; /* "output": a guess from what the command printed; "signal": the kernel has killed it for it */
+};
+/* What the server knows of a process. Later versions may add members. */
+struct farhand_report {
+        bool has_exited, is_closed;
+        uint64_t next_seq;        /* the number of the next event */
+        struct farhand_exit exit; /* set when has_exited, as all that follows */
+        bool has_usage;           /* the next three are told */
+        uint64_t user_ms, system_ms, max_rss_bytes;
+        bool is_intercepted; /* the next three are told: how many starts of programs were decided how */
+        uint64_t run, escalated, denied;
+        const struct farhand_refused *refused;
+        size_t refused_count;
+};
+struct farhand_report_options {
+        size_t size;
+        /* What is waited for, and for how long; 0: not at all, -1: as long as it takes. */
+        enum farhand_until until;
+        int timeout_ms;
+        int drain_ms; /* FARHAND_UNTIL_CLOSED: wait at most so long after the exit; negative: no such limit */
+};
+#define FARHAND_REPORT_OPTIONS_INIT                                           \
+        {                                                                     \
+                .size = sizeof(struct farhand_report_options), .drain_ms = -1 \
+        }
+/* Calls `on_report` once with what the server knows of a process, also when the time is over before what was waited for has come. What the
+ * callback gets is valid during the call. `options` may be NULL: at once. */
+FARHAND_API int farhand_target_report(struct farhand *f, const struct farhand_target *target,
+                                      const struct farhand_report_options *options,
+                                      void (*on_report)(void *arg, const struct farhand_report *report),
+                                      void *arg, struct farhand_error *ret_error);
+
 /* How far a process is. */
 struct farhand_progress {
         size_t size;
@@ -545,6 +630,82 @@ FARHAND_API int farhand_environment_info(struct farhand *f, int timeout_ms, stru
 FARHAND_API int farhand_environment_status(struct farhand *f, int timeout_ms, char **ret,
                                            struct farhand_error *ret_error);
 FARHAND_API void farhand_environment_free(struct farhand_environment *environment); /* NULL is fine */
+
+/* ---- what Codex keeps on the server's machine ---- */
+
+/* Keys of TOML files: the parts of a key from the root on, ended by NULL. Only what they lead to is told. At least one is needed, and at
+ * most 256 in a list are. */
+struct farhand_config_query {
+        size_t size;
+        const char *cwd; /* the directories from the root of its project to it have layers of their own */
+        const char *const *const *config;
+        size_t config_count;
+        const char *const *const *requirements;
+        size_t requirement_count;
+};
+#define FARHAND_CONFIG_QUERY_INIT                           \
+        {                                                   \
+                .size = sizeof(struct farhand_config_query) \
+        }
+struct farhand_config_layer {
+        const char *source;   /* for people */
+        const char *base_dir; /* what relative paths in it start from */
+        const char *toml;
+};
+/* Layers, that of the lowest precedence first. The first `system_count` are those of the system. */
+struct farhand_config_stack {
+        const struct farhand_config_layer *layers;
+        size_t count, system_count;
+};
+/* Later versions may add members. A text is NULL when the server does not tell it. */
+struct farhand_config {
+        const char *home, *codex_home, *hostname;
+        struct farhand_config_stack config, requirements;
+};
+/* Reads what the configuration of Codex says on the server's machine. Calls `on_config` once; what it gets is valid during the call.
+ * Returns -EOPNOTSUPP when the server has no environmentConfigRead. */
+FARHAND_API int farhand_config_read(struct farhand *f, const struct farhand_config_query *query,
+                                    void (*on_config)(void *arg, const struct farhand_config *config),
+                                    void *arg, struct farhand_error *ret_error);
+
+/* A directory that may hold a plugin or skills. All elements of an array of these have the same size. */
+struct farhand_root {
+        size_t size;
+        const char *id; /* the caller's own */
+        const char *path;
+        const char *sandbox; /* JSON: how far the root is searched; NULL: no sandbox */
+};
+#define FARHAND_ROOT_INIT                           \
+        {                                           \
+                .size = sizeof(struct farhand_root) \
+        }
+/* A file and its content. `path` NULL: there is none. A NUL that is not counted follows the content. */
+struct farhand_found_file {
+        const char *path, *content;
+        size_t n;
+};
+struct farhand_found_skill {
+        struct farhand_found_file instructions, metadata;
+};
+/* Later versions may add members. */
+struct farhand_found_root {
+        const char *id;
+        const char *error; /* why the root cannot be used; NULL: it can */
+        struct farhand_found_file plugin, mcp_config,
+                apps_config; /* the manifest of the plugin and its files */
+        const struct farhand_found_skill *skills;
+        size_t skill_count;
+        const struct farhand_found_file *namespace_manifests;
+        size_t namespace_manifest_count;
+        const char *const *warnings; /* ends with NULL */
+};
+/* Looks for plugins and skills of Codex below at most 128 directories. Calls `on_root` for each root, in their order, with its index; what
+ * it gets is valid during the call. Returns -EOPNOTSUPP for a root with a sandbox when the server has no capabilityDiscoverySandbox: it
+ * would ignore the sandbox. */
+FARHAND_API int farhand_discover_roots(struct farhand *f, const struct farhand_root *roots, size_t count,
+                                       void (*on_root)(void *arg, size_t index,
+                                                       const struct farhand_found_root *root),
+                                       void *arg, struct farhand_error *ret_error);
 
 /* ---- HTTP, from where the server is ---- */
 
@@ -737,6 +898,16 @@ struct farhand_walk {
 /* Calls on_entry for the files and directories below a directory, breadth first. Returns 0, or 1 when a limit ended the walk. */
 FARHAND_API int farhand_walk(struct farhand *f, const char *path, const struct farhand_walk *walk,
                              struct farhand_error *ret_error);
+/* How the functions whose names end in _with do it. Each knows the flags that it names, and FARHAND_NO_LINKS. */
+enum farhand_with {
+        FARHAND_PARENTS = 1,   /* directories above that are missing, too; one that exists is no error */
+        FARHAND_RECURSIVE = 2, /* a directory with all that is below it */
+        FARHAND_FORCE = 4,     /* a path that does not exist is no error */
+        FARHAND_NEW = 8,       /* a name that exists is an error (EEXIST) */
+        /* A link anywhere in the path is an error; of a rename, among its directories. -EOPNOTSUPP when the server has no fsControlV1: it would
+         * follow links. Servers refuse it together with FARHAND_RECURSIVE. */
+        FARHAND_NO_LINKS = 16,
+};
 /* These two functions write a path to *ret, which the caller frees. */
 FARHAND_API int farhand_read_link(struct farhand *f, const char *path, char **ret,
                                   struct farhand_error *ret_error);
@@ -744,14 +915,23 @@ FARHAND_API int farhand_canonicalize(struct farhand *f, const char *path, char *
                                      struct farhand_error *ret_error);
 FARHAND_API int farhand_make_directory(struct farhand *f, const char *path, bool with_parents,
                                        struct farhand_error *ret_error);
+FARHAND_API int farhand_make_directory_with(struct farhand *f, const char *path,
+                                            unsigned flags, /* FARHAND_PARENTS */
+                                            struct farhand_error *ret_error);
 /* Removes a file or directory. With `with_force` a path that does not exist is no error. */
 FARHAND_API int farhand_remove(struct farhand *f, const char *path, bool is_recursive, bool with_force,
                                struct farhand_error *ret_error);
+FARHAND_API int farhand_remove_with(struct farhand *f, const char *path,
+                                    unsigned flags, /* FARHAND_RECURSIVE, FARHAND_FORCE */
+                                    struct farhand_error *ret_error);
 FARHAND_API int farhand_rename(struct farhand *f, const char *from, const char *to,
                                struct farhand_error *ret_error);
 /* Renames like farhand_rename(), but replaces nothing: a name that exists is an error (EEXIST). */
 FARHAND_API int farhand_rename_new(struct farhand *f, const char *from, const char *to,
                                    struct farhand_error *ret_error);
+FARHAND_API int farhand_rename_with(struct farhand *f, const char *from, const char *to,
+                                    unsigned flags, /* FARHAND_NEW */
+                                    struct farhand_error *ret_error);
 /* Copies a file, or with `is_recursive` a directory. The target directory is made when it does not exist. */
 FARHAND_API int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
                              struct farhand_error *ret_error);
@@ -761,6 +941,8 @@ FARHAND_API int farhand_symlink(struct farhand *f, const char *target, const cha
 /* Sets the mode and the time of the last change. A negative value leaves the mode or the time as it is. */
 FARHAND_API int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
                                      struct farhand_error *ret_error);
+FARHAND_API int farhand_set_metadata_with(struct farhand *f, const char *path, int mode, int64_t modified_ms,
+                                          unsigned flags, struct farhand_error *ret_error);
 /* Replaces a file by a content of at most 64 MiB, as a whole where the server can: a reader sees the old content or the new. A
  * negative mode keeps the mode of a file that exists. */
 FARHAND_API int farhand_write_file(struct farhand *f, const char *path, const void *bytes, size_t n, int mode,
@@ -782,6 +964,9 @@ struct farhand_write {
         bool with_parents; /* make the directories above that are missing */
         bool in_place; /* write into the file that is there; false: a reader sees the old content or the new */
         bool no_links; /* a link anywhere in the path is an error; old servers do not know this */
+        /* Not NULL: get the size and the time of the new content, for the condition of a next write. UINT64_MAX and -1: not told. */
+        uint64_t *ret_size;
+        int64_t *ret_modified_ms;
 };
 #define FARHAND_WRITE_INIT                                       \
         {                                                        \
@@ -796,11 +981,30 @@ FARHAND_API int farhand_write_file_with(struct farhand *f, const char *path, con
 /* Reads a file of at most `max_bytes`; a longer one is -EFBIG. *ret has a NUL behind the bytes, and is freed by the caller. */
 FARHAND_API int farhand_read_file(struct farhand *f, const char *path, size_t max_bytes, char **ret,
                                   size_t *ret_bytes, struct farhand_error *ret_error);
+/* Reads a file like farhand_read_file, with one request: an answer over 64 MiB cannot be had (-EMSGSIZE or a lost connection). */
+FARHAND_API int farhand_read_file_with(struct farhand *f, const char *path, size_t max_bytes, unsigned flags,
+                                       char **ret, size_t *ret_bytes, struct farhand_error *ret_error);
 /* Tells the digest of a part of a regular file: of `length` bytes (UINT64_MAX: up to the end) from `offset` on, at most 512 MiB. It may have
  * fewer bytes, which *ret_bytes tells; `ret_bytes` may be NULL. Returns -EOPNOTSUPP when the server has no fsBatchV1. */
 FARHAND_API int farhand_digest(struct farhand *f, const char *path, uint64_t offset, uint64_t length,
                                char ret_digest[FARHAND_DIGEST_BYTES], uint64_t *ret_bytes,
                                struct farhand_error *ret_error);
+
+/* What a digest was made of. Later versions may add members. */
+struct farhand_digest {
+        size_t size;
+        char text[FARHAND_DIGEST_BYTES];
+        uint64_t bytes;      /* how many bytes of the file it is of */
+        uint64_t file_bytes; /* the size of the whole file */
+};
+#define FARHAND_DIGEST_INIT                           \
+        {                                             \
+                .size = sizeof(struct farhand_digest) \
+        }
+/* Does farhand_digest, and tells more. `ret` is a struct with its size. */
+FARHAND_API int farhand_digest_with(struct farhand *f, const char *path, uint64_t offset, uint64_t length,
+                                    unsigned flags, struct farhand_digest *ret,
+                                    struct farhand_error *ret_error);
 
 /* A file that was read among others. Later versions may add members. */
 struct farhand_read {
@@ -887,6 +1091,25 @@ FARHAND_API struct farhand_watch *farhand_watch_start(struct farhand *f, const c
                                                       const struct farhand_watch_events *events, void *arg,
                                                       struct farhand_error *ret_error);
 FARHAND_API void farhand_watch_free(struct farhand_watch *w); /* ends the watch; NULL is fine */
+
+/* Waits for paths that are not there. A client has one such wait at a time. */
+struct farhand_missing;
+struct farhand_missing_events {
+        /* What the server does: false: there is nothing to wait for, because one of the paths is there already, or because of a sandbox. Then no
+         * other event follows. */
+        void (*on_started)(struct farhand_missing *m, void *arg, bool is_watching);
+        /* One of the paths has appeared, or `present` has changed or is gone, or a lost connection is back: look again. No other event
+         * follows. */
+        void (*on_changed)(struct farhand_missing *m, void *arg);
+        void (*on_failed)(struct farhand_missing *m, void *arg, const struct farhand_error *error);
+};
+/* Tells once when one of the paths `missing` (a list that ends with NULL) appears, or when `present` (NULL: none) changes or goes. Returns
+ * NULL with *ret_error: -EBUSY while another such wait is not freed, -EOPNOTSUPP when the server has no fsWatchMissing. */
+FARHAND_API struct farhand_missing *farhand_missing_start(struct farhand *f, const char *const *missing,
+                                                          const char *present,
+                                                          const struct farhand_missing_events *events,
+                                                          void *arg, struct farhand_error *ret_error);
+FARHAND_API void farhand_missing_free(struct farhand_missing *m); /* NULL is fine */
 
 /* A file that is read or written as a stream, in constant memory and with several requests under way. Only farhand_file_wait waits:
  * a program with a loop of its own calls farhand_step, and calls a function that returned -EAGAIN again.

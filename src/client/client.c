@@ -35,6 +35,7 @@ void client_fail(struct farhand *f, const struct farhand_error *error)
         client_processes_fail_all(f, error);
         client_http_requests_fail(f, error->code, error->text);
         client_watches_fail_all(f, error);
+        client_missing_fail(f, error);
         client_set_state(f, FARHAND_FAILED, error->text);
 }
 
@@ -159,6 +160,7 @@ static void on_initialized(struct farhand *f, UNUSED void *arg, const struct rpc
         if (is_again) {
                 client_processes_recover(f);
                 client_watches_recover(f);
+                client_missing_recover(f);
         }
         calls_send_waiting(f);
         client_set_state(f, FARHAND_READY, is_again ? "the session was resumed" : "connected");

@@ -111,6 +111,8 @@ struct farhand {
         uint64_t next_http;
         struct list watches; /* farhand_watch::link */
         uint64_t next_watch;
+        struct farhand_missing *missing; /* NULL: none is waited for */
+        uint64_t next_missing;
         unsigned depth; /* how many calls of farhand_step are under way, one inside of the other */
 };
 
@@ -124,6 +126,7 @@ struct farhand_process {
         struct list link; /* farhand::processes */
         struct farhand *client;
         char *id;
+        char *start_answer; /* the result of process/start; NULL: none yet, or none of this object */
         struct farhand_process_events events;
         void *arg;
         enum process_state state;
@@ -225,16 +228,24 @@ void client_processes_feed(struct farhand *f);
 
 /* ---- command.c ---- */
 
+/* Checks what the server would refuse, or would not know and ignore. */
+int client_command_check(const struct farhand *f, const struct farhand_command *c,
+                         struct farhand_error *ret_error);
 /* Writes the params of process/start. */
 void client_command_write(const struct farhand *f, struct jsonw *w, const char *id,
                           const struct farhand_command *c);
 
 /* ---- exec.c ---- */
 
-void client_intercept_write(struct jsonw *w,
-                            const struct farhand_intercept *given); /* the member `intercept` */
-void client_process_on_exec(struct farhand_process *p,
-                            const struct rpc_message *m); /* process/execRequested */
+/* Writes the member `intercept`. */
+void client_intercept_write(struct jsonw *w, const struct farhand_intercept *given);
+/* Takes a notification process/execRequested. */
+void client_process_on_exec(struct farhand_process *p, const struct rpc_message *m);
+/* Returns -EINVAL when this is no answer to a question. */
+int client_decision_check(enum farhand_exec_decision decision, struct farhand_error *ret_error);
+/* Writes the members of an answer, but processId. */
+void client_decision_write(struct jsonw *w, const char *request_id, enum farhand_exec_decision decision,
+                           const char *reason, bool remember);
 
 /* ---- control.c ---- */
 
@@ -310,6 +321,13 @@ void client_watches_recover(struct farhand *f); /* asks the server for every wat
 void client_watches_fail_all(struct farhand *f, const struct farhand_error *error);
 void client_watches_sweep(struct farhand *f);
 void client_watches_release(struct farhand *f);
+
+/* ---- missing.c ---- */
+
+/* Takes a notification fs/missingChanged. Returns false when it belongs to a request that the program made itself, with farhand_call. */
+bool client_missing_on_changed(struct farhand *f, const struct rpc_message *m);
+void client_missing_recover(struct farhand *f); /* tells a change: one may have been missed */
+void client_missing_fail(struct farhand *f, const struct farhand_error *error);
 
 /* ---- paths ---- */
 

@@ -1,7 +1,10 @@
-/* command: writes the params of process/start. */
+/* command: checks the struct of a command, and writes it as the params of process/start. */
 #include "client/client.h"
 
 #include "base/mem.h"
+#include "client/error.h"
+
+#include <errno.h>
 
 /* The command gets the variables of the server, except those that look like secrets. */
 static const char default_policy[] =
@@ -25,6 +28,77 @@ static void write_env(struct jsonw *w, const char *const *env)
                 jsonw_string(w, value.p ? value : S(""));
         }
         jsonw_object_end(w);
+}
+
+static void write_texts(struct jsonw *w, const char *key, const char *const *texts)
+{
+        jsonw_key(w, key);
+        jsonw_array(w);
+        for (; texts && *texts; texts++)
+                jsonw_str(w, *texts);
+        jsonw_array_end(w);
+}
+
+static void write_policy(struct jsonw *w, const struct farhand_command *c)
+{
+        static const char *const inherits[] = { [FARHAND_INHERIT_ALL] = "all",
+                                                [FARHAND_INHERIT_CORE] = "core",
+                                                [FARHAND_INHERIT_NONE] = "none" };
+        jsonw_key(w, "envPolicy");
+        if (!c->policy) {
+                jsonw_raw(w, slice_from_str(c->env_policy ? c->env_policy : default_policy));
+                return;
+        }
+        struct farhand_env_policy policy = { 0 };
+        memcpy(&policy, c->policy, MIN(c->policy->size, sizeof(policy)));
+        jsonw_object(w);
+        jsonw_member_str(w, "inherit", inherits[policy.inherit]);
+        jsonw_member_bool(w, "ignoreDefaultExcludes", policy.with_secrets);
+        write_texts(w, "exclude", policy.exclude);
+        jsonw_key(w, "set");
+        write_env(w, policy.set);
+        write_texts(w, "includeOnly", policy.include_only);
+        jsonw_object_end(w);
+}
+
+static void write_limits(struct jsonw *w, const struct farhand_limits *given)
+{
+        struct farhand_limits limits = { 0 };
+        memcpy(&limits, given, MIN(given->size, sizeof(limits)));
+        const struct {
+                const char *key;
+                uint64_t value;
+        } members[] = { { "wallMs", limits.wall_ms },         { "silenceMs", limits.silence_ms },
+                        { "cpuSeconds", limits.cpu_seconds }, { "memoryBytes", limits.memory_bytes },
+                        { "openFiles", limits.open_files },   { "processes", limits.processes },
+                        { "fileBytes", limits.file_bytes } };
+        jsonw_object(w);
+        for (size_t i = 0; i < ARRAY_LEN(members); i++)
+                if (members[i].value > 0)
+                        jsonw_member_u64(w, members[i].key, members[i].value);
+        jsonw_object_end(w);
+}
+
+int client_command_check(const struct farhand *f, const struct farhand_command *c,
+                         struct farhand_error *ret_error)
+{
+        if (!c->argv || !c->argv[0])
+                return error_set(ret_error, -EINVAL, "a command needs a program");
+        if (c->cwd && c->cwd[0] != '/')
+                return error_set(ret_error, -EINVAL, "the directory `%s` is no absolute path", c->cwd);
+        if ((c->limit && c->limits) || (c->policy && c->env_policy))
+                return error_set(ret_error, -EINVAL, "limits or a policy are given twice");
+        if ((c->limit && c->limit->size < sizeof(c->limit->size)) ||
+            (c->policy && (c->policy->size < offsetof(struct farhand_env_policy, with_secrets) ||
+                           (unsigned)c->policy->inherit > FARHAND_INHERIT_NONE)))
+                return error_set(ret_error, -EINVAL, "limits or a policy have no size, or make no sense");
+        /* A server that does not know these members would let everything run. */
+        if (c->limit && !f->has_process_control)
+                return error_set(ret_error, -EOPNOTSUPP, "this server has no limits (processControlV1)");
+        if (c->intercept && !farhand_has_capability(f, "execInterceptV1"))
+                return error_set(ret_error, -EOPNOTSUPP,
+                                 "this server intercepts no programs (execInterceptV1)");
+        return 0;
 }
 
 /* Returns the working directory of the server, or NULL when the server does not tell it. */
@@ -87,8 +161,7 @@ void client_command_write(const struct farhand *f, struct jsonw *w, const char *
         write_cwd(f, w, c->cwd);
         jsonw_key(w, "env");
         write_env(w, c->env);
-        jsonw_key(w, "envPolicy");
-        jsonw_raw(w, slice_from_str(c->env_policy ? c->env_policy : default_policy));
+        write_policy(w, c);
         jsonw_member_bool(w, "tty", c->tty);
         jsonw_member_bool(w, "pipeStdin", !c->tty && c->stdin_open);
         jsonw_member_str(w, "arg0", c->arg0);
@@ -106,10 +179,12 @@ void client_command_write(const struct farhand *f, struct jsonw *w, const char *
                 jsonw_key(w, "sandbox");
                 jsonw_raw(w, slice_from_str(c->sandbox));
         }
-        if (c->limits) {
+        if (c->limits || c->limit)
                 jsonw_key(w, "limits");
+        if (c->limits)
                 jsonw_raw(w, slice_from_str(c->limits));
-        }
+        else if (c->limit)
+                write_limits(w, c->limit);
         write_snapshot(f, w, c);
         if (c->intercept)
                 client_intercept_write(w, c->intercept);

@@ -129,6 +129,23 @@ void client_process_on_exec(struct farhand_process *p, const struct rpc_message 
 
 /* ---- answers ---- */
 
+int client_decision_check(enum farhand_exec_decision decision, struct farhand_error *ret_error)
+{
+        return decision == FARHAND_EXEC_RUN || decision == FARHAND_EXEC_ESCALATE ||
+                               decision == FARHAND_EXEC_DENY
+                       ? 0
+                       : error_set(ret_error, -EINVAL, "a decision is run, escalate or deny");
+}
+
+void client_decision_write(struct jsonw *w, const char *request_id, enum farhand_exec_decision decision,
+                           const char *reason, bool remember)
+{
+        jsonw_member_str(w, "requestId", request_id);
+        jsonw_member_str(w, "decision", decisions[decision]);
+        jsonw_member_str(w, "reason", reason);
+        jsonw_member_str(w, "remember", remember ? "process" : NULL);
+}
+
 int farhand_process_decide(struct farhand_process *p, const char *request_id,
                            enum farhand_exec_decision decision, const char *reason, bool remember,
                            struct farhand_error *ret_error)
@@ -136,18 +153,15 @@ int farhand_process_decide(struct farhand_process *p, const char *request_id,
         struct jsonw w;
         if (p->state == PROCESS_OVER)
                 return error_set(ret_error, -ESRCH, "process %s is over", p->id);
-        if (decision != FARHAND_EXEC_RUN && decision != FARHAND_EXEC_ESCALATE &&
-            decision != FARHAND_EXEC_DENY)
-                return error_set(ret_error, -EINVAL, "a decision is run, escalate or deny");
+        int r = client_decision_check(decision, ret_error);
+        if (r < 0)
+                return r;
         struct call *call = call_begin(p->client, "process/execDecide", &w, ret_error);
         if (!call)
                 return p->client->state == FARHAND_FAILED ? p->client->failure.code : -EAGAIN;
         jsonw_object(&w);
         jsonw_member_str(&w, "processId", p->id);
-        jsonw_member_str(&w, "requestId", request_id);
-        jsonw_member_str(&w, "decision", decisions[decision]);
-        jsonw_member_str(&w, "reason", reason);
-        jsonw_member_str(&w, "remember", remember ? "process" : NULL);
+        client_decision_write(&w, request_id, decision, reason, remember);
         jsonw_object_end(&w);
         return call_end(p->client, call, &w, FARHAND_REPEAT, NULL, p, ret_error);
 }

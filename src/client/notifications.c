@@ -11,6 +11,8 @@ void client_on_notification(struct farhand *f, const struct rpc_message *m)
         }
         if (slice_eq(m->method, S("fs/changed")) && client_watch_on_changed(f, m))
                 return;
+        if (slice_eq(m->method, S("fs/missingChanged")) && client_missing_on_changed(f, m))
+                return;
         if (slice_eq(m->method, S("http/request/bodyDelta")) && client_http_on_body(f, m))
                 return;
         if (!f->options.on_notification)

@@ -25,6 +25,7 @@ void client_process_release(struct farhand_process *p)
                 head_tail_release(p->kept);
         free(p->kept);
         free(p->id);
+        free(p->start_answer);
         free(p);
 }
 

@@ -122,7 +122,7 @@ struct farhand *farhand_new(const struct farhand_options *options, struct farhan
         f->epoll = f->watched = -1;
         f->session_id = mem_strdup("");
         f->info = mem_strdup("{}");
-        f->next_id = f->next_process = f->next_file = f->next_http = f->next_watch = 1;
+        f->next_id = f->next_process = f->next_file = f->next_http = f->next_watch = f->next_missing = 1;
         f->state = FARHAND_CONNECTING;
         if (set_up(f, options, &err) < 0) {
                 error_from_err(ret_error, &err);
@@ -143,6 +143,7 @@ void farhand_free(struct farhand *f)
         client_files_release(f);
         client_http_requests_release(f);
         client_watches_release(f);
+        farhand_missing_free(f->missing);
         calls_release(f);
         transport_close(&f->transport, CHILD_PATIENCE_MS);
         fd_close(f->epoll);

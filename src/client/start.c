@@ -13,6 +13,9 @@
 #define WRITES_MAX 16
 #define WRITE_BYTES_MAX ((size_t)64 * 1024)
 
+/* The longest answer to a start that is kept for the program. That of Farhand has a few hundred bytes. */
+#define START_ANSWER_MAX ((size_t)64 * 1024)
+
 static struct farhand_process *process_new(struct farhand *f, const char *id, uint64_t after_seq,
                                            const struct farhand_process_events *events, void *arg)
 {
@@ -57,6 +60,9 @@ static void on_start_answer(struct farhand *f, void *arg, const struct rpc_messa
                 return;
         }
         int64_t pid = -1;
+        struct slice answer = json_raw(&m->doc, m->result);
+        if (m->result->type == JSON_OBJECT && answer.n <= START_ANSWER_MAX)
+                p->start_answer = slice_dup(answer);
         const struct json *value = json_get(&m->doc, m->result, S("pid"));
         if (!value || json_i64(&m->doc, value, &pid) < 0)
                 pid = -1;
@@ -69,25 +75,14 @@ struct farhand_process *farhand_start(struct farhand *f, const struct farhand_co
 {
         struct farhand_command command = { 0 };
         memcpy(&command, given, MIN(given->size, sizeof(command)));
-        if (!command.argv || !command.argv[0]) {
-                error_set(ret_error, -EINVAL, "a command needs a program");
-                return NULL;
-        }
         if (f->state == FARHAND_CONNECTING) {
                 error_set(ret_error, -ENOTCONN, "the client is not connected yet");
                 return NULL;
         }
-        if (command.cwd && command.cwd[0] != '/') {
-                error_set(ret_error, -EINVAL, "the directory `%s` is no absolute path", command.cwd);
+        if (client_command_check(f, &command, ret_error) < 0)
                 return NULL;
-        }
         if (command.sandbox && sandbox_check_begin(f, ret_error) < 0)
                 return NULL;
-        /* A server that does not know the member would let everything run. */
-        if (command.intercept && !farhand_has_capability(f, "execInterceptV1")) {
-                error_set(ret_error, -EOPNOTSUPP, "this server intercepts no programs (execInterceptV1)");
-                return NULL;
-        }
         struct jsonw w;
         struct call *call = call_begin(f, "process/start", &w, ret_error);
         if (!call)
@@ -199,6 +194,11 @@ void client_processes_feed(struct farhand *f)
         list_each (p, &f->processes, link)
                 if (p->wants_room && p->writes_waiting <= WRITES_MAX / 2)
                         client_process_tell_writable(p);
+}
+
+const char *farhand_process_start_answer(const struct farhand_process *p)
+{
+        return p->start_answer;
 }
 
 uint64_t farhand_process_last_seq(const struct farhand_process *p)

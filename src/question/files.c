@@ -140,48 +140,72 @@ int farhand_canonicalize(struct farhand *f, const char *path, char **ret, struct
 
 /* ---- changing ---- */
 
+int farhand_make_directory_with(struct farhand *f, const char *path, unsigned flags,
+                                struct farhand_error *ret_error)
+{
+        _question_ struct question q = QUESTION_INIT;
+        int r = question_check_flags(f, flags, FARHAND_PARENTS, ret_error);
+        if (r < 0)
+                return r;
+        question_begin_file(&q, f, "fs/createDirectory", 0);
+        r = question_path(&q, "path", path, ret_error);
+        jsonw_member_bool(&q.w, "recursive", flags & FARHAND_PARENTS);
+        question_links(&q, flags);
+        return r < 0 ? r : question_ask(&q, ret_error);
+}
+
 int farhand_make_directory(struct farhand *f, const char *path, bool with_parents,
                            struct farhand_error *ret_error)
 {
+        return farhand_make_directory_with(f, path, with_parents ? FARHAND_PARENTS : 0, ret_error);
+}
+
+int farhand_remove_with(struct farhand *f, const char *path, unsigned flags, struct farhand_error *ret_error)
+{
         _question_ struct question q = QUESTION_INIT;
-        question_begin_file(&q, f, "fs/createDirectory", 0);
-        int r = question_path(&q, "path", path, ret_error);
-        jsonw_member_bool(&q.w, "recursive", with_parents);
+        int r = question_check_flags(f, flags, FARHAND_RECURSIVE | FARHAND_FORCE, ret_error);
+        if (r < 0)
+                return r;
+        question_begin_file(&q, f, "fs/remove", 0);
+        r = question_path(&q, "path", path, ret_error);
+        jsonw_member_bool(&q.w, "recursive", flags & FARHAND_RECURSIVE);
+        jsonw_member_bool(&q.w, "force", flags & FARHAND_FORCE);
+        question_links(&q, flags);
         return r < 0 ? r : question_ask(&q, ret_error);
 }
 
 int farhand_remove(struct farhand *f, const char *path, bool is_recursive, bool with_force,
                    struct farhand_error *ret_error)
 {
-        _question_ struct question q = QUESTION_INIT;
-        question_begin_file(&q, f, "fs/remove", 0);
-        int r = question_path(&q, "path", path, ret_error);
-        jsonw_member_bool(&q.w, "recursive", is_recursive);
-        jsonw_member_bool(&q.w, "force", with_force);
-        return r < 0 ? r : question_ask(&q, ret_error);
+        unsigned flags = (is_recursive ? FARHAND_RECURSIVE : 0) | (with_force ? FARHAND_FORCE : 0);
+        return farhand_remove_with(f, path, flags, ret_error);
 }
 
-static int ask_rename(struct farhand *f, const char *from, const char *to, bool may_replace,
-                      struct farhand_error *ret_error)
+int farhand_rename_with(struct farhand *f, const char *from, const char *to, unsigned flags,
+                        struct farhand_error *ret_error)
 {
         _question_ struct question q = QUESTION_INIT;
+        int r = question_check_flags(f, flags, FARHAND_NEW, ret_error);
+        if (r < 0)
+                return r;
         question_begin_file(&q, f, "fs/rename", 0);
-        int r = question_path(&q, "sourcePath", from, ret_error);
+        r = question_path(&q, "sourcePath", from, ret_error);
         if (r == 0)
                 r = question_path(&q, "destinationPath", to, ret_error);
-        if (!may_replace)
+        if (flags & FARHAND_NEW)
                 jsonw_member_bool(&q.w, "replace", false);
+        question_links(&q, flags);
         return r < 0 ? r : question_ask(&q, ret_error);
 }
 
 int farhand_rename(struct farhand *f, const char *from, const char *to, struct farhand_error *ret_error)
 {
-        return ask_rename(f, from, to, true, ret_error);
+        return farhand_rename_with(f, from, to, 0, ret_error);
 }
 
 int farhand_rename_new(struct farhand *f, const char *from, const char *to, struct farhand_error *ret_error)
 {
-        return ask_rename(f, from, to, false, ret_error);
+        return farhand_rename_with(f, from, to, FARHAND_NEW, ret_error);
 }
 
 int farhand_copy(struct farhand *f, const char *from, const char *to, bool is_recursive,
@@ -205,15 +229,25 @@ int farhand_symlink(struct farhand *f, const char *target, const char *path, str
         return r < 0 ? r : question_ask(&q, ret_error);
 }
 
-int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
-                         struct farhand_error *ret_error)
+int farhand_set_metadata_with(struct farhand *f, const char *path, int mode, int64_t modified_ms,
+                              unsigned flags, struct farhand_error *ret_error)
 {
         _question_ struct question q = QUESTION_INIT;
+        int r = question_check_flags(f, flags, 0, ret_error);
+        if (r < 0)
+                return r;
         question_begin_file(&q, f, "fs/setMetadata", FARHAND_REPEAT);
-        int r = question_path(&q, "path", path, ret_error);
+        r = question_path(&q, "path", path, ret_error);
         if (mode >= 0)
                 jsonw_member_i64(&q.w, "mode", mode);
         if (modified_ms >= 0)
                 jsonw_member_i64(&q.w, "modifiedAtMs", modified_ms);
+        question_links(&q, flags);
         return r < 0 ? r : question_ask(&q, ret_error);
+}
+
+int farhand_set_metadata(struct farhand *f, const char *path, int mode, int64_t modified_ms,
+                         struct farhand_error *ret_error)
+{
+        return farhand_set_metadata_with(f, path, mode, modified_ms, 0, ret_error);
 }

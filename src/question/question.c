@@ -116,6 +116,22 @@ int question_about(struct question *q, struct farhand *f, const char *method, un
         return r < 0 ? r : question_ask(q, ret_error);
 }
 
+int question_check_flags(const struct farhand *f, unsigned flags, unsigned known,
+                         struct farhand_error *ret_error)
+{
+        if (flags & ~(known | FARHAND_NO_LINKS))
+                return error_set(ret_error, -EINVAL, "the function does not know these flags");
+        return flags & FARHAND_NO_LINKS
+                       ? question_needs(f, "fsControlV1", "this server cannot refuse links", ret_error)
+                       : 0;
+}
+
+void question_links(struct question *q, unsigned flags)
+{
+        if (flags & FARHAND_NO_LINKS)
+                jsonw_member_bool(&q->w, "followSymlinks", false);
+}
+
 const struct json *question_array(const struct question *q, struct slice key, struct farhand_error *ret_error)
 {
         const struct json *array = json_get(&q->doc, question_root(q), key);

@@ -47,6 +47,10 @@ int question_ask(struct question *q, struct farhand_error *ret_error);
 int question_about(struct question *q, struct farhand *f, const char *method, unsigned flags,
                    const char *path, struct farhand_error *ret_error);
 
+/* Checks a target, and begins a request on it. `needs_control`: the server must have processControlV1. */
+int question_target(struct question *q, struct farhand *f, const struct farhand_target *target,
+                    const char *method, unsigned flags, bool needs_control, struct farhand_error *ret_error);
+
 /* Returns the root of the answer. */
 static inline const struct json *question_root(const struct question *q)
 {
@@ -56,6 +60,13 @@ static inline const struct json *question_root(const struct question *q)
 /* Returns a member of the answer that is an array, or NULL with *ret_error (-EPROTO). */
 const struct json *question_array(const struct question *q, struct slice key,
                                   struct farhand_error *ret_error);
+
+/* Checks the flags of a function whose name ends in _with: `known` are its own. Returns -EOPNOTSUPP for FARHAND_NO_LINKS on a server
+ * that would follow links. */
+int question_check_flags(const struct farhand *f, unsigned flags, unsigned known,
+                         struct farhand_error *ret_error);
+/* Writes the member followSymlinks, when FARHAND_NO_LINKS asks for it. */
+void question_links(struct question *q, unsigned flags);
 
 /* ---- files.c ---- */
 

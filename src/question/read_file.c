@@ -1,6 +1,8 @@
 /* read_file: the content of a file, or the digest of a part of it, at once. */
 #include "question/question.h"
 
+#include "base/base64.h"
+#include "base/mem.h"
 #include "client/error.h"
 #include "client/member.h"
 
@@ -44,14 +46,48 @@ int farhand_read_file(struct farhand *f, const char *path, size_t max_bytes, cha
         return 0;
 }
 
-int farhand_digest(struct farhand *f, const char *path, uint64_t offset, uint64_t length,
-                   char ret_digest[FARHAND_DIGEST_BYTES], uint64_t *ret_bytes,
-                   struct farhand_error *ret_error)
+int farhand_read_file_with(struct farhand *f, const char *path, size_t max_bytes, unsigned flags, char **ret,
+                           size_t *ret_bytes, struct farhand_error *ret_error)
 {
         _question_ struct question q = QUESTION_INIT;
-        char digest[FARHAND_DIGEST_BYTES];
-        uint64_t bytes;
+        int r = question_check_flags(f, flags, 0, ret_error);
+        if (r < 0)
+                return r;
+        question_begin_file(&q, f, "fs/readFile", FARHAND_REPEAT);
+        r = question_path(&q, "path", path, ret_error);
+        question_links(&q, flags);
+        r = r < 0 ? r : question_ask(&q, ret_error);
+        if (r < 0)
+                return r;
+        const struct json *value = json_get(&q.doc, question_root(&q), S("dataBase64"));
+        struct slice text =
+                value && value->type == JSON_STRING ? json_raw(&q.doc, value) : (struct slice){ 0 };
+        /* This is malloc, not mem_alloc: the server chose the size. */
+        _free_ char *content = text.p ? malloc(base64_decoded_max(text.n) + 1) : NULL;
+        if (text.p && !content)
+                return error_set(ret_error, -ENOMEM, "there is no memory for the file");
+        ssize_t n = text.p && !value->has_escape ? base64_decode(content, text.p, text.n, NULL) : -1;
+        if (n < 0)
+                return error_set(ret_error, -EPROTO, "the server's answer has no content");
+        if ((size_t)n > max_bytes)
+                return error_set(ret_error, -EFBIG, "the file is longer than %zu bytes", max_bytes);
+        content[n] = '\0';
+        *ret_bytes = (size_t)n;
+        *ret = TAKE(content);
+        return 0;
+}
+
+int farhand_digest_with(struct farhand *f, const char *path, uint64_t offset, uint64_t length, unsigned flags,
+                        struct farhand_digest *ret, struct farhand_error *ret_error)
+{
+        _question_ struct question q = QUESTION_INIT;
+        struct farhand_digest digest = { .size = ret->size };
+        if (ret->size < offsetof(struct farhand_digest, file_bytes))
+                return error_set(ret_error, -EINVAL,
+                                 "struct farhand_digest has no size: use FARHAND_DIGEST_INIT");
         int r = question_needs(f, "fsBatchV1", "this server has no fsBatchV1", ret_error);
+        if (r == 0)
+                r = question_check_flags(f, flags, 0, ret_error);
         if (r < 0)
                 return r;
         question_begin_file(&q, f, "fs/digest", FARHAND_REPEAT);
@@ -59,14 +95,29 @@ int farhand_digest(struct farhand *f, const char *path, uint64_t offset, uint64_
         jsonw_member_u64(&q.w, "offset", offset);
         if (length != UINT64_MAX)
                 jsonw_member_u64(&q.w, "length", length);
+        question_links(&q, flags);
         r = r < 0 ? r : question_ask(&q, ret_error);
         if (r < 0)
                 return r;
-        client_digest_read(&q.arena, &q.doc, question_root(&q), digest);
-        if (!digest[0] || !member_u64(&q.doc, question_root(&q), S("bytes"), &bytes))
+        const struct json *root = question_root(&q);
+        client_digest_read(&q.arena, &q.doc, root, digest.text);
+        if (!digest.text[0] || !member_u64(&q.doc, root, S("bytes"), &digest.bytes) ||
+            !member_u64(&q.doc, root, S("size"), &digest.file_bytes))
                 return error_set(ret_error, -EPROTO, "the server's answer has no digest");
-        memcpy(ret_digest, digest, sizeof(digest));
+        memcpy(ret, &digest, MIN(ret->size, sizeof(digest)));
+        return 0;
+}
+
+int farhand_digest(struct farhand *f, const char *path, uint64_t offset, uint64_t length,
+                   char ret_digest[FARHAND_DIGEST_BYTES], uint64_t *ret_bytes,
+                   struct farhand_error *ret_error)
+{
+        struct farhand_digest digest = FARHAND_DIGEST_INIT;
+        int r = farhand_digest_with(f, path, offset, length, 0, &digest, ret_error);
+        if (r < 0)
+                return r;
+        memcpy(ret_digest, digest.text, sizeof(digest.text));
         if (ret_bytes)
-                *ret_bytes = bytes;
+                *ret_bytes = digest.bytes;
         return 0;
 }

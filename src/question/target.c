@@ -16,9 +16,8 @@ static int check_server(const struct farhand *f, struct farhand_error *ret_error
         return question_needs(f, "processControlV1", "this server has no processControlV1", ret_error);
 }
 
-/* Checks a target, and begins a request on it. `needs_control`: the server must have processControlV1. */
-static int begin(struct question *q, struct farhand *f, const struct farhand_target *given,
-                 const char *method, unsigned flags, bool needs_control, struct farhand_error *ret_error)
+int question_target(struct question *q, struct farhand *f, const struct farhand_target *given,
+                    const char *method, unsigned flags, bool needs_control, struct farhand_error *ret_error)
 {
         struct farhand_target target = { 0 };
         if (given->size < offsetof(struct farhand_target, process_id) + sizeof(target.process_id))
@@ -43,11 +42,25 @@ int farhand_target_signal(struct farhand *f, const struct farhand_target *target
         _question_ struct question q = QUESTION_INIT;
         if ((unsigned)scope > FARHAND_SCOPE_TREE)
                 return error_set(ret_error, -EINVAL, "a signal has no such scope");
-        int r = begin(&q, f, target, "process/signal", 0, signo != SIGINT || scope != FARHAND_SCOPE_GROUP,
-                      ret_error);
+        int r = question_target(&q, f, target, "process/signal", 0,
+                                signo != SIGINT || scope != FARHAND_SCOPE_GROUP, ret_error);
         if (r < 0)
                 return r;
         client_signal_write(&q.w, signo, scope);
+        return question_ask(&q, ret_error);
+}
+
+int farhand_target_decide(struct farhand *f, const struct farhand_target *target, const char *request_id,
+                          enum farhand_exec_decision decision, const char *reason, bool remember,
+                          struct farhand_error *ret_error)
+{
+        _question_ struct question q = QUESTION_INIT;
+        int r = client_decision_check(decision, ret_error);
+        if (r == 0)
+                r = question_target(&q, f, target, "process/execDecide", FARHAND_REPEAT, true, ret_error);
+        if (r < 0)
+                return r;
+        client_decision_write(&q.w, request_id, decision, reason, remember);
         return question_ask(&q, ret_error);
 }
 
@@ -58,7 +71,7 @@ int farhand_target_terminate(struct farhand *f, const struct farhand_target *tar
         if (grace_ms > FARHAND_GRACE_MAX_MS)
                 return error_set(ret_error, -EINVAL, "a process has at most %d ms to end",
                                  FARHAND_GRACE_MAX_MS);
-        int r = begin(&q, f, target, "process/terminate", 0, grace_ms >= 0, ret_error);
+        int r = question_target(&q, f, target, "process/terminate", 0, grace_ms >= 0, ret_error);
         if (r < 0)
                 return r;
         if (grace_ms >= 0)
@@ -72,7 +85,7 @@ static int wait_once(struct farhand *f, const struct farhand_target *target, enu
                      uint64_t wait_ms, struct farhand_exit *ret_exit, struct farhand_error *ret_error)
 {
         _question_ struct question q = QUESTION_INIT;
-        int r = begin(&q, f, target, "process/wait", FARHAND_REPEAT, true, ret_error);
+        int r = question_target(&q, f, target, "process/wait", FARHAND_REPEAT, true, ret_error);
         if (r < 0)
                 return r;
         jsonw_member_str(&q.w, "until", until == FARHAND_UNTIL_EXITED ? "exited" : "closed");
@@ -133,7 +146,7 @@ int farhand_target_read(struct farhand *f, const struct farhand_target *target, 
         if (ret->size < sizeof(progress.size) + sizeof(progress.next_seq))
                 return error_set(ret_error, -EINVAL,
                                  "struct farhand_progress has no size: use FARHAND_PROGRESS_INIT");
-        int r = begin(&q, f, target, "process/read", FARHAND_REPEAT, false, ret_error);
+        int r = question_target(&q, f, target, "process/read", FARHAND_REPEAT, false, ret_error);
         if (r < 0)
                 return r;
         jsonw_member_u64(&q.w, "afterSeq", after_seq);

@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 #include "client/error.h"
+#include "client/member.h"
 
 #include <errno.h>
 
@@ -66,7 +67,14 @@ int farhand_write_file_with(struct farhand *f, const char *path, const void *byt
         if (o.no_links)
                 jsonw_member_bool(&q.w, "followSymlinks", false);
         write_condition(&q.w, &o);
-        return r < 0 ? r : question_ask(&q, ret_error);
+        r = r < 0 ? r : question_ask(&q, ret_error);
+        if (r < 0)
+                return r;
+        if (o.ret_size && !member_u64(&q.doc, question_root(&q), S("size"), o.ret_size))
+                *o.ret_size = UINT64_MAX;
+        if (o.ret_modified_ms && !member_i64(&q.doc, question_root(&q), S("modifiedAtMs"), o.ret_modified_ms))
+                *o.ret_modified_ms = -1;
+        return 0;
 }
 
 int farhand_write_file(struct farhand *f, const char *path, const void *bytes, size_t n, int mode,

@@ -90,6 +90,51 @@ static void on_output(UNUSED void *arg, UNUSED uint64_t seq, enum farhand_stream
         told++;
 }
 
+static void on_report(UNUSED void *arg, const struct farhand_report *report)
+{
+        check_exit(&report->exit);
+        must(report->has_exited ||
+             (!report->has_usage && !report->is_intercepted && report->refused_count == 0));
+        for (size_t i = 0; i < report->refused_count; i++)
+                must(report->refused[i].operation && report->refused[i].source);
+        told++;
+}
+
+static void check_stack(const struct farhand_config_stack *stack)
+{
+        must(stack->system_count <= stack->count);
+        for (size_t i = 0; i < stack->count; i++)
+                must(stack->layers[i].source && stack->layers[i].base_dir[0] == '/' && stack->layers[i].toml);
+}
+
+static void on_config(UNUSED void *arg, const struct farhand_config *config)
+{
+        check_stack(&config->config);
+        check_stack(&config->requirements);
+        told++;
+}
+
+static void check_found(const struct farhand_found_file *file)
+{
+        must(!file->path || (file->path[0] == '/' && file->content && file->content[file->n] == '\0'));
+}
+
+static void on_root(UNUSED void *arg, size_t index, const struct farhand_found_root *root)
+{
+        must(index == told && root->id && root->warnings);
+        check_found(&root->plugin);
+        check_found(&root->mcp_config);
+        check_found(&root->apps_config);
+        for (size_t i = 0; i < root->skill_count; i++) {
+                must(root->skills[i].instructions.path != NULL);
+                check_found(&root->skills[i].instructions);
+                check_found(&root->skills[i].metadata);
+        }
+        for (size_t i = 0; i < root->namespace_manifest_count; i++)
+                check_found(&root->namespace_manifests[i]);
+        told++;
+}
+
 static void on_walked(UNUSED void *arg, const char *path, UNUSED bool is_directory)
 {
         must(path[0] == '/');
@@ -191,6 +236,34 @@ static int ask_about_files(struct farhand *f, unsigned which)
         }
 }
 
+static int ask_about_the_rest(struct farhand *f, unsigned which)
+{
+        static const char *const key[] = { "a", NULL }, *const *const keys[] = { key };
+        struct farhand_config_query query = FARHAND_CONFIG_QUERY_INIT;
+        struct farhand_root roots[2] = { FARHAND_ROOT_INIT, FARHAND_ROOT_INIT };
+        char *content = NULL;
+        size_t n = 0;
+        int r;
+        switch (which) {
+        case 0:
+                return farhand_target_report(f, &target, NULL, on_report, NULL, NULL);
+        case 1:
+                query.cwd = "/w";
+                query.config = keys;
+                query.config_count = 1;
+                return farhand_config_read(f, &query, on_config, NULL, NULL);
+        case 2:
+                roots[0].id = roots[1].id = "r";
+                roots[0].path = roots[1].path = "/r";
+                return farhand_discover_roots(f, roots, 2, on_root, NULL, NULL);
+        default:
+                r = farhand_read_file_with(f, "/a", 100, FARHAND_NO_LINKS, &content, &n, NULL);
+                must(r < 0 || (n <= 100 && content[n] == '\0'));
+                free(content);
+                return r;
+        }
+}
+
 /* ---- the server ---- */
 
 static void say(int fd, const void *bytes, size_t n)
@@ -203,7 +276,7 @@ static struct farhand *connect_client(int *ret_server)
         static const char hello[] =
                 "{\"id\":0,\"result\":{\"sessionId\":\"s\",\"environmentInfo\":{\"capabilities\":{"
                 "\"processControlV1\":true,\"fsControlV1\":true,\"fsBatchV1\":true,"
-                "\"fsAccessV1\":true}}}}\n";
+                "\"environmentConfigRead\":true,\"fsAccessV1\":true}}}}\n";
         const char *const argv[] = { "none", NULL };
         struct farhand_options options = FARHAND_OPTIONS_INIT;
         int pair[2];
@@ -251,10 +324,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         say(server, answer.p, answer.n);
         (void)shutdown(server, SHUT_WR);
         told = 0;
-        unsigned which = data[0] % 16;
+        unsigned which = data[0] % 20;
         int r = which < 6    ? ask_about_processes(f, which)
                 : which < 11 ? ask_about_many(f, which - 6)
-                             : ask_about_files(f, which - 11);
+                : which < 16 ? ask_about_files(f, which - 11)
+                             : ask_about_the_rest(f, which - 16);
         must(r <= 1);
         farhand_free(f);
         fd_close(server);

@@ -48,7 +48,14 @@ static void write_file(char **w)
                         options.if_modified_ms = strtoll(strchr(o[1], ',') + 1, NULL, 10);
                 }
         }
-        say(farhand_write_file_with(f, w[0], w[1], strlen(w[1]), &options, &error));
+        uint64_t size = 0;
+        int64_t modified_ms = 0;
+        options.ret_size = &size;
+        options.ret_modified_ms = &modified_ms;
+        int r = farhand_write_file_with(f, w[0], w[1], strlen(w[1]), &options, &error);
+        if (r == 0 && w[2] && strcmp(w[2], "told") == 0)
+                printf("written %" PRIu64 " %" PRId64 "\n", size, modified_ms);
+        say(r);
 }
 
 static void look(char **w)
@@ -89,7 +96,8 @@ static void stream(char **w)
 static void on_scanned(void *arg, const struct farhand_scanned *e)
 {
         (void)arg;
-        printf("entry %s %d %" PRIu64 " %o %s\n", e->name, e->kind, e->size, e->mode, e->target ? e->target : "-");
+        printf("entry %s %d %" PRIu64 " %o %s\n", e->name, e->kind, e->size, e->mode,
+               e->target ? e->target : "-");
 }
 
 static void on_counted(void *arg, const struct farhand_scanned *e)
@@ -159,6 +167,117 @@ static void digest(char **w)
         say(r);
 }
 
+/* FLAGS DO PATH... */
+static void with(char **w)
+{
+        unsigned flags = (unsigned)atoi(w[0]);
+        struct farhand_digest made = FARHAND_DIGEST_INIT;
+        char *content = NULL;
+        size_t n = 0;
+        int r = -1;
+        if (strcmp(w[1], "directory") == 0)
+                r = farhand_make_directory_with(f, w[2], flags, &error);
+        else if (strcmp(w[1], "remove") == 0)
+                r = farhand_remove_with(f, w[2], flags, &error);
+        else if (strcmp(w[1], "rename") == 0)
+                r = farhand_rename_with(f, w[2], w[3], flags, &error);
+        else if (strcmp(w[1], "metadata") == 0)
+                r = farhand_set_metadata_with(f, w[2], 0604, 1000, flags, &error);
+        else if (strcmp(w[1], "digest") == 0)
+                r = farhand_digest_with(f, w[2], 1, 2, flags, &made, &error);
+        else if (strcmp(w[1], "read") == 0)
+                r = farhand_read_file_with(f, w[2], 10, flags, &content, &n, &error);
+        if (r == 0 && made.text[0])
+                printf("digest %s %" PRIu64 " %" PRIu64 "\n", made.text, made.bytes, made.file_bytes);
+        if (r == 0 && content)
+                printf("content %zu %s\n", n, content);
+        free(content);
+        say(r);
+}
+
+static void on_missing(struct farhand_missing *m, void *arg, bool is_watching)
+{
+        (void)m;
+        printf("watching %d\n", is_watching);
+        *(int *)arg = is_watching ? 1 : 2;
+}
+
+static void on_appeared(struct farhand_missing *m, void *arg)
+{
+        (void)m;
+        printf("changed\n");
+        *(int *)arg = 2;
+}
+
+/* PRESENT PATH... : says what is told until nothing follows. `-`: nothing must be present. */
+static void missing(char **w)
+{
+        static const struct farhand_missing_events events = { .on_started = on_missing,
+                                                              .on_changed = on_appeared };
+        int state = 0;
+        struct farhand_missing *m =
+                farhand_missing_start(f, (const char *const *)w + 1, strcmp(w[0], "-") == 0 ? NULL : w[0],
+                                      &events, &state, &error);
+        while (m && state < 2) {
+                int before = state;
+                (void)farhand_wait(f, -1, &error);
+                if (state != before)
+                        fflush(stdout);
+        }
+        farhand_missing_free(m);
+        say(m ? 0 : error.code);
+}
+
+/* ---- Codex ---- */
+
+static void tell_stack(const char *name, const struct farhand_config_stack *stack)
+{
+        for (size_t i = 0; i < stack->count; i++)
+                printf("%s %s %s\n", name, stack->layers[i].base_dir,
+                       i < stack->system_count ? "system" : "own");
+}
+
+static void on_config(void *arg, const struct farhand_config *config)
+{
+        (void)arg;
+        printf("home %s %s %d\n", config->home, config->codex_home, config->hostname && config->hostname[0]);
+        tell_stack("config", &config->config);
+        tell_stack("requirements", &config->requirements);
+}
+
+/* CWD PART... */
+static void config(char **w)
+{
+        const char *const *key = (const char *const *)w + 1;
+        struct farhand_config_query query = FARHAND_CONFIG_QUERY_INIT;
+        query.cwd = w[0];
+        query.config = query.requirements = &key;
+        query.config_count = query.requirement_count = 1;
+        say(farhand_config_read(f, &query, on_config, NULL, &error));
+}
+
+static void on_root(void *arg, size_t index, const struct farhand_found_root *root)
+{
+        (void)arg;
+        printf("root %zu %s %s %s\n", index, root->id, root->error ? "bad" : "good",
+               root->plugin.path ? root->plugin.content : "-");
+        for (size_t i = 0; i < root->skill_count; i++)
+                printf("skill %s %s\n", root->skills[i].instructions.path,
+                       root->skills[i].instructions.content);
+}
+
+static void discover(char **w)
+{
+        struct farhand_root roots[4];
+        size_t n = 0;
+        for (; w[n]; n++) {
+                roots[n] = (struct farhand_root)FARHAND_ROOT_INIT;
+                roots[n].id = "id";
+                roots[n].path = w[n];
+        }
+        say(farhand_discover_roots(f, roots, n, on_root, NULL, &error));
+}
+
 static void rename_new(char **w)
 {
         say(farhand_rename_new(f, w[0], w[1], &error));
@@ -197,8 +316,8 @@ static struct farhand_target target_of(char **w)
 static void on_process(void *arg, const struct farhand_process_info *i)
 {
         (void)arg;
-        printf("process %s %s %s %s %d %d %d\n", i->process_id, i->session_id ? i->session_id : "-", i->argv[0],
-               i->cwd, i->pid > 0, i->is_running, i->exit.code);
+        printf("process %s %s %s %s %d %d %d\n", i->process_id, i->session_id ? i->session_id : "-",
+               i->argv[0], i->cwd, i->pid > 0, i->is_running, i->exit.code);
 }
 
 static void processes(char **w)
@@ -213,8 +332,8 @@ static void processes(char **w)
 static void on_session(void *arg, const struct farhand_session_info *i)
 {
         (void)arg;
-        printf("session %s %s %d %" PRIu64 " %d\n", i->session_id, i->client_name, i->is_attached, i->processes,
-               i->expires_ms > 0);
+        printf("session %s %s %d %" PRIu64 " %d\n", i->session_id, i->client_name, i->is_attached,
+               i->processes, i->expires_ms > 0);
 }
 
 static void sessions(char **w)
@@ -245,6 +364,63 @@ static void await(char **w)
         say(r);
 }
 
+static void on_report(void *arg, const struct farhand_report *r)
+{
+        (void)arg;
+        printf("report %d %d %d %s %d %d %d %" PRIu64 " %" PRIu64 " %zu\n", r->has_exited, r->is_closed,
+               r->exit.code, r->exit.reason, r->has_usage, r->max_rss_bytes > 0, r->is_intercepted, r->run,
+               r->denied, r->refused_count);
+}
+
+/* ID SESSION UNTIL TIMEOUT DRAIN */
+static void report(char **w)
+{
+        struct farhand_target target = target_of(w);
+        struct farhand_report_options options = FARHAND_REPORT_OPTIONS_INIT;
+        options.until = (enum farhand_until)atoi(w[2]);
+        options.timeout_ms = atoi(w[3]);
+        options.drain_ms = atoi(w[4]);
+        say(farhand_target_report(f, &target, &options, on_report, NULL, &error));
+}
+
+/* ID SESSION REQUEST DECISION */
+static void decide(char **w)
+{
+        struct farhand_target target = target_of(w);
+        say(farhand_target_decide(f, &target, w[2], (enum farhand_exec_decision)atoi(w[3]), "no", false,
+                                  &error));
+}
+
+/* OPEN_FILES INHERIT SCRIPT: runs a command with limits and a policy of variables. */
+static void limited(char **w)
+{
+        static const char *const set[] = { "SET=1", NULL }, *const exclude[] = { "HOME", NULL };
+        const char *const argv[] = { "/bin/sh", "-c", w[2], NULL };
+        struct farhand_limits limits = FARHAND_LIMITS_INIT;
+        struct farhand_env_policy policy = FARHAND_ENV_POLICY_INIT;
+        struct farhand_command command = FARHAND_COMMAND_INIT;
+        struct farhand_taken taken = { 0 };
+        struct farhand_exit exit = { 0 };
+        limits.open_files = strtoull(w[0], NULL, 10);
+        policy.inherit = (enum farhand_inherit)atoi(w[1]);
+        policy.set = set;
+        policy.exclude = exclude;
+        command.argv = argv;
+        command.limit = &limits;
+        command.policy = &policy;
+        struct farhand_process *p = farhand_start(f, &command, NULL, NULL, &error);
+        int r = p ? farhand_process_collect(p, 0, &error) : error.code;
+        if (r == 0)
+                r = farhand_process_wait(p, -1, &exit, &error);
+        if (r == 0)
+                r = farhand_process_take(p, &taken, &error);
+        if (r == 0)
+                printf("limited %d %s\nanswer %s\n", exit.code, taken.bytes, farhand_process_start_answer(p));
+        free(taken.bytes);
+        farhand_process_free(p);
+        say(r);
+}
+
 static void on_output(void *arg, uint64_t seq, enum farhand_stream which, const void *bytes, size_t n)
 {
         (void)arg;
@@ -258,7 +434,8 @@ static void read_output(char **w)
         int r = farhand_target_read(f, &target, strtoull(w[2], NULL, 10), 0, (unsigned)atoi(w[3]), on_output,
                                     NULL, &progress, &error);
         if (r == 0)
-                printf("next %" PRIu64 " %d %d\n", progress.next_seq, progress.has_exited, progress.is_closed);
+                printf("next %" PRIu64 " %d %d\n", progress.next_seq, progress.has_exited,
+                       progress.is_closed);
         say(r);
 }
 
@@ -296,7 +473,8 @@ static void shell(char **w)
 /* HOW SCRIPT: starts a process of this client, waits for its first output, and ends it. */
 static bool has_output;
 
-static void on_first(struct farhand_process *p, void *arg, enum farhand_stream which, const void *bytes, size_t n)
+static void on_first(struct farhand_process *p, void *arg, enum farhand_stream which, const void *bytes,
+                     size_t n)
 {
         (void)p, (void)arg, (void)which, (void)bytes, (void)n;
         has_output = true;
@@ -313,8 +491,9 @@ static void own(char **w)
         struct farhand_process *p = farhand_start(f, &command, &events, NULL, &error);
         while (!has_output && !farhand_process_is_closed(p))
                 (void)farhand_wait(f, -1, &error);
-        int r = strcmp(w[0], "stop") == 0 ? farhand_process_stop(p, (unsigned)atoi(w[2]))
-                                          : farhand_process_signal_to(p, atoi(w[2]), (enum farhand_scope)atoi(w[3]));
+        int r = strcmp(w[0], "stop") == 0
+                        ? farhand_process_stop(p, (unsigned)atoi(w[2]))
+                        : farhand_process_signal_to(p, atoi(w[2]), (enum farhand_scope)atoi(w[3]));
         if (r == 0)
                 r = farhand_process_wait(p, -1, &exit, &error);
         printf("exit %d %s\n", exit.code, exit.reason);
@@ -327,13 +506,33 @@ int main(int argc, char **argv)
         static const struct {
                 const char *name;
                 void (*run)(char **words);
-        } table[] = { { "sandbox", sandbox },       { "write", write_file },     { "stat", look },
-                      { "read", read_file },        { "stream", stream },        { "scan", scan },
-                      { "readFiles", read_files },  { "writeFiles", write_files }, { "digest", digest },
-                      { "renameNew", rename_new },  { "access", access_of },     { "processes", processes },
-                      { "sessions", sessions },     { "signal", send_signal },   { "terminate", terminate },
-                      { "wait", await },            { "output", read_output },   { "snapshot", snapshot },
-                      { "shell", shell },           { "own", own } };
+        } table[] = { { "sandbox", sandbox },
+                      { "write", write_file },
+                      { "stat", look },
+                      { "read", read_file },
+                      { "stream", stream },
+                      { "scan", scan },
+                      { "readFiles", read_files },
+                      { "writeFiles", write_files },
+                      { "digest", digest },
+                      { "renameNew", rename_new },
+                      { "access", access_of },
+                      { "processes", processes },
+                      { "sessions", sessions },
+                      { "signal", send_signal },
+                      { "terminate", terminate },
+                      { "wait", await },
+                      { "output", read_output },
+                      { "snapshot", snapshot },
+                      { "shell", shell },
+                      { "own", own },
+                      { "with", with },
+                      { "missing", missing },
+                      { "config", config },
+                      { "discover", discover },
+                      { "report", report },
+                      { "decide", decide },
+                      { "limited", limited } };
         struct farhand_options options = FARHAND_OPTIONS_INIT;
         char line[65536];
         if (argc < 2)

@@ -37,9 +37,8 @@ def test_the_list_has_what_the_header_declares():
     assert listed() == sorted(listed()) == declared()
 
 
-def test_every_method_has_a_function_or_the_manual_says_why_not():
-    with open(os.path.join(REPO, "docs/schema/index.json"), encoding="utf-8") as f:
-        methods = json.load(f)["methods"]
+def what_the_library_knows():
+    """The sources of the library, where the names of methods and members stand in quotes, and its manual page."""
     with open(os.path.join(REPO, "man/farhand.3.scd"), encoding="utf-8") as f:
         known = f.read()
     for room in ("src/client", "src/question"):
@@ -47,7 +46,43 @@ def test_every_method_has_a_function_or_the_manual_says_why_not():
             if name.endswith(".c") and not name.endswith("_test.c"):
                 with open(os.path.join(REPO, room, name), encoding="utf-8") as f:
                     known += f.read()
+    return known
+
+
+def test_every_method_has_a_function_or_the_manual_says_why_not():
+    with open(os.path.join(REPO, "docs/schema/index.json"), encoding="utf-8") as f:
+        methods = json.load(f)["methods"]
+    known = what_the_library_knows()
     assert not [method for method in methods if f'"{method}"' not in known and f"*{method}*" not in known]
+
+
+def members_of(schema, folder, name):
+    """The names of the members that a schema allows, also by reference. Those that must be null are left out."""
+    if "$ref" in schema:
+        where, _, at = schema["$ref"].partition("#")
+        if where:
+            with open(os.path.join(folder, where), encoding="utf-8") as f:
+                return members_of(resolve(json.load(f), at), folder, where)
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            return members_of(resolve(json.load(f), at), folder, name)
+    found = {key for key, value in schema.get("properties", {}).items() if value.get("type") != "null"}
+    return found.union(*(members_of(part, folder, name) for key in ("allOf", "anyOf") for part in schema.get(key, [])))
+
+
+def resolve(document, at):
+    for part in at.strip("/").split("/"):
+        document = document[part]
+    return document
+
+
+def test_every_param_is_written_by_a_function_or_the_manual_says_why_not():
+    folder = os.path.join(REPO, "docs/schema")
+    with open(os.path.join(folder, "index.json"), encoding="utf-8") as f:
+        methods = json.load(f)["methods"]
+    known = what_the_library_knows()
+    wanted = {(method, member) for method, its in methods.items() for member in members_of(its["params"], folder, "index.json")}
+    assert ("fs/writeFile", "ifMatch") in wanted and ("process/start", "limits") in wanted
+    assert not {(method, member) for method, member in wanted if f'"{member}"' not in known and f"*{member}*" not in known}
 
 
 def test_both_libraries_export_the_list_and_nothing_else():

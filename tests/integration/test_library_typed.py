@@ -120,6 +120,68 @@ def test_links_are_refused_where_that_is_asked_for(typed, tmp):
     assert typed.ask("stat", f"{tmp}/a", 3)[0].endswith(digest_of(b"old"))
 
 
+def test_a_write_tells_what_the_next_condition_needs(typed, tmp):
+    written = re.fullmatch(r"written (\d+) (\d+)", typed.ask("write", f"{tmp}/a", "hello", "told", 1)[0]).groups()
+    assert written[0] == "5" and int(written[1]) == os.stat(f"{tmp}/a").st_mtime_ns // 1000000
+    assert typed.ask("write", f"{tmp}/a", "new", "unchanged", ",".join(written)) == OK
+
+
+def test_changes_with_flags(typed, tmp):
+    """FARHAND_PARENTS 1, RECURSIVE 2, FORCE 4, NEW 8, NO_LINKS 16: `link` leads to `real`."""
+    os.mkdir(f"{tmp}/real")
+    os.symlink("real", f"{tmp}/link")
+    put(f"{tmp}/real/a", "hello")
+    refused = f"result {REMOTE} "
+    for words in (["directory", f"{tmp}/link/d"], ["remove", f"{tmp}/link/a"], ["rename", f"{tmp}/link/a", f"{tmp}/b"],
+                  ["metadata", f"{tmp}/link/a"], ["digest", f"{tmp}/link/a"], ["read", f"{tmp}/link/a"]):
+        assert typed.ask("with", 16, *words)[0].startswith(refused), words
+    assert os.listdir(f"{tmp}/real") == ["a"]
+    assert typed.ask("with", 0, "directory", f"{tmp}/real/d/e")[0].startswith(f"result {REMOTE} -32004 2")
+    assert typed.ask("with", 17, "directory", f"{tmp}/real/d/e") == OK
+    assert typed.ask("with", 0, "remove", f"{tmp}/real/d")[0].startswith(f"result {REMOTE}")
+    assert typed.ask("with", 18, "remove", f"{tmp}/real/d")[0].startswith(f"result {REMOTE} -32603")  # servers do not do both
+    assert typed.ask("with", 16, "remove", f"{tmp}/real/d/e") == OK
+    assert typed.ask("with", 2, "remove", f"{tmp}/real/d") == OK
+    assert typed.ask("with", 16, "remove", f"{tmp}/real/d")[0].startswith(f"result {REMOTE} -32004 2")
+    assert typed.ask("with", 20, "remove", f"{tmp}/real/d") == OK
+    assert typed.ask("with", 16, "metadata", f"{tmp}/real/a") == OK
+    seen = os.stat(f"{tmp}/real/a")
+    assert (seen.st_mode & 0o7777, seen.st_mtime_ns) == (0o604, 1000000000)
+    assert typed.ask("with", 16, "digest", f"{tmp}/real/a") == [f"digest {digest_of(b'el')} 2 5", *OK]
+    assert typed.ask("with", 0, "read", f"{tmp}/link/a") == typed.ask("with", 16, "read", f"{tmp}/real/a") == ["content 5 hello", *OK]
+    put(f"{tmp}/b", "0123456789x")
+    assert typed.ask("with", 0, "read", f"{tmp}/b") == [f"result {TOO_BIG}"]
+    assert typed.ask("with", 8, "rename", f"{tmp}/real/a", f"{tmp}/b")[0].startswith(f"result {REMOTE} -32603 17")
+    assert typed.ask("with", 16, "rename", f"{tmp}/real/a", f"{tmp}/b") == OK
+    assert typed.ask("with", 2, "directory", f"{tmp}/x") == ["result -22"]  # a flag of another function
+
+
+def test_what_is_missing_appears(typed, tmp):
+    assert typed.ask("missing", "-", put(f"{tmp}/there")) == ["watching 0", *OK]
+    typed.proc.stdin.write(f"missing\t-\t{tmp}/none\t{tmp}/a\n")
+    typed.proc.stdin.flush()
+    assert typed.proc.stdout.readline() == "watching 1\n"
+    put(f"{tmp}/a")
+    assert [typed.proc.stdout.readline() for _ in range(3)] == ["changed\n", "result 0\n", ".\n"]
+    typed.proc.stdin.write(f"missing\t{tmp}/there\t{tmp}/none\n")
+    typed.proc.stdin.flush()
+    assert typed.proc.stdout.readline() == "watching 1\n"
+    os.unlink(f"{tmp}/there")
+    assert [typed.proc.stdout.readline() for _ in range(3)] == ["changed\n", "result 0\n", ".\n"]
+
+
+def test_what_codex_keeps_there(program, tmp):
+    os.makedirs(f"{tmp}/home")
+    os.makedirs(f"{tmp}/root/skill")
+    put(f"{tmp}/home/config.toml", 'model = "m"\n')
+    put(f"{tmp}/root/skill/SKILL.md", "---")
+    with Server(env={"CODEX_HOME": f"{tmp}/home", "HOME": tmp}) as s, Typed(program, s.url) as t:
+        told = t.ask("config", tmp, "model")
+        assert told[0] == f"home {tmp} {tmp}/home 1" and f"config {tmp}/home own" in told and told[-1] == "result 0"
+        assert t.ask("discover", f"{tmp}/root", f"{tmp}/none") == [
+            "root 0 id good -", f"skill {tmp}/root/skill/SKILL.md ---", "root 1 id bad -", *OK]
+
+
 # The sandbox
 
 
@@ -251,6 +313,39 @@ def test_lists_and_a_process_of_another_session(typed, client):
     assert typed.ask("terminate", "other-1", session, -1) == OK  # has exited
     assert typed.ask("wait", "none", session, 0, 0)[0].startswith(f"result {REMOTE} -32600")
     assert typed.ask("terminate", "other-1", "no-such-session", -1)[0].startswith(f"result {REMOTE} -32600")
+
+
+def test_a_report_of_a_process_of_another_session(typed, client):
+    client.start("p", ["sh", "-c", "read x; exit 3"], pipeStdin=True)
+    session = client.session_id
+    assert typed.ask("report", "p", session, 0, 0, -1) == ["report 0 0 0  0 0 0 0 0 0", *OK]
+    client.call("process/closeStdin", {"processId": "p"})
+    assert typed.ask("report", "p", session, 0, -1, -1) == ["report 1 1 3 exited 1 1 0 0 0 0", *OK]
+    # A child keeps the output open behind the exit.
+    client.start("q", ["sh", "-c", "sleep 1000 & exit 4"])
+    assert typed.ask("report", "q", session, 0, -1, 0) == ["report 1 0 4 exited 1 1 0 0 0 0", *OK]
+    assert typed.ask("report", "none", session, 0, 0, -1)[0].startswith(f"result {REMOTE} -32600")
+    client.call("process/terminate", {"processId": "q"})
+
+
+def test_a_question_of_another_session_is_answered_here(typed, client, tmp):
+    if not client.call("environment/info")["capabilities"].get("execInterceptV1"):
+        pytest.skip("no interception here")
+    client.start("p", ["/bin/sh", "-c", "/bin/mkdir made; exit 5"], cwd=tmp,
+                 intercept={"rules": [{"name": "r", "text": 'prefix_rule(pattern=["mkdir"], decision="prompt")'}], "onUnmatched": "run"})
+    asked = client.wait_for(lambda m: m.get("method") == "process/execRequested", timeout=SECONDS)["params"]["requestId"]
+    session = client.session_id
+    assert typed.ask("decide", "p", session, asked, 0) == ["result -22"]
+    assert typed.ask("decide", "p", session, asked, 3) == OK
+    assert typed.ask("report", "p", session, 0, -1, -1) == ["report 1 1 5 exited 1 1 1 1 1 0", *OK]
+    assert not os.path.exists(f"{tmp}/made")
+
+
+def test_limits_and_a_policy_of_variables(typed):
+    told = typed.ask("limited", 17, 2, "ulimit -n; echo $SET$HOME; env | wc -l")
+    assert told[0] == "limited 0 17" and told[1] == "1"
+    assert json.loads(told[-2].removeprefix("answer "))["limits"] == {"openFiles": "rlimit"}
+    assert typed.ask("limited", 17, 1, "echo $SET-$HOME-${PATH:+path}")[0] == "limited 0 1--path"
 
 
 @pytest.mark.parametrize("grace,ends,told", [(60000, "exit 7", "exit 7  terminated"), (0, ":", "exit 137 SIGKILL terminated")])
