@@ -1,23 +1,23 @@
 /* linux_sandbox: what farhand does under the name `codex-linux-sandbox`: it runs a command under the policies in its arguments,
- * like the program of that name (proto/wrapper.h). The exit codes are those of `farhand sandbox`. */
+ * like the program of that name (proto/linux_sandbox.h). The exit codes are those of `farhand sandbox`. */
 #include "cmd/cmd.h"
 
 #include "base/mem.h"
 #include "cmd/sandbox_run.h"
 #include "policy/env.h"
-#include "proto/wrapper.h"
+#include "proto/linux_sandbox.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static int decode(struct arena *a, int argc, char **argv, struct wrapper *ret, struct err *err)
+static int decode(struct arena *a, int argc, char **argv, struct linux_sandbox *ret, struct err *err)
 {
         struct slice *words = arena_alloc(a, (size_t)argc * sizeof(*words));
         for (int i = 0; i < argc; i++)
                 words[i] = slice_from_str(argv[i]);
-        words[0] = S(WRAPPER_NAME);
-        return wrapper_decode(a, words, (size_t)argc, ret, err);
+        words[0] = S(LINUX_SANDBOX_NAME);
+        return linux_sandbox_decode(a, words, (size_t)argc, ret, err);
 }
 
 int cmd_linux_sandbox(int argc, char **argv)
@@ -26,7 +26,7 @@ int cmd_linux_sandbox(int argc, char **argv)
         struct runner runner = { .spawner = NULL };
         struct git_access git = GIT_ACCESS_INIT;
         struct err err = ERR_INIT;
-        struct wrapper w;
+        struct linux_sandbox w;
 
         /* The spawner is forked before anything is opened or read, because it is a copy of this process. */
         if (runner_open(&runner, &err) < 0 || decode(&a, argc, argv, &w, &err) < 0) {

@@ -10,7 +10,7 @@
 #include "door/connect.h"
 #include "farfs/farfs.h"
 #include "mcp/mcp.h"
-#include "proto/wrapper.h"
+#include "proto/linux_sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 {
         if (!fill_stdio())
                 return 1;
-        if (argc > 0 && wrapper_is_named(slice_from_str(argv[0])))
+        if (argc > 0 && linux_sandbox_is_named(slice_from_str(argv[0])))
                 return cmd_linux_sandbox(argc, argv);
         if (argc > 0 && apply_patch_is_named(argv[0]))
                 return cmd_apply_patch_by_name(argc, argv);

@@ -1,19 +1,19 @@
-/* start_plan: prepares a process/start: plans its sandbox, takes its command out of a wrapper, waits for a shell snapshot. */
+/* start_plan: prepares a process/start: plans its sandbox, takes its command out of a codex-linux-sandbox, waits for a shell snapshot. */
 #include "base/log.h"
 #include "confine/confine.h"
 #include "core/job.h"
 #include "core/server.h"
 #include "policy/env.h"
+#include "proto/linux_sandbox.h"
 #include "proto/process.h"
-#include "proto/wrapper.h"
 #include "session/first_program.h"
 #include "session/shell_snapshot.h"
 #include "session/task_internal.h"
 
 #include <errno.h>
 
-/* A start that cannot begin at once and becomes a job. Its sandbox is planned, and a wrapper is searched for, on a thread, because
- * both look at files. Or the start waits for a shell snapshot, which it may have to capture first. */
+/* A start that cannot begin at once and becomes a job. Its sandbox is planned, and its codex-linux-sandbox is searched for, on a thread,
+ * because both look at files. Or the start waits for a shell snapshot, which it may have to capture first. */
 struct preparation {
         struct guarded sandbox;
         bool has_sandbox;
@@ -27,11 +27,11 @@ static bool must_plan(const struct process_start *in)
         return in->has_sandbox && profile_must_enforce(&in->sandbox.profile);
 }
 
-/* Returns whether an older client has wrapped the command in a sandbox program of the client's machine. Clients that send a
- * sandbox with the request do not wrap. */
-static bool is_wrapped(const struct process_start *in)
+/* Returns whether the command is codex-linux-sandbox of the client's machine, with the real command in its arguments: older clients ask
+ * for a sandbox so. Clients that send a sandbox with the request do not. */
+static bool is_linux_sandbox(const struct process_start *in)
 {
-        return !in->has_sandbox && wrapper_is_named(in->argv[0]);
+        return !in->has_sandbox && linux_sandbox_is_named(in->argv[0]);
 }
 
 /* Returns the snapshot for which `in` must wait: it is being captured, or must be captured first. Otherwise returns NULL, and
@@ -78,9 +78,9 @@ static int plan_run(struct job *job, struct jsonw *w, struct err *err)
                 return 0; /* another start is capturing the snapshot */
         struct process_start *what = p->capture ? p->capture : in;
         _arena_ struct arena arena = ARENA_INIT; /* freed here; the arena of the job is kept longer */
-        bool was_wrapped = is_wrapped(what);
-        const char **env = task_environment(was_wrapped ? &job->arena : &arena, what);
-        int r = was_wrapped ? task_unwrap(&job->arena, what, env, err) : 0;
+        bool was_linux_sandbox = is_linux_sandbox(what);
+        const char **env = task_environment(was_linux_sandbox ? &job->arena : &arena, what);
+        int r = was_linux_sandbox ? task_replace_linux_sandbox(&job->arena, what, env, err) : 0;
         if (r == 0 && what->has_intercept)
                 r = interception_make(&job->arena, what, env, &p->interception, err);
         if (r == 0 && p->interception.action == INTERCEPT_ESCALATE)
@@ -171,7 +171,7 @@ int process_start_handle(struct req *req, const void *params, struct err *err)
         if (in->has_intercept)
                 in->has_snapshot = false; /* the shell of a capture would run without anybody's decision */
         bool must_wait = use_snapshot(req->client->session, req->arena, in) != NULL;
-        if (!must_plan(in) && !is_wrapped(in) && !must_wait && !in->has_intercept)
+        if (!must_plan(in) && !is_linux_sandbox(in) && !must_wait && !in->has_intercept)
                 return task_start(req, in, NULL, NULL, err);
         int r = task_start_check(req, in, err);
         return r < 0 ? r : job_submit(req, &plan_class, in, err);

@@ -3,8 +3,8 @@
 #include "core/environment.h"
 #include "core/server.h"
 #include "policy/env.h"
+#include "proto/linux_sandbox.h"
 #include "proto/process.h"
-#include "proto/wrapper.h"
 #include "session/task_internal.h"
 
 #include <errno.h>
@@ -198,16 +198,17 @@ static bool is_missing(struct arena *a, const char *candidate, struct slice cwd)
         return stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-int task_unwrap(struct arena *a, struct process_start *in, const char *const *env, struct err *err)
+int task_replace_linux_sandbox(struct arena *a, struct process_start *in, const char *const *env,
+                               struct err *err)
 {
         const char *path = task_search_path(env);
-        struct wrapper w;
+        struct linux_sandbox w;
         if (check_search(in->argv[0], path, err) < 0)
                 return 0; /* the start will fail with this error */
         for (const char **c = make_candidates(a, in->argv[0], path); *c; c++)
                 if (!is_missing(a, *c, in->cwd))
                         return 0;
-        int r = wrapper_decode(a, in->argv, in->argc, &w, err);
+        int r = linux_sandbox_decode(a, in->argv, in->argc, &w, err);
         if (r < 0) {
                 err->reason = "sandboxUnavailable";
                 err->remedy =
@@ -217,7 +218,7 @@ int task_unwrap(struct arena *a, struct process_start *in, const char *const *en
         }
         in->argv += w.command_at;
         in->argc -= w.command_at;
-        in->arg0 = (struct slice){ 0 }; /* arg0 was for the wrapper */
+        in->arg0 = (struct slice){ 0 }; /* arg0 was for codex-linux-sandbox */
         in->has_sandbox = true;
         in->sandbox = w.context;
         if (w.command_cwd.p)

@@ -93,10 +93,11 @@ struct spawn_limits task_kernel_limits(const struct process_limits *l);
  * `err` for the client. */
 NODISCARD int task_confine(struct server *s, struct arena *a, const struct process_start *in,
                            const char *const *env, struct guarded *ret, struct err *err);
-/* Replaces the wrapper of a command (proto/wrapper.h) when it is not on this machine: `in` becomes the command, with the sandbox
- * that the wrapper would have made. `env` is the environment of the command. For a thread; may block. Returns 0, or -errno with
- * `err` when that is not possible. */
-NODISCARD int task_unwrap(struct arena *a, struct process_start *in, const char *const *env, struct err *err);
+/* Replaces a start of codex-linux-sandbox (proto/linux_sandbox.h) when that program is not on this machine: `in` becomes the command in
+ * its arguments, with the sandbox that the program would have made. `env` is the environment of the command. For a thread; may block.
+ * Returns 0, or -errno with `err` when that is not possible. */
+NODISCARD int task_replace_linux_sandbox(struct arena *a, struct process_start *in, const char *const *env,
+                                         struct err *err);
 /* Returns the environment that the command will have. For any thread. */
 NODISCARD const char **task_environment(struct arena *a, const struct process_start *in);
 
@@ -154,8 +155,8 @@ void task_signals_answer_all(struct task *t); /* called when no result will come
 /* Sends the signals that were asked for before the process began. Called once it has begun. */
 void task_signals_send_waiting(struct task *t);
 
-/* task_intercept.c: the server's side of an intercepted command: its socket to the broker (intercept/broker.h), its open questions, and what
- * clients are told of them.
+/* task_intercept.c: the server's side of an intercepted command: its socket to the broker (intercept/broker.h), its open questions, and
+ * what clients are told of them.
  *
  * A question is open until a client decides, its caller has ended, or the task ends. Open questions belong to the task, not to a
  * connection: a client that resumes the session is told them again. While one is open the limits wallMs and silenceMs stand still.
@@ -172,8 +173,9 @@ NODISCARD bool task_intercept_is_escalated(const struct task *t);
  * are too many questions. The task must be intercepted. */
 NODISCARD int task_intercept_ask_first(struct task *t, uint64_t bytes, struct err *err);
 
-/* task_intercept_connect makes the socket, and gives the command its descriptors, and its variables in the arena; task_intercept_handed_over is called when the command
- * has been sent on its way, or could not be; task_intercept_disconnect when the start has failed and may be tried again. */
+/* task_intercept_connect makes the socket, and gives the command its descriptors, and its variables in the arena;
+ * task_intercept_handed_over is called when the command has been sent on its way, or could not be; task_intercept_disconnect when the
+ * start has failed and may be tried again. */
 NODISCARD int task_intercept_connect(struct task *t, struct arena *a, struct command_spec *command);
 void task_intercept_handed_over(struct task *t);
 void task_intercept_disconnect(struct task *t);

@@ -1,4 +1,4 @@
-"""Runs in an intercepted command of the mechanism `wrapper` and sends its broker what no wrapper sends (test_wrapper_hostile.py).
+"""Runs in an intercepted command of the mechanism `wrapper` and sends its broker what no wrapper sends (test_intercept_wrapper_hostile.py).
 
     wrapper_hostile.py KIND          once, or until standard input ends for those that flood; prints `up` when the broker has had it
 """

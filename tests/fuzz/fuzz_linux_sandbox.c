@@ -1,14 +1,14 @@
-/* fuzz_wrapper: any words, one a line, as arguments of codex-linux-sandbox. What is accepted leaves a command, absolute
+/* fuzz_linux_sandbox: any words, one a line, as arguments of codex-linux-sandbox. What is accepted leaves a command, absolute
  * directories and a profile from which rules follow or an error does. */
 #include "base/buf.h"
 #include "base/mem.h"
-#include "proto/wrapper.h"
+#include "proto/linux_sandbox.h"
 
 #define WORDS_MAX 64
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_decoded(struct arena *a, const struct wrapper *w, size_t argc)
+static void check_decoded(struct arena *a, const struct linux_sandbox *w, size_t argc)
 {
         struct err err = ERR_INIT;
         struct rules rules;
@@ -24,9 +24,9 @@ static void check_decoded(struct arena *a, const struct wrapper *w, size_t argc)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         _arena_ struct arena a = ARENA_INIT;
-        struct slice argv[WORDS_MAX] = { S(WRAPPER_NAME) }, rest = slice_from(data, size);
+        struct slice argv[WORDS_MAX] = { S(LINUX_SANDBOX_NAME) }, rest = slice_from(data, size);
         struct err err = ERR_INIT;
-        struct wrapper w;
+        struct linux_sandbox w;
         size_t argc = 1;
 
         while (rest.p && argc < WORDS_MAX) {
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         return 0; /* neither execve nor process/start passes such a word */
                 argv[argc++] = slice_from_str(arena_dup(&a, word));
         }
-        if (wrapper_decode(&a, argv, argc, &w, &err) < 0)
+        if (linux_sandbox_decode(&a, argv, argc, &w, &err) < 0)
                 must(err.text[0] != '\0' && err.client_code != 0);
         else
                 check_decoded(&a, &w, argc);

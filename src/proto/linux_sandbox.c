@@ -1,5 +1,5 @@
-/* wrapper: reads the command line of `codex-linux-sandbox` and finds the permissions and the command in it. */
-#include "proto/wrapper.h"
+/* linux_sandbox: reads the command line of `codex-linux-sandbox` and finds the permissions and the command in it. */
+#include "proto/linux_sandbox.h"
 
 #include "base/uri.h"
 #include "proto/legacy.h"
@@ -23,15 +23,15 @@ static const char *const flags_without_effect[] = { "--use-legacy-landlock", "--
 
 static int refuse(struct err *err, const char *what, struct slice more)
 {
-        return err_set(err, RPC_INVALID_PARAMS, -EINVAL, WRAPPER_NAME ": %s%.*s", what, SLICE(more));
+        return err_set(err, RPC_INVALID_PARAMS, -EINVAL, LINUX_SANDBOX_NAME ": %s%.*s", what, SLICE(more));
 }
 
-bool wrapper_is_named(struct slice program)
+bool linux_sandbox_is_named(struct slice program)
 {
         const char *slash = program.n ? memrchr(program.p, '/', program.n) : NULL;
         size_t skipped = slash ? (size_t)(slash + 1 - program.p) : 0;
 
-        return slice_eq(slice_from(program.p + skipped, program.n - skipped), S(WRAPPER_NAME));
+        return slice_eq(slice_from(program.p + skipped, program.n - skipped), S(LINUX_SANDBOX_NAME));
 }
 
 /* --- reading the command line ------------------------------------------------------------------------------------- */
@@ -70,8 +70,8 @@ static int decode_directory(struct arena *a, const char *name, struct slice text
                             struct err *err)
 {
         if (text.n == 0 || text.p[0] != '/' || uri_to_path(a, text, ret, NULL) != URI_OK)
-                return err_set(err, RPC_INVALID_PARAMS, -EINVAL, WRAPPER_NAME ": %s is not absolute: %.*s",
-                               name, SLICE(text));
+                return err_set(err, RPC_INVALID_PARAMS, -EINVAL,
+                               LINUX_SANDBOX_NAME ": %s is not absolute: %.*s", name, SLICE(text));
         return 0;
 }
 
@@ -201,14 +201,14 @@ static int decode_profile(struct arena *a, const struct slice values[OPTIONS],
                 if (r == 0)
                         r = decode_network(a, &doc, &ret->has_network, err);
         }
-        return r < 0 ? err_wrap(err, WRAPPER_NAME ": %s", option_names[which]) : 0;
+        return r < 0 ? err_wrap(err, LINUX_SANDBOX_NAME ": %s", option_names[which]) : 0;
 }
 
-int wrapper_decode(struct arena *a, const struct slice *argv, size_t argc, struct wrapper *ret,
-                   struct err *err)
+int linux_sandbox_decode(struct arena *a, const struct slice *argv, size_t argc, struct linux_sandbox *ret,
+                         struct err *err)
 {
         struct slice values[OPTIONS] = { 0 };
-        struct wrapper w = { 0 };
+        struct linux_sandbox w = { 0 };
 
         int r = split(argv, argc, values, &w.command_at, err);
         if (r == 0 && !values[POLICY_CWD].p)

@@ -1,5 +1,5 @@
-/* wrapper_test: which command lines of codex-linux-sandbox are understood, and which are refused. */
-#include "proto/wrapper.h"
+/* linux_sandbox_test: which command lines of codex-linux-sandbox are understood, and which are refused. */
+#include "proto/linux_sandbox.h"
 
 #include "proto/test_internal.h"
 #include "unit.h"
@@ -19,7 +19,7 @@
 #define NETWORK "--network-sandbox-policy='enabled'"
 
 /* Decodes a command line, in which single quotes stand for double quotes. */
-static int decode(struct arena *a, const char *const *words, struct wrapper *ret, struct err *err)
+static int decode(struct arena *a, const char *const *words, struct linux_sandbox *ret, struct err *err)
 {
         struct slice argv[MAX_WORDS];
         size_t n = 0;
@@ -31,14 +31,16 @@ static int decode(struct arena *a, const char *const *words, struct wrapper *ret
                 argv[n] = slice_from_str(copy);
         }
         *err = ERR_INIT;
-        return wrapper_decode(a, argv, n, ret, err);
+        return linux_sandbox_decode(a, argv, n, ret, err);
 }
 
-TEST(wrapper_is_known_by_its_name_alone)
+TEST(the_program_is_known_by_its_name_alone)
 {
-        ok(wrapper_is_named(S("codex-linux-sandbox")) && wrapper_is_named(S("/a/b/codex-linux-sandbox")));
-        ok(!wrapper_is_named(S("codex-linux-sandbox/")) && !wrapper_is_named(S("x-codex-linux-sandbox")));
-        ok(!wrapper_is_named(S("")) && !wrapper_is_named(S("/codex-linux-sandbox2")));
+        ok(linux_sandbox_is_named(S("codex-linux-sandbox")) &&
+           linux_sandbox_is_named(S("/a/b/codex-linux-sandbox")));
+        ok(!linux_sandbox_is_named(S("codex-linux-sandbox/")) &&
+           !linux_sandbox_is_named(S("x-codex-linux-sandbox")));
+        ok(!linux_sandbox_is_named(S("")) && !linux_sandbox_is_named(S("/codex-linux-sandbox2")));
 }
 
 TEST(arguments_of_a_real_client_are_understood)
@@ -55,7 +57,7 @@ TEST(arguments_of_a_real_client_are_understood)
                                              "true",
                                              NULL };
         _arena_ struct arena a = ARENA_INIT;
-        struct wrapper w;
+        struct linux_sandbox w;
         struct err err;
 
         eq_int(decode(&a, words, &w, &err), 0);
@@ -102,7 +104,7 @@ TEST(other_ways_to_say_it)
 
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
                 _arena_ struct arena a = ARENA_INIT;
-                struct wrapper w = { 0 };
+                struct linux_sandbox w = { 0 };
                 struct err err;
                 (void)decode(&a, rows[i].words, &w, &err);
                 eq_str(err.text, "");
@@ -182,7 +184,7 @@ TEST(what_cannot_be_mapped_is_refused)
 
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
                 _arena_ struct arena a = ARENA_INIT;
-                struct wrapper w;
+                struct linux_sandbox w;
                 struct err err;
                 int r = decode(&a, rows[i], &w, &err);
                 if (r != -EINVAL || err.client_code != RPC_INVALID_PARAMS ||
