@@ -1,5 +1,5 @@
-/* session: talks to the server over a stream of its own, on behalf of one program. */
-#include "wrapper/session.h"
+/* exchange: talks to the server over a stream of its own, on behalf of one program. */
+#include "wrapper/exchange.h"
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* While other processes of this user keep too many descriptors in flight, the kernel takes no more from one with a low limit. */
+/* How often and how long a send is tried again: while other processes of this user have too many descriptors in flight, the kernel takes
+ * none from a process with a low limit. */
 #define IN_FLIGHT_TRIES 200
 #define IN_FLIGHT_WAIT_MS 10
 
@@ -69,7 +70,7 @@ static int send_with(int fd, struct slice bytes, const int *fds, size_t count)
         }
 }
 
-/* A frame may be longer than what the socket takes at once. */
+/* Sends a whole frame, which may be longer than what the socket takes at once. */
 static int send_frame(int fd, struct slice frame, const int *fds, size_t count)
 {
         while (frame.n > 0) {
@@ -82,51 +83,51 @@ static int send_frame(int fd, struct slice frame, const int *fds, size_t count)
         return 0;
 }
 
-int session_begin(struct session *s)
+int exchange_begin(struct exchange *x)
 {
         int pair[2];
 
-        s->shared = inherited();
-        if (s->shared < 0)
-                return s->shared;
+        x->shared = inherited();
+        if (x->shared < 0)
+                return x->shared;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
-        s->stream = pair[0];
+        x->stream = pair[0];
         /* The server never waits for a wrapper. */
         int r = fd_set_nonblock(pair[1], true);
         if (r == 0)
-                r = send_with(s->shared, slice_from("\0", 1), &pair[1], 1);
+                r = send_with(x->shared, slice_from("\0", 1), &pair[1], 1);
         fd_close(pair[1]);
         return MIN(r, 0);
 }
 
-void session_end(struct session *s)
+void exchange_end(struct exchange *x)
 {
-        s->stream = fd_close(s->stream);
-        buf_release(&s->in);
-        arena_release(&s->arena);
+        x->stream = fd_close(x->stream);
+        buf_release(&x->in);
+        arena_release(&x->arena);
 }
 
 /* Reads what there is. Returns 1, or -errno; -EPIPE at the end. */
-static int receive(struct session *s)
+static int receive(struct exchange *x)
 {
         char *room;
 
-        if (buf_reserve(&s->in, 4096, &room) < 0 && buf_reserve(&s->in, 1, &room) < 0)
+        if (buf_reserve(&x->in, 4096, &room) < 0 && buf_reserve(&x->in, 1, &room) < 0)
                 return -EMSGSIZE;
-        ssize_t n = read(s->stream, room, MIN((size_t)4096, s->in.cap - s->in.n));
+        ssize_t n = read(x->stream, room, MIN((size_t)4096, x->in.cap - x->in.n));
         if (n < 0)
                 return errno == EINTR ? 1 : -errno;
-        buf_commit(&s->in, (size_t)n);
+        buf_commit(&x->in, (size_t)n);
         return n > 0 ? 1 : -EPIPE;
 }
 
 /* Returns 1 with the text of the next frame, which stays where it is until the next call; 0 when it is not there yet. */
-static int next_frame(struct session *s, size_t *taken, struct slice *ret)
+static int next_frame(struct exchange *x, size_t *taken, struct slice *ret)
 {
-        buf_consume(&s->in, *taken);
+        buf_consume(&x->in, *taken);
         *taken = 0;
-        ssize_t n = escalate_frame(buf_slice(&s->in), LIMIT_ESCALATE_ANSWER_BYTES, ret);
+        ssize_t n = escalate_frame(buf_slice(&x->in), LIMIT_ESCALATE_ANSWER_BYTES, ret);
         if (n <= 0)
                 return (int)n;
         *taken = (size_t)n;
@@ -149,7 +150,7 @@ static size_t slices_of(struct arena *a, char **texts, bool is_env, const struct
         return kept;
 }
 
-int session_ask(struct session *s, const char *file, char **argv, char **env, struct escalate_answer *ret)
+int exchange_ask(struct exchange *x, const char *file, char **argv, char **env, struct escalate_answer *ret)
 {
         _buf_ struct buf out = BUF_INIT(LIMIT_ESCALATE_REQUEST_BYTES);
         struct escalate_request request = { .file = slice_from_str(file) };
@@ -161,33 +162,33 @@ int session_ask(struct session *s, const char *file, char **argv, char **env, st
             readlink("/proc/self/cwd", memset(cwd, 0, sizeof(cwd)), sizeof(cwd) - 1) < 0)
                 return -errno;
         request.workdir = slice_from_str(cwd);
-        request.argc = slices_of(&s->arena, argv, false, &request.argv);
-        request.env_count = slices_of(&s->arena, env, true, &request.env);
+        request.argc = slices_of(&x->arena, argv, false, &request.argv);
+        request.env_count = slices_of(&x->arena, env, true, &request.env);
         int r = escalate_request_write(&out, &request);
         if (r == 0)
-                r = send_frame(s->stream, buf_slice(&out), NULL, 0);
-        while (r == 0 && (r = next_frame(s, &taken, &text)) == 0) {
-                r = receive(s);
+                r = send_frame(x->stream, buf_slice(&out), NULL, 0);
+        while (r == 0 && (r = next_frame(x, &taken, &text)) == 0) {
+                r = receive(x);
                 r = MIN(r, 0);
         }
         if (r < 0)
                 return r;
         /* The answer must stay while later frames come. */
-        char *copy = arena_alloc(&s->arena, text.n + BUF_PADDING);
+        char *copy = arena_alloc(&x->arena, text.n + BUF_PADDING);
         memcpy(copy, text.p, text.n);
-        buf_consume(&s->in, taken);
-        return escalate_answer_read(&s->arena, slice_from(copy, text.n), ret);
+        buf_consume(&x->in, taken);
+        return escalate_answer_read(&x->arena, slice_from(copy, text.n), ret);
 }
 
-/* Whether the program would have this descriptor. */
-static bool is_passed_on(const struct session *s, int fd)
+/* Returns whether the program would inherit this descriptor. */
+static bool is_passed_on(const struct exchange *x, int fd)
 {
         int flags = fcntl(fd, F_GETFD);
 
-        return fd != s->shared && fd != s->stream && flags >= 0 && !(flags & FD_CLOEXEC);
+        return fd != x->shared && fd != x->stream && flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
-static int open_descriptors(const struct session *s, size_t max, struct escalate_more *ret)
+static int open_descriptors(const struct exchange *x, size_t max, struct escalate_more *ret)
 {
         DIR *dir = opendir("/proc/self/fd");
         int r = dir ? 0 : -errno;
@@ -195,7 +196,7 @@ static int open_descriptors(const struct session *s, size_t max, struct escalate
         for (struct dirent *entry; dir && r == 0 && (entry = readdir(dir));) {
                 uint64_t number;
                 if (slice_to_u64(slice_from_str(entry->d_name), INT_MAX, &number) < 0 ||
-                    entry->d_name[0] == '.' || !is_passed_on(s, (int)number))
+                    entry->d_name[0] == '.' || !is_passed_on(x, (int)number))
                         continue;
                 if (ret->fd_count == max)
                         r = -E2BIG;
@@ -224,7 +225,7 @@ static int signals_open(void)
         return fd < 0 ? -errno : fd;
 }
 
-static int pass_on_signals(struct session *s, int signals)
+static int pass_on_signals(struct exchange *x, int signals)
 {
         struct signalfd_siginfo info;
 
@@ -233,43 +234,43 @@ static int pass_on_signals(struct session *s, int signals)
                 const struct escalate_more more = { .signal = (int)info.ssi_signo };
                 int r = escalate_more_write(&out, &more);
                 if (r == 0)
-                        r = send_frame(s->stream, buf_slice(&out), NULL, 0);
-                /* A server that has gone, or that has nothing more to say than the result, is noticed where results are read. */
+                        r = send_frame(x->stream, buf_slice(&out), NULL, 0);
+                /* A server that has gone, or that waits for no signal any more, is noticed where the result is read. */
                 if (r < 0 && r != -EPIPE)
                         return r;
         }
         return 0;
 }
 
-static int wait_for_result(struct session *s, int signals, struct escalate_result *ret)
+static int wait_for_result(struct exchange *x, int signals, struct escalate_result *ret)
 {
         size_t taken = 0;
         struct slice text;
 
         for (;;) {
-                int r = next_frame(s, &taken, &text);
+                int r = next_frame(x, &taken, &text);
                 if (r < 0)
                         return r;
                 if (r > 0)
-                        return escalate_result_read(&s->arena, text, ret);
-                struct pollfd fds[] = { { s->stream, POLLIN, 0 }, { signals, POLLIN, 0 } };
+                        return escalate_result_read(&x->arena, text, ret);
+                struct pollfd fds[] = { { x->stream, POLLIN, 0 }, { signals, POLLIN, 0 } };
                 if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
                         return -errno;
-                r = fds[1].revents ? pass_on_signals(s, signals) : 0;
+                r = fds[1].revents ? pass_on_signals(x, signals) : 0;
                 if (r == 0 && fds[0].revents)
-                        r = receive(s);
+                        r = receive(x);
                 if (r < 0)
                         return r;
         }
 }
 
-int session_escalate(struct session *s, bool is_ours, struct escalate_result *ret)
+int exchange_escalate(struct exchange *x, bool is_ours, struct escalate_result *ret)
 {
         _buf_ struct buf out = BUF_INIT(LIMIT_ESCALATE_ANSWER_BYTES);
         struct escalate_more more = { .umask = -1 };
         _close_ int signals = -1;
 
-        int r = open_descriptors(s, is_ours ? ESCALATE_MORE_FDS : ESCALATE_PLAIN_FDS, &more);
+        int r = open_descriptors(x, is_ours ? ESCALATE_MORE_FDS : ESCALATE_PLAIN_FDS, &more);
         if (r < 0)
                 return r;
         if (is_ours) {
@@ -282,6 +283,6 @@ int session_escalate(struct session *s, bool is_ours, struct escalate_result *re
         }
         r = escalate_more_write(&out, &more);
         if (r == 0)
-                r = send_frame(s->stream, buf_slice(&out), more.fds, more.fd_count);
-        return r < 0 ? r : wait_for_result(s, signals, ret);
+                r = send_frame(x->stream, buf_slice(&out), more.fds, more.fd_count);
+        return r < 0 ? r : wait_for_result(x, signals, ret);
 }

@@ -1,10 +1,10 @@
-/* farhand-execve-wrapper: what a shell that was built for it executes in place of each program: it asks the server that started the
- * shell, and then runs the program, has the server run it, or fails (intercept/escalate_socket.h).
+/* farhand-execve-wrapper: the program that a shell which was built for it executes in place of each program: it asks the server that has
+ * started the shell, and then executes the program, waits until the server has run it, or fails (intercept/escalate_socket.h).
  *
  *     farhand-execve-wrapper FILE ARGV0 [ARG…]
  *
- * It fails closed: what it cannot ask about it does not run. */
-#include "wrapper/session.h"
+ * It fails closed: without an answer no program runs. */
+#include "wrapper/exchange.h"
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -23,7 +23,7 @@ enum { EXIT_DENIED = 1, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 extern char **environ;
 
-/* One write, so that the words of several programs do not mix. */
+/* Prints why nothing ran, with one write, so that the lines of several wrappers do not mix. Returns the exit status. */
 static int fail(int status, const char *what, const char *why)
 {
         _buf_ struct buf line = BUF_INIT(2 * LIMIT_INTERCEPT_REASON_BYTES);
@@ -33,7 +33,8 @@ static int fail(int status, const char *what, const char *why)
         return status;
 }
 
-/* A file that is no program of the kernel's is one for the shell, as Bash has it. */
+/* Executes the program. A file that the kernel does not know as a program is a script for /bin/sh, as in Bash. Returns only after a
+ * failure. */
 static int run(char **argv)
 {
         const char *file = argv[1];
@@ -55,17 +56,17 @@ static int run(char **argv)
         return fail(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE, file, strerror(errno));
 }
 
-/* Ends as the program has ended. Its core file, if it has made one, is not followed by one of this process. */
+/* Ends this process in the way in which the program has ended, but without a core file: the program has left its own. */
 static int end_as(const struct escalate_result *result)
 {
         if (result->signal > 0) {
                 struct rlimit none = { 0, 0 };
-                sigset_t it;
+                sigset_t one;
                 (void)setrlimit(RLIMIT_CORE, &none);
                 (void)signal(result->signal, SIG_DFL);
-                (void)sigemptyset(&it);
-                (void)sigaddset(&it, result->signal);
-                (void)sigprocmask(SIG_UNBLOCK, &it, NULL);
+                (void)sigemptyset(&one);
+                (void)sigaddset(&one, result->signal);
+                (void)sigprocmask(SIG_UNBLOCK, &one, NULL);
                 (void)raise(result->signal);
                 return 128 + result->signal; /* a signal whose default is to do nothing */
         }
@@ -74,25 +75,25 @@ static int end_as(const struct escalate_result *result)
 
 int main(int argc, char **argv)
 {
-        struct session s = SESSION_INIT;
+        struct exchange x = EXCHANGE_INIT;
         struct escalate_answer answer;
         struct escalate_result result;
 
         if (argc < 3)
                 return fail(2, "farhand-execve-wrapper FILE ARGV0 [ARG…]", "");
-        int r = session_begin(&s);
+        int r = exchange_begin(&x);
         if (r < 0)
                 return fail(EXIT_DENIED, "farhand-execve-wrapper: " ESCALATE_VARIABLE,
                             r == -ENOENT ? "not set" : strerror(-r));
-        r = session_ask(&s, argv[1], argv + 2, environ, &answer);
+        r = exchange_ask(&x, argv[1], argv + 2, environ, &answer);
         if (r < 0)
                 return fail(EXIT_DENIED, "farhand-execve-wrapper: the server does not answer", strerror(-r));
         switch (answer.action) {
         case ESCALATE_RUN:
-                session_end(&s);
+                exchange_end(&x);
                 return run(argv);
         case ESCALATE_ESCALATE:
-                r = session_escalate(&s, answer.is_ours, &result);
+                r = exchange_escalate(&x, answer.is_ours, &result);
                 if (r == -E2BIG)
                         return fail(EXIT_NOT_EXECUTABLE, argv[1],
                                     "more open descriptors than can be handed over");
