@@ -6,10 +6,10 @@
 
 struct patch_near;
 
-/* `near` does what is asked of this machine without a sandbox. */
+/* `farhand apply-patch`. `near` does the requests about files of this machine without a sandbox. */
 int agent_apply_patch(int argc, char **argv, const struct patch_near *near);
 
-/* Was the program started by the name apply_patch or applypatch, by a link? */
+/* Returns whether the program was started under the name apply_patch or applypatch, through a link. */
 NODISCARD bool apply_patch_is_named(const char *program);
 /* The program of that name: its only argument, or else stdin, is a patch for files of this machine. It has no options. */
 int apply_patch_main(int argc, char **argv, const struct patch_near *near);

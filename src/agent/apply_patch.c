@@ -23,7 +23,7 @@ struct wishes {
         bool is_dry_run, is_undo, is_partial, is_json, may_ask;
 };
 
-/* Everything that one run has. */
+/* One run of the program: its options, its patch and its connection. */
 struct run {
         struct remote remote;
         struct command_args command;
@@ -85,15 +85,6 @@ static int fail_early(struct run *run, const char *error)
 
 /* ---- the environment ---- */
 
-static const char *environment_key(struct run *run)
-{
-        const struct environment *e = run->remote.environment;
-        const char *key = e->url ? e->url : e->id;
-        for (size_t i = 0; e->argv && e->argv[i]; i++)
-                key = arena_printf(&run->arena, "%s %s", key, e->argv[i]);
-        return key;
-}
-
 static bool has_sandbox(const struct run *run)
 {
         return run->command.is_read_only || run->command.is_workspace_write || run->command.profile_file;
@@ -126,7 +117,7 @@ static int begin(struct run *run)
                 r = connect_server(run);
         run->options.is_partial = run->wishes.is_partial;
         run->options.state_dir = store_directory(&run->arena);
-        run->options.environment_key = environment_key(run);
+        run->options.environment_key = environment_key(&run->arena, run->remote.environment);
         return r;
 }
 
@@ -168,8 +159,8 @@ static int undo(struct run *run)
         return finish(run, &result, "undo", NULL);
 }
 
-/* Asks the person at the terminal whether a patch that was denied may be applied outside of the sandbox. `real_paths` are the paths that it reads
- * and changes there. */
+/* Asks the person at the terminal whether a patch that was denied may be applied outside of the sandbox. `real_paths` are the paths that
+ * it reads and changes there. */
 static bool may_go_outside(struct run *run, const struct patch_result *denied, const char *const *real_paths)
 {
         const struct approval_action action = {
@@ -185,8 +176,8 @@ static bool may_go_outside(struct run *run, const struct patch_result *denied, c
                ask_after_denial(profile, &action, denials, omitted);
 }
 
-/* Asks whether a patch that was denied may be applied without the sandbox, and applies it after a yes: to the files that the person was shown,
- * whatever links lead to by then. */
+/* Asks whether a patch that was denied may be applied without the sandbox, and applies it after a yes: to the files that the person was
+ * shown, whatever links lead to by then. */
 static void apply_outside(struct run *run, struct patch_result *result)
 {
         _patch_result_ struct patch_result look;

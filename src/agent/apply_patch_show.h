@@ -9,7 +9,7 @@
 /* Writes a diff to a stream piece by piece; or keeps it, for a report. */
 struct diff_output {
         struct buf *kept; /* NULL: stdout */
-        bool is_terminal; /* what could control a terminal is escaped */
+        bool is_terminal; /* stdout is a terminal: bytes that could control it are escaped */
         bool has_colours;
         bool is_in_line; /* the last piece did not end with its line */
 };
@@ -19,7 +19,7 @@ NODISCARD struct diff_output diff_output_begin(void);
 /* The sink of patch_preview; `arg` is the output. */
 int diff_output_write(void *arg, struct slice piece, struct err *err);
 
-/* Writes a text; what could control a terminal is escaped where `to` is one. */
+/* Writes a text to `to`. When that is a terminal, bytes that could control it are escaped. */
 void apply_patch_say(FILE *to, const char *text);
 
 /* Prints the result as one line of JSON. `diff` may be NULL. Returns false when stdout cannot be written. */

@@ -1,4 +1,4 @@
-/* unified: `farhand unified`: makes the table of the options, and talks until stdin ends. */
+/* unified: `farhand unified`: makes a table as the options say, and carries its conversation until stdin ends. */
 #include "agent/agent.h"
 
 #include "agent/unified_lines.h"

@@ -1,4 +1,4 @@
-/* unified_lines: the lines of `farhand unified`: what the lines of stdin ask for, and what the table has to tell about it. */
+/* unified_lines: begins what lines of stdin ask for, and writes what the table tells as lines of stdout. */
 #include "agent/unified_lines.h"
 
 #include "agent/unified_request.h"

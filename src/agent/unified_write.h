@@ -15,7 +15,7 @@ void write_result(struct buf *out, const char *id, const struct unified_result *
 void write_event(struct buf *out, const struct unified_event *event);
 void write_question(struct buf *out, const struct approval_question *question);
 void write_withdrawal(struct buf *out, uint64_t question_id);
-/* A result with one member, which is true or false. */
+/* Writes a result with one member, which is true or false. */
 void write_flag(struct buf *out, const char *id, const char *name, bool value);
 void write_sessions(struct buf *out, const char *id, const struct unified *table);
 void write_grants(struct buf *out, const char *id, const struct approvals *approvals);

@@ -1,4 +1,4 @@
-/* environment: finds an environment in a list. */
+/* environment: finds environments in a list, and names their kinds and keys. */
 #include "env/environment.h"
 
 const struct environment environment_local = { .id = ENVIRONMENT_LOCAL_ID, .kind = ENVIRONMENT_LOCAL };
@@ -9,6 +9,14 @@ const struct environment *environments_find(const struct environments *e, struct
                 if (slice_eq(slice_from_str(e->list[i].id), id))
                         return &e->list[i];
         return NULL;
+}
+
+const char *environment_key(struct arena *a, const struct environment *e)
+{
+        const char *key = e->url ? e->url : e->id;
+        for (size_t i = 0; e->argv && e->argv[i]; i++)
+                key = arena_printf(a, "%s %s", key, e->argv[i]);
+        return key;
 }
 
 const struct environment *environments_default(const struct environments *e)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/arena.h"
 #include "base/compat.h"
 #include "base/slice.h"
 
@@ -53,6 +54,10 @@ struct environments {
         const char
                 *source; /* what names the environments: a path, a variable, an option; NULL: nothing does */
 };
+
+/* Returns the text that stands for an environment in the records of patches (patch/store.h), in the arena: all subcommands that apply
+ * patches must use the same text for the same files. */
+NODISCARD const char *environment_key(struct arena *a, const struct environment *e);
 
 /* These two functions return a member of the list, or NULL when there is no such environment. */
 NODISCARD const struct environment *environments_find(const struct environments *e, struct slice id);

@@ -10,7 +10,7 @@
 
 struct talk;
 
-/* Who reads the lines. All callbacks get `arg`. */
+/* What the user of a talk does with lines. All callbacks get `arg`. */
 struct talk_user {
         /* A line has come, without its end and not of blanks alone. BUF_PADDING readable bytes stand behind it. */
         void (*on_line)(void *arg, struct slice line);
@@ -26,7 +26,7 @@ struct talk *talk_new(const struct talk_user *user);
 void talk_free(struct talk *t); /* after the table; NULL is fine */
 /* Passes a line with its end on to stdout, and empties the buffer. */
 void talk_put(struct talk *t, struct buf *line);
-/* Whether stdin has ended, or everything is being ended: nobody waits for new work. */
+/* Returns whether stdin has ended, or everything is being ended: no new work will come. */
 NODISCARD bool talk_has_ended(const struct talk *t);
 /* Reads lines and writes lines until stdin has ended and all processes and calls are over, or stdout is closed. Returns the exit code. */
 int talk_run(struct talk *t, struct unified *table, struct approvals *approvals);

@@ -19,16 +19,6 @@ static int say(const char *text)
 
 /* ---- environments ---- */
 
-/* Returns the key of an environment in the records of patches. `farhand apply-patch` makes the same keys, so that it can repair and undo
- * patches of agents. */
-static const char *environment_key(struct arena *a, const struct environment *e)
-{
-        const char *key = e->url ? e->url : e->id;
-        for (size_t i = 0; e->argv && e->argv[i]; i++)
-                key = arena_printf(a, "%s %s", key, e->argv[i]);
-        return key;
-}
-
 static int add(struct targets *t, const struct environment *e, const char *client_name)
 {
         for (size_t i = 0; i < t->count; i++)
@@ -54,7 +44,8 @@ static void make_room(struct targets *t, size_t count)
         t->list = arena_zalloc(&t->arena, count * sizeof(*t->list));
 }
 
-/* Finds the environment that an option names, and adds it. NULL, NULL: the primary one, and behind it all others. */
+/* Finds the environment that an option names, and adds it. When `url` and `name` are NULL, adds the primary environment and then all
+ * others. */
 static int add_named(struct targets *t, const char *url, const char *name, const char *client_name)
 {
         struct environments all;

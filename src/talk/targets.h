@@ -15,7 +15,7 @@ struct target_wishes {
         bool is_read_only, is_workspace_write, is_open, has_network;
 };
 
-/* The rows of an option table for these. */
+/* The rows of an option table that fill a struct target_wishes. */
 #define TARGET_ARGS(w)                                                                                   \
         { "env",                                                                                         \
           ARG_LIST,                                                                                      \
