@@ -33,16 +33,16 @@ struct approval {
         enum mode mode;       /* of the run that is due, or of the last one */
         char *additional;     /* the additional permissions in their one form; NULL: none */
         char *permissions;    /* the profile of the next run; NULL: no sandbox */
-        const char *text;     /* why it is refused */
+        const char *text;     /* why the action is refused */
         const char *denials;  /* what the sandbox denied in the last run, as JSON; NULL: not told */
-        size_t omitted;       /* so many denials are not among these */
+        size_t omitted;       /* how many denials that list leaves out */
         uint64_t question_id; /* 0: none is open */
         enum approval_reason reason;
-        enum mode asked_mode;  /* how a yes to the open question runs it */
+        enum mode asked_mode;  /* how the action is run after a yes to the open question */
         bool was_asked_denied; /* a question was asked after a denial; there is no second one */
         bool was_denied;       /* APPROVAL_LOOKING: after a denial; otherwise before the first run */
         bool is_bound;         /* the run that is due was allowed for the real paths */
-        bool is_inside;        /* approval_new or approval_ran is under way: on_change is not called */
+        bool is_inside; /* approval_new, approval_ran or approval_looked is under way: on_change is not called */
         void (*on_change)(struct approval *p, void *arg);
         void *arg;
 };
@@ -115,7 +115,7 @@ static void close_question(struct approval *p)
         p->question_id = 0;
 }
 
-/* Without a yes the action is not run; if it was run before, that result stays. */
+/* Ends the action after a no: it is not run, or, when it was run before, that result stays. */
 static void take_no(struct approval *p, const char *text)
 {
         if (p->reason == APPROVAL_BECAUSE_DENIED)
@@ -138,7 +138,7 @@ static size_t text_bytes(const char *text)
         return text ? strlen(text) : 0;
 }
 
-/* How many bytes a person would have to read. */
+/* Returns how many bytes of a question a person would have to read. */
 static size_t question_bytes(const struct approval *p)
 {
         const struct approval_action *a = &p->action;
@@ -186,7 +186,7 @@ static void ask(struct approval *p, enum approval_reason reason, enum mode mode)
                                    });
 }
 
-/* Runs what somebody has allowed: of a patch the real paths that are known, and no others. */
+/* Lets an action be run that somebody has allowed. The run of a patch is bound to the real paths that are known. */
 static void run_allowed(struct approval *p, enum mode mode)
 {
         p->is_bound = p->action.argv == NULL;
@@ -255,7 +255,7 @@ static void begin(struct approval *p)
                 run(p, MODE_DEFAULT);
 }
 
-/* Does it depend on the real paths of a patch how it begins? */
+/* Returns whether the first step of an action depends on the real paths of its patch. */
 static bool must_look_first(const struct approval *p)
 {
         const struct approvals *a = p->approvals;
@@ -267,7 +267,7 @@ static bool must_look_first(const struct approval *p)
                 p->action.wish != APPROVAL_USE_DEFAULT);
 }
 
-/* Asks what comes after a denial. */
+/* Goes on after a denial: runs the action again when that was granted, otherwise asks. */
 static void go_on(struct approval *p)
 {
         run_or_ask(p, APPROVAL_BECAUSE_DENIED,

@@ -1,7 +1,7 @@
 /* approve: decides how a tool may do something: in the sandbox, with more permissions, outside of it, or not at all.
  *
  * A `struct approvals` belongs to one user of the tools: its policy, its default profile, who is asked, and what was granted for the
- * session. A `struct approval` is one action, a command or a patch, from the wish to the last try:
+ * session. A `struct approval` is one action, a command or a patch, from the wish to the last run:
  *
  *     approval_new ──> RUN ──approval_ran──> OVER          the result of the last run is the result
  *          │            ^         │
@@ -9,9 +9,9 @@
  *          │            └ no ──> REFUSED                   nothing was run
  *          └─> REFUSED
  *
- * What a patch means depends on links, which may be changed at any time. Before somebody is asked about a patch, and before a grant is looked
- * for, the state is LOOKING: the caller finds out the real paths, and tells them with approval_looked. A yes and a grant hold for these
- * alone: a run must refuse whatever is not among approval_real_paths. Such a look comes after each denial again.
+ * What a patch means depends on links, which may be changed at any time. Before somebody is asked about a patch, and before a grant is
+ * looked for, the state is LOOKING: the caller finds out the real paths, and tells them with approval_looked. A yes and a grant hold for
+ * these alone: a run must refuse whatever is not among approval_real_paths. Such a look comes after each denial again.
  *
  * What the policies mean (a profile that restricts nothing needs no question, except under `untrusted`):
  *
@@ -62,7 +62,7 @@ struct approval_question {
         bool is_outside;         /* a yes runs the action without a sandbox */
         const char *permissions; /* JSON of the additional permissions that a yes gives; NULL: none */
         const char *denials;     /* what the sandbox denied, as JSON; NULL: not told */
-        size_t omitted;          /* how many denials are not among these */
+        size_t omitted;          /* how many denials that list leaves out */
 };
 
 struct approvals_asker {
@@ -78,8 +78,8 @@ struct approvals_asker {
 struct approvals;
 struct approval;
 
-/* `profile` is the default profile as JSON, in the stored form or in that of requests; NULL: everything runs without a sandbox. The profile and the asker are
- * copied. Returns NULL with *err when the profile is bad. */
+/* `profile` is the default profile as JSON, in the stored form or in that of requests; NULL: everything runs without a sandbox. The
+ * profile and the asker are copied. Returns NULL with *err when the profile is bad. */
 struct approvals *approvals_new(enum approval_policy policy, const char *profile,
                                 const struct approvals_asker *asker, struct err *err);
 void approvals_free(struct approvals *a); /* all approvals must be freed before; NULL is fine */
@@ -95,7 +95,7 @@ NODISCARD size_t approvals_open_count(const struct approvals *a);
 void approvals_write_grants(const struct approvals *a, struct jsonw *w);
 
 enum approval_state {
-        APPROVAL_RUN,     /* run it now, with approval_permissions; then call approval_ran */
+        APPROVAL_RUN,     /* run the action now, with approval_permissions; then call approval_ran */
         APPROVAL_LOOKING, /* find out the real paths of the patch, then call approval_looked */
         APPROVAL_ASKING,  /* a question is open */
         APPROVAL_REFUSED, /* nothing was run and nothing may be; approval_text says why */
@@ -111,12 +111,13 @@ void approval_free(struct approval *p);
 NODISCARD enum approval_state approval_state(const struct approval *p);
 /* In APPROVAL_RUN: the profile for this run as JSON, for the member `permissions` of a sandbox object; NULL: without a sandbox. */
 NODISCARD const char *approval_permissions(const struct approval *p);
-/* In APPROVAL_RUN: the only real paths that this run may read and change, ending with NULL; NULL: the sandbox alone decides. Valid until the
- * next call for this approval. */
+/* In APPROVAL_RUN: the only real paths that this run may read and change, ending with NULL; NULL: the sandbox alone decides. Valid until
+ * the next call for this approval. */
 NODISCARD const char *const *approval_real_paths(const struct approval *p);
 /* In APPROVAL_LOOKING: these are the real paths of the patch, which are copied. NULL: they cannot be found out, which is a no. */
 void approval_looked(struct approval *p, const char *const *real_paths);
-/* In APPROVAL_REFUSED: why, for the caller of the tool. */
+/* In APPROVAL_REFUSED: why the action is refused, for the caller of the tool. */
 NODISCARD const char *approval_text(const struct approval *p);
-/* The action was run as approval_permissions said. `denials` is a JSON array, or NULL; so many others are `omitted`. */
+/* Tells that the action was run as approval_permissions said. `denials` is a JSON array, or NULL; `omitted` is how many denials that
+ * array leaves out. */
 void approval_ran(struct approval *p, bool was_denied, const char *denials, size_t omitted);

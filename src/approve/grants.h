@@ -1,8 +1,8 @@
 /* grants: what was allowed for the whole session, so that nobody is asked about it again. Pure.
  *
- * A grant for a command holds for exactly this command in this directory of this environment, with a terminal or without
- * one (whoever writes to a terminal decides what the command does, so that is more); one for a patch holds for each of the
- * real paths that it reads and changes: a link that leads elsewhere later is not covered. The oldest grant goes when there are LIMIT_APPROVAL_GRANTS.
+ * A grant for a command holds for exactly this command in this directory of this environment, with a terminal or without one (whoever
+ * writes to a terminal decides what the command does, so that is more); one for a patch holds for each of the real paths that it reads and
+ * changes: a link that leads elsewhere later is not covered. The oldest grant goes when there are LIMIT_APPROVAL_GRANTS.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ void grants_release(struct grants *g);
  * when both are absent, in the sandbox without a question. */
 void grants_add(struct grants *g, const struct approval_action *action, bool is_outside,
                 const char *additional);
-/* Whether there is any grant for a patch. */
+/* Returns whether there is any grant for a patch. */
 NODISCARD bool grants_know_patches(const struct grants *g);
 NODISCARD bool grants_have(const struct grants *g, const struct approval_action *action, bool is_outside,
                            const char *additional);

@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define SHOWN_BYTES 400 /* of a command, before somebody asks for all of it */
-#define TRIES_MAX 8     /* lines that are no answer; then the answer is no */
+#define SHOWN_BYTES 400 /* how much of a command is shown before the person asks for all of it */
+#define TRIES_MAX 8     /* after so many lines that are no answer the answer is no */
 #define NOBODY "nobody can be asked: there is no terminal"
 #define REFUSED "the answer was no"
 

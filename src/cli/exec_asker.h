@@ -7,11 +7,11 @@
 
 struct exec_asker;
 
-/* `terminal` belongs to the caller; while a question is shown it is as it was before it was made raw. */
+/* `terminal` belongs to the caller. While a question is shown the terminal is not raw. */
 struct exec_asker *exec_asker_new(struct terminal *terminal);
 void exec_asker_free(struct exec_asker *a); /* NULL is fine */
 
-/* Is there a terminal on which somebody can be asked? */
+/* Returns whether there is a terminal on which somebody can be asked. */
 NODISCARD bool exec_asker_is_possible(void);
 
 /* Takes what farhand_process_events.on_exec tells. Without a terminal a question is answered with no. */
@@ -19,7 +19,7 @@ void exec_asker_take(struct exec_asker *a, struct farhand_process *p, const stru
 
 /* Returns the terminal while a question is shown: nobody else may read it then. -1: there is none. `a` may be NULL. */
 NODISCARD int exec_asker_fd(const struct exec_asker *a);
-/* To be called when there is something to read. */
+/* Reads an answer. To be called when exec_asker_fd() is readable. */
 void exec_asker_read(struct exec_asker *a);
 /* Answers the question that is shown with no. */
 void exec_asker_refuse(struct exec_asker *a);

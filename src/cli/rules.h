@@ -19,7 +19,7 @@ NODISCARD struct exec_rules *rules_files_load(const struct arg_list *files, stru
 NODISCARD int rules_files_read(struct arena *a, const struct arg_list *files, bool has_defaults,
                                struct exec_rules_text **ret, size_t *ret_count, struct err *err);
 
-/* Reads one file into the arena. Returns 0, -ENOENT with the words of any other failure, or another -errno. */
+/* Reads one file into the arena. Returns 0, or -errno with *err; a missing file is an error like any other (-ENOENT). */
 NODISCARD int rules_file_read(struct arena *a, const char *path, struct slice *ret, struct err *err);
 
 /* Adds a rule to a file, which is replaced in one step, and made if need be. Returns 1; 0: the rule is there already; or -errno. */

@@ -1,7 +1,7 @@
 /* automaton: finds many sequences of numbers in one long sequence, in one step for each number (Aho and Corasick, 1975).
  *
- * A node stands for the beginning of one or more sequences; node 0 stands for the empty beginning. The state after some numbers is the node of
- * the longest beginning with which these numbers end. A node is made after all shorter ones, so fail[] points to smaller nodes only.
+ * A node stands for the beginning of one or more sequences; node 0 stands for the empty beginning. The state after some numbers is the node
+ * of the longest beginning with which these numbers end. A node is made after all shorter ones, so fail[] points to smaller nodes only.
  */
 #pragma once
 

@@ -9,8 +9,8 @@
 #include "hunk/edits.h"
 #include "hunk/parse.h"
 
-/* Returns whether the last old line of a chunk is empty. The chunk must have old lines. Models often end a chunk with an empty context line that
- * the file does not have; such a chunk is tried again without that line. */
+/* Returns whether the last old line of a chunk is empty. The chunk must have old lines. Models often end a chunk with an empty context
+ * line that the file does not have; such a chunk is tried again without that line. */
 NODISCARD bool compose_ends_empty(const struct patch_chunk *c);
 /* Returns the lines of a chunk without the last old line, and without the last new line when that is empty. A context line is an old
  * and a new line; it becomes an added or a removed one when it loses only one half. */
@@ -44,8 +44,8 @@ struct composer {
         struct change_list inside, at_end;
 };
 
-/* Adds the changes of a chunk whose old lines begin with line `first` of the file. offsets[i] is the offset of the i-th old line, and the last
- * item the offset behind all old lines. The lines of the patch must live until compose_end. */
+/* Adds the changes of a chunk whose old lines begin with line `first` of the file. offsets[i] is the offset of the i-th old line, and
+ * the last item the offset behind all old lines. The lines of the patch must live until compose_end. */
 void compose_block(struct composer *c, const struct patch_line *lines, size_t line_count, uint64_t first,
                    const uint64_t *offsets);
 

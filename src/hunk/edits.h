@@ -44,8 +44,8 @@ struct edits_reader {
         size_t given;    /* bytes of that edit's `added` that were read */
 };
 
-/* Returns a reader of the new text, which begins at its beginning. *e belongs to the caller; *e, the edits and the old reader must outlive the
- * reader that is returned. */
+/* Returns a reader of the new text, which begins at its beginning. *e belongs to the caller; *e, the edits and the old reader must
+ * outlive the reader that is returned. */
 NODISCARD struct reader edits_read(struct edits_reader *e, const struct edits *edits,
                                    const struct reader *old);
 

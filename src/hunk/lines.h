@@ -1,8 +1,8 @@
 /* lines: the lines of a file, one after the other, as they are compared with those of a patch.
  *
  * A line ends with LF, CRLF or a lone CR; the last one may have no end. Lines are handed out as slices of one buffer of a fixed size. A
- * line that does not fit can be equal to a line of the patch only when most of it is white space at its ends: that white space is cut off. Of
- * any other line that does not fit only the offsets are known.
+ * line that does not fit can be equal to a line of the patch only when most of it is white space at its ends: that white space is cut off.
+ * Of any other line that does not fit only the offsets are known.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* pattern: the lines that a hunk looks for, and which of them a line of the file is equal to.
  *
- * Equal means one thing at each of four levels; what is equal at one level is equal at all looser ones. At each level the lines of the
- * hunk fall into classes of equal lines, numbered from 1 in the order in which they were added. A line of the file has a class at a level, or
- * 0 when it is equal to no line of the hunk.
+ * Equal means one thing at each of four levels; what is equal at one level is equal at all looser ones. At each level the lines of the hunk
+ * fall into classes of equal lines, numbered from 1 in the order in which they were added. A line of the file has a class at a level, or 0
+ * when it is equal to no line of the hunk.
  */
 #pragma once
 

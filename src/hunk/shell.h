@@ -1,7 +1,7 @@
 /* shell: finds out whether a command is nothing but a call of apply_patch.
  *
- * Models call the tool by the shell, too. A command that is recognised here is applied as a patch and never runs. So a command is recognised only
- * when it is certainly such a call; every other command is an ordinary one.
+ * Models call the tool by the shell, too. A command that is recognised here is applied as a patch and never runs. So a command is
+ * recognised only when it is certainly such a call; every other command is an ordinary one.
  *
  *     apply_patch PATCH                        (or applypatch)
  *     bash -lc "apply_patch <<'EOF' …"         (bash, zsh or sh, by name or path; -c or -lc)

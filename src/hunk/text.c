@@ -1,8 +1,8 @@
 /* text: which bytes are white space, and which characters stand for others. */
 #include "hunk/text.h"
 
-/* White space and look-alikes are found by their bytes alone, without decoding the text around them: the first byte of a character is never a
- * later byte of another character, so the same bytes cannot mean something else in a text that is partly not UTF-8. */
+/* White space and look-alikes are found by their bytes alone, without decoding the text around them: the first byte of a character is
+ * never a later byte of another character, so the same bytes cannot mean something else in a text that is partly not UTF-8. */
 
 static unsigned byte_at(const char *p, size_t i)
 {

@@ -1,7 +1,7 @@
 /* broker: the loop of the thread that decides about the starts of programs (broker.h).
  *
- * One thread serves all callers of one command. It waits for nobody but a caller that it reads or ends: whoever answers slowly there
- * holds up his own command. */
+ * One thread serves all callers of one command. It waits only for a caller whose memory it reads or that it ends: a caller that is slow
+ * there holds up only its own command. */
 #include "intercept/broker_internal.h"
 
 #include "base/clock.h"
@@ -39,8 +39,8 @@
 #define WATCH_STEP_US 1000
 #define WATCH_SLOW_STEP_US 10000
 
-/* The only way in which the broker ends the process. The keeper's main thread ends with it, and the death of the keeper ends the whole tree of
- * the command: nothing runs undecided. (mem_alloc does the same when there is no memory.) */
+/* The only way in which the broker ends the process. The keeper's main thread ends with it, and the death of the keeper ends the whole
+ * tree of the command: nothing runs undecided. (mem_alloc does the same when there is no memory.) */
 void broker_die(const char *what, int os_errno)
 {
         fatal(what, os_errno);
@@ -69,7 +69,7 @@ static int64_t sleep_us(const struct broker *b)
         return least;
 }
 
-/* With reports at most one decision of a caller in execve waits for its report to be sent. */
+/* When the client wants reports, at most one decision about a caller in execve waits until its report is sent. */
 bool broker_may_take(const struct broker *b)
 {
         return b->options.reports ? b->out.n == 0 : b->out.n < LIMIT_INTERCEPT_OUT_BYTES;

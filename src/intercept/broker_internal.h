@@ -12,14 +12,14 @@
 #include <poll.h>
 
 enum request_state {
-        REQUEST_READ,    /* of a wrapper: it has not said all of what it wants to execute, */
-        REQUEST_GIVEN,   /* or not handed over the descriptors for it */
+        REQUEST_READ,    /* a wrapper is asking: not all of its request has come */
+        REQUEST_GIVEN,   /* a wrapper is to hand over descriptors: not all of them have come */
         REQUEST_ASKED,   /* the client is to decide */
-        REQUEST_TOLD,    /* decided, and waits until the server's socket has taken the report */
+        REQUEST_TOLD,    /* the decision waits until the server's socket has taken its report */
         REQUEST_OUTSIDE, /* the program runs outside of the sandbox */
-        REQUEST_ENDING,  /* it does, but its caller has died */
+        REQUEST_ENDING,  /* the program runs outside of the sandbox, but its caller has died */
         REQUEST_WATCHED, /* the caller goes on, and its execve is followed */
-        REQUEST_OVER,    /* to be removed at the end of the turn */
+        REQUEST_OVER,    /* the request is removed at the end of the turn */
 };
 
 /* A start that is not finished with. */
@@ -29,15 +29,15 @@ struct request {
         struct caller caller;
         int pidfd; /* of the caller's process; -1 when it is not needed */
         uint32_t question;
-        enum intercept_action action; /* REQUEST_TOLD: what was decided, */
-        char *reason;                 /* and the reason of a denial, on the heap; or NULL */
-        size_t held;                  /* of broker::open_bytes */
+        enum intercept_action action; /* REQUEST_TOLD: what was decided */
+        char *reason;                 /* REQUEST_TOLD: the reason of a denial, on the heap; NULL: none */
+        size_t held;                  /* how much of broker::open_bytes is for this request */
         struct escalated outside;
         uint64_t passed_on;   /* signals that were passed on to the program outside */
-        uint64_t deadline_us; /* REQUEST_ENDING: when it is killed */
-        uint64_t begun_us;    /* REQUEST_WATCHED, REQUEST_READ, REQUEST_GIVEN */
+        uint64_t deadline_us; /* REQUEST_ENDING: when the program outside is killed */
+        uint64_t begun_us;    /* REQUEST_WATCHED, REQUEST_READ, REQUEST_GIVEN: since when */
         struct watch_exec watch;
-        int failure;    /* REQUEST_GIVEN: the -errno with which it ends; 0: the program is to run outside */
+        int failure; /* REQUEST_GIVEN: the -errno with which the request ends; 0: the program is to run outside */
         size_t poll_at; /* where its descriptors stand in the list for poll */
 };
 
@@ -67,7 +67,7 @@ struct broker {
 };
 
 /* ---- broker.c ---- */
-/* Returns whether another start may be looked at: what is told of it has room on the way to the server. */
+/* Returns whether another start may be looked at: whether there is room for its report on the way to the server. */
 NODISCARD bool broker_may_take(const struct broker *b);
 NORETURN void broker_die(const char *what, int os_errno);
 
@@ -76,28 +76,29 @@ void broker_take(struct broker *b);
 /* Decides about a request whose caller was read. */
 void broker_decide(struct broker *b, struct request *r);
 
-/* ---- broker_request.c: what becomes of it ---- */
+/* ---- broker_request.c: what becomes of a request ---- */
 NODISCARD struct request *request_new(void);
 struct request *request_free(struct request *r); /* returns NULL */
 NODISCARD struct intercept_exec request_exec(const struct request *r);
 
-/* Each ends the request, or makes it one of the broker's. `must_watch`: somebody was asked, and memory can have changed since. */
+/* The next three carry a decision out. Each ends the request, or lets it wait for something else. `must_watch`: time has passed since
+ * the caller was read, and its memory can have changed. */
 void request_run(struct broker *b, struct request *r, bool must_watch);
 void request_deny(struct broker *b, struct request *r, struct slice reason); /* p == NULL: none */
 void request_escalate(struct broker *b, struct request *r);
 /* Ends the request with an error of execve (-errno). */
 void request_fail(struct broker *b, struct request *r, int error);
-/* For a wrapper: it has handed over its descriptors, after request_escalate or request_fail. */
+/* Called when a wrapper has handed over its descriptors, after request_escalate or request_fail. */
 void request_given(struct broker *b, struct request *r);
-/* For a wrapper: it has gone, or broken the protocol. */
+/* Called when a wrapper has gone, or has broken the protocol. */
 void request_lose(struct broker *b, struct request *r);
-/* Reports a decision about which nobody was asked, if the client wants to know, and carries it out. The report is in the server's socket
- * before that: so the server has all reports when it hears of the exit of a process. */
+/* Reports a decision about which nobody was asked, if the client wants reports, and carries it out. The report is in the server's socket
+ * before the decision takes effect: so the server has all reports when it hears of the exit of a process. */
 void request_decided(struct broker *b, struct request *r, enum intercept_action action,
                      const struct exec_rule *rule, struct slice reason);
 /* Called when nothing waits to be sent: carries out what was decided before. */
 void requests_told(struct broker *b);
-/* Asks the server. If nobody can be asked the request is denied. */
+/* Asks the server about a start. Denies it when nobody can be asked. */
 void request_ask(struct broker *b, struct request *r, const struct intercept_verdict *verdict);
 void request_answer(struct broker *b, const struct intercept_answer *answer);
 /* Called when there is no server any more. */
@@ -113,7 +114,7 @@ NODISCARD bool streams_may_begin(const struct broker *b);
 void streams_take(struct broker *b);
 /* Called when there is something to read on the stream of a request. */
 void stream_step(struct broker *b, struct request *r);
-/* Called now and then: gives up on a wrapper that sends nothing. */
+/* Called several times a second: gives up on a wrapper that has sent nothing for too long. */
 void stream_look(struct broker *b, struct request *r);
 void stream_end(struct broker *b, struct request *r);
 

@@ -1,4 +1,4 @@
-/* broker_notice: takes one notification, and decides about it, or about what a wrapper asks. */
+/* broker_notice: takes notifications of the kernel, and decides about the starts of programs that they, or wrappers, ask for. */
 #include "intercept/broker_internal.h"
 
 #include "base/sys.h"
@@ -45,7 +45,7 @@ void broker_decide(struct broker *b, struct request *r)
         const struct slice reason = verdict.reason ? slice_from_str(verdict.reason) : slice_from(NULL, 0);
         if (verdict.action == INTERCEPT_RUN || verdict.action == INTERCEPT_DENY)
                 return request_decided(b, r, verdict.action, verdict.rule, reason);
-        /* What is not there fails as it would without us: programs that search a PATH try names that do not exist. */
+        /* A program that is not there fails as it would without a broker: programs that search a PATH try names that do not exist. */
         int e = caller_look(&r->caller, &file);
         if (e < 0)
                 return request_fail(b, r, e);

@@ -77,7 +77,7 @@ static void request_keep(struct broker *b, struct request *r, enum request_state
                 list_append(&b->requests, &r->link);
 }
 
-/* The request goes on, and waits for something else. */
+/* Lets the request wait for something else. It is no question any more, and holds no memory of questions. */
 static void request_wait(struct broker *b, struct request *r, enum request_state state)
 {
         if (r->state == REQUEST_ASKED && list_is_linked(&r->link))
@@ -87,7 +87,7 @@ static void request_wait(struct broker *b, struct request *r, enum request_state
         request_keep(b, r, state);
 }
 
-/* The request is not waited for any more. The end of the turn frees it. */
+/* Ends the request. The end of the turn frees it. */
 static void request_end(struct broker *b, struct request *r)
 {
         request_wait(b, r, REQUEST_OVER);
@@ -135,7 +135,7 @@ static int request_open(struct request *r)
         return r->pidfd < 0 ? r->pidfd : 0;
 }
 
-/* A wrapper says it itself, unless it was told before that the program would run outside. */
+/* Denies the request of a wrapper. The wrapper itself prints the reason, unless it was told before that its program would run outside. */
 static void wrapped_deny(struct wrapped *w, struct slice reason, struct slice text)
 {
         if (!w->is_escalated) {
@@ -162,7 +162,8 @@ void request_deny(struct broker *b, struct request *r, struct slice reason)
                 return request_end(b, r);
         }
         tell_process(r->pidfd, STDERR_FILENO, buf_slice(&text));
-        (void)finish_with_code(&r->caller, EXIT_DENIED); /* otherwise its execve has failed */
+        (void)finish_with_code(&r->caller,
+                               EXIT_DENIED); /* if this fails the caller's execve has failed, too */
         request_end(b, r);
 }
 
@@ -174,7 +175,7 @@ static void children_add(struct broker *b)
         atomic_fetch_add_explicit(&b->start.keeper->broker_children, 1, memory_order_acq_rel);
 }
 
-/* The keeper may be waiting for the last one. */
+/* Counts a program outside as ended. The keeper may be waiting for the last one, so it is woken then. */
 static void children_drop(struct broker *b)
 {
         b->outside--;
@@ -182,12 +183,12 @@ static void children_drop(struct broker *b)
                 (void)sys_kill(sys_getpid(), KEEPER_LOOK);
 }
 
-/* Tells a wrapper that its program is to run outside; it hands over the descriptors then. */
+/* Tells a wrapper that its program is to run outside. The wrapper then hands over its descriptors. */
 static void ask_for_descriptors(struct request *r)
 {
         r->begun_us = clock_mono_us();
         if (wrapped_answer(r->caller.wrapped, ESCALATE_ESCALATE, slice_from(NULL, 0)) < 0)
-                r->begun_us = 0; /* it has gone: the next look ends the request */
+                r->begun_us = 0; /* the wrapper has gone: the next look ends the request */
 }
 
 void request_fail(struct broker *b, struct request *r, int error)
@@ -256,7 +257,7 @@ static bool death_from_pidfd(int pidfd, int *ret_status)
         return true;
 }
 
-/* Until the parent has waited for the process its number is not another's. */
+/* Reads from /proc how the caller has ended. Until its parent has waited for it, its number cannot belong to another process. */
 static bool death_from_proc(const struct request *r, int *ret_status)
 {
         _buf_ struct buf text = BUF_INIT(4096);
@@ -287,7 +288,7 @@ static void outside_ended(struct broker *b, struct request *r)
         if (r->state == REQUEST_ENDING)
                 escalated_signal(
                         &r->outside,
-                        SIGKILL); /* what is left of the group, which has its number until the next line */
+                        SIGKILL); /* for the rest of its process group, whose number is free after escalated_reap */
         int status = escalated_reap(&r->outside);
         children_drop(b);
         if (r->state == REQUEST_OUTSIDE && r->caller.wrapped)
@@ -397,7 +398,7 @@ static struct request *request_find(struct broker *b, uint32_t question)
         return NULL;
 }
 
-/* An answer may cross the news that the question is withdrawn. */
+/* Takes an answer of the server. Its question may be withdrawn already: the answer and that message can cross. */
 void request_answer(struct broker *b, const struct intercept_answer *answer)
 {
         struct request *r = request_find(b, answer->id);
@@ -461,7 +462,7 @@ void request_step(struct broker *b, struct request *r, const struct pollfd *call
                 escalated_signal(&r->outside, SIGKILL);
 }
 
-/* Signals that a caller has got, but that do not reach it before its execve has ended. */
+/* Passes on the signals that a caller has got, because they do not reach the caller before its execve has ended. */
 static void signals_pass_on(struct request *r)
 {
         const struct proc_status *s = &r->caller.status;
@@ -473,7 +474,7 @@ static void signals_pass_on(struct request *r)
         r->passed_on |= due;
 }
 
-/* The pidfd is that of the process. A thread can die before its process does; its notification tells. */
+/* The pidfd of a caller tells of its process only. That a thread has died before its process shows in the notification. */
 void requests_look(struct broker *b)
 {
         struct request *r;

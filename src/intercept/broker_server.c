@@ -1,5 +1,5 @@
-/* broker_server: questions and reports to the server, and its answers. A server that breaks the protocol is as good as none: what is asked
- * then is denied. */
+/* broker_server: questions and reports to the server, and its answers. A server that breaks the protocol counts as lost: open and later
+ * questions are denied then. */
 #include "intercept/broker_internal.h"
 
 #include "base/fd.h"
@@ -97,7 +97,7 @@ struct intercept_question server_question(const struct request *r, enum intercep
         return q;
 }
 
-/* Leaves out what is too long: whole arguments from the end, so that what is told is a part of the arguments. */
+/* Shortens a report whose arguments are too long: leaves out whole arguments from the end. */
 static void question_cut(struct intercept_question *q)
 {
         size_t n = 0, count = 0;

@@ -13,7 +13,7 @@
 #include <signal.h>
 
 #define ACCEPTS_AT_ONCE \
-        16 /* messages of the pair in one turn: what comes from the server waits for no more */
+        16 /* messages of the pair in one turn: what comes from the server waits for no more than these */
 
 bool streams_may_begin(const struct broker *b)
 {
@@ -30,7 +30,8 @@ void streams_take(struct broker *b)
                         continue;
                 if (stream < 0) {
                         b->is_over = true;
-                        b->start.listener = fd_close(b->start.listener); /* who asks now must not wait */
+                        b->start.listener =
+                                fd_close(b->start.listener); /* a wrapper that asks now must not wait */
                         return;
                 }
                 struct request *r = request_new();
@@ -55,7 +56,7 @@ static int texts_copy(struct buf *ret, const struct slice *texts, size_t count, 
         return 0;
 }
 
-/* What the kernel would refuse as too long is refused. */
+/* Copies path, arguments and environment out of the request. Refuses what the kernel would refuse as too long. */
 static int request_fill(struct caller *c, const struct escalate_request *in)
 {
         size_t room = LIMIT_INTERCEPT_EXEC_BYTES;
@@ -71,7 +72,7 @@ static int request_fill(struct caller *c, const struct escalate_request *in)
         return r;
 }
 
-/* Finds out who asks. The pidfd is opened before anything of the process is read, and stands for it from then on. */
+/* Finds out which process asks. Its pidfd is opened before anything of the process is read, and stands for it from then on. */
 static int caller_find(struct request *r)
 {
         struct caller *c = &r->caller;
@@ -106,7 +107,7 @@ static void request_read(struct broker *b, struct request *r)
 
 /* ---- later ---- */
 
-/* The signals that wrappers pass on. */
+/* Returns whether wrappers pass this signal on. */
 static bool is_passed_on(int signo)
 {
         return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
@@ -125,7 +126,7 @@ static void signals_read(struct broker *b, struct request *r)
                 request_lose(b, r);
 }
 
-/* The answer was Escalate: the descriptors come, and then it is carried out. */
+/* Reads the descriptors that a wrapper sends after the answer Escalate, and then carries that answer out. */
 static void descriptors_read(struct broker *b, struct request *r)
 {
         int signo = 0, e = wrapped_more(r->caller.wrapped, &b->arena, &signo);
@@ -135,7 +136,7 @@ static void descriptors_read(struct broker *b, struct request *r)
                 return request_lose(b, r);
         request_given(b, r);
         if (r->state == REQUEST_OUTSIDE)
-                signals_read(b, r); /* they may have come with the descriptors */
+                signals_read(b, r); /* signals may have come with the descriptors */
 }
 
 /* Brings the sums of the broker up to date with what the stream holds. */
@@ -157,7 +158,7 @@ static void stream_act(struct broker *b, struct request *r)
         else if (r->state == REQUEST_OUTSIDE)
                 signals_read(b, r);
         else if (w->in.n > 0 || w->fd_count > 0)
-                request_lose(b, r); /* before the answer there is nothing to say */
+                request_lose(b, r); /* before the answer a wrapper has nothing to say */
 }
 
 void stream_step(struct broker *b, struct request *r)

@@ -18,7 +18,7 @@
 struct wrapped;
 
 struct caller {
-        struct wrapped *wrapped; /* it does not wait in execve, but is a wrapper (wrapped.h); or NULL */
+        struct wrapped *wrapped; /* the caller is a wrapper (wrapped.h); NULL: it waits inside of execve */
         int listener;            /* borrowed */
         uint64_t id;
         pid_t thread;
@@ -64,8 +64,8 @@ NODISCARD bool caller_is_there(const struct caller *c);
 NODISCARD int caller_open(const struct caller *c);
 /* Returns whether another task that may run now can write to the memory of the caller. If that cannot be found out: true. */
 NODISCARD bool caller_is_shared(const struct caller *c);
-/* Looks at the program, from the caller's place. Returns 0 if it may be there; *ret has st_ino 0 if that could not be found out. Else returns
- * the -errno with which execve would fail. */
+/* Looks at the program, from the caller's place. Returns 0 if it may be there; *ret has st_ino 0 if that could not be found out. Else
+ * returns the -errno with which execve would fail. */
 NODISCARD int caller_look(const struct caller *c, struct stat *ret);
 
 /* Answers. Both return 0; -ENOENT when the caller does not wait any more; or another -errno. */

@@ -1,7 +1,7 @@
 /* caller_memory: reads strings from the memory of another process (caller_memory.h).
  *
- * Few system calls: many pieces are read in one. No piece crosses a page, so that a page that is missing cuts off only the pieces behind it:
- * process_vm_readv returns what it has read before.
+ * Few system calls: many pieces are read in one. No piece crosses a page, so that a page that is missing cuts off only the pieces behind
+ * it: process_vm_readv returns what it has read before.
  */
 #include "intercept/caller_memory.h"
 
@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 #define PAGE 4096 /* the smallest page that there is */
-#define PIECE 256 /* read of a string at first: most are shorter */
+#define PIECE 256 /* how much of a string is read at first: most strings are shorter */
 #define STRINGS_AT_ONCE 64
 #define PAGES_AT_ONCE 64
 

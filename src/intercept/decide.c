@@ -16,7 +16,7 @@ struct slice intercept_path(struct arena *a, const struct intercept_exec *exec)
         return exec_path_absolute(a, arena_dup(a, exec->cwd), exec->file);
 }
 
-/* Somebody has to be asked, or, where nobody is to be asked, the start is denied. */
+/* Returns the verdict that the client is to be asked; or a denial, when the options say that nobody is asked. */
 static struct intercept_verdict ask(const struct intercept_options *options, enum intercept_action accepted,
                                     const struct exec_rule *rule)
 {

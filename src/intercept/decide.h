@@ -1,5 +1,5 @@
-/* decide: what happens with the start of one program: pure, the same for the first program of a command, which the server decides
- * about, and for all later ones, about which the broker decides. */
+/* decide: what happens with the start of one program. The server decides so about the first program of a command, and the broker about
+ * all later programs. Pure. */
 #pragma once
 
 #include "base/arena.h"
@@ -36,8 +36,8 @@ struct intercept_verdict {
 /* Returns the absolute path of the program, in the arena. `..` is taken lexically, which the kernel does not do: where a directory is a
  * link, the two paths name different files. So a program that is escalated must be executed by this path. */
 NODISCARD struct slice intercept_path(struct arena *a, const struct intercept_exec *exec);
-/* The strictest matching rule decides; without one, what the options say. Rules for the path of the program match; rules for its base
- * name do too, as far as host_executable allows it, with INTERCEPT_FULL only when there is none for the path. The memory that the
- * decision needs is in the arena. */
+/* Decides about a start. The strictest rule that matches decides; when none matches, the options decide. Rules for the path of the
+ * program match; rules for its base name match too, as far as host_executable allows it, with INTERCEPT_FULL only when no rule for the
+ * path matches. The memory that the decision needs is in the arena. */
 void intercept_decide(const struct intercept_options *options, const struct exec_rules *rules,
                       struct arena *a, const struct intercept_exec *exec, struct intercept_verdict *ret);

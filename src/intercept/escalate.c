@@ -94,8 +94,8 @@ static int descriptor_take(struct gathering *g, int dir, const char *name)
                 return 0;
         if (fd < 0)
                 return fd;
-        /* The kernel shows O_CLOEXEC for a close-on-exec descriptor, and for every descriptor of a terminal that TIOCGPTPEER has opened with
-         * it. The second case hides the first: such descriptors are handed over, because they are the command's standard ones. */
+        /* The kernel shows O_CLOEXEC for a close-on-exec descriptor, and for every descriptor of a terminal that TIOCGPTPEER has opened
+         * with it. The second case hides the first: such descriptors are handed over, because they are the command's standard ones. */
         if (flags & O_CLOEXEC && !(fcntl(fd, F_GETFL) & O_CLOEXEC)) {
                 sys_close(fd);
                 return 0;
@@ -128,7 +128,7 @@ static int descriptors_copy(struct gathering *g, const struct caller *c, int pid
         return g->files < 0 ? g->files : descriptors_take(g, c);
 }
 
-/* Takes over what a wrapper has handed over. */
+/* Takes over the descriptors that a wrapper has sent. */
 static void descriptors_given(struct gathering *g, struct wrapped *w)
 {
         struct escalate_order *o = &g->order;
@@ -141,8 +141,8 @@ static void descriptors_given(struct gathering *g, struct wrapped *w)
         w->fd_count = 0;
 }
 
-/* Opens the cwd: the directory of the same path on the machine, if it is the same directory; else the caller's own, which may be deleted, or
- * be visible only in the sandbox. */
+/* Opens the cwd: the directory of the same path on the machine, if it is the same directory; else the caller's own, which may be
+ * deleted, or be visible only in the sandbox. */
 static int cwd_open(struct gathering *g, const struct caller *c, bool *ret_is_same)
 {
         char path[64];

@@ -42,7 +42,7 @@ static void descriptors_place(struct escalate_order *o)
                 o->descriptors[i].from = moved(o, o->descriptors[i].from);
         o->program = moved(o, o->program);
         (void)sys_call3(SYS_close_range, 3, ~0U,
-                        CLOSE_RANGE_CLOEXEC); /* a second protection; all have it already */
+                        CLOSE_RANGE_CLOEXEC); /* a second protection: all are close-on-exec already */
         for (size_t i = 0; i < o->count; i++) {
                 int to = o->descriptors[i].to;
                 long r = sys_call3(SYS_dup3, o->descriptors[i].from, to, 0);
@@ -64,7 +64,7 @@ static void signals_set(const struct escalate_order *o)
                         (void)sys_call4(SYS_rt_sigaction, signo, &ignore, NULL, 8);
 }
 
-/* What a process without privileges may not raise stays as the keeper has it. */
+/* Sets the caller's limits and scheduling. A value that a process without privileges may not raise stays as the keeper has it. */
 static void limits_set(const struct escalate_order *o)
 {
         if (o->schedule.size && sys_call3(SYS_sched_setattr, 0, &o->schedule, 0) < 0)

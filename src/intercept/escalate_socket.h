@@ -11,8 +11,8 @@
  *     server    {"exit_code":0}
  *
  * Texts that are not UTF-8 have U+FFFD in them; then `fileBase64`, `argvBase64` and `workdirBase64` have the bytes, and `envBase64` the
- * list of all variables as NAME=VALUE, also when the object cannot hold them. What other servers do not know is sent only to one that says
- * `"farhand":1` with its action: `umask` beside `fds`, more than ESCALATE_PLAIN_FDS descriptors, and {"signal":N} for each
+ * list of all variables as NAME=VALUE, also when the object cannot hold them. What other servers do not know is sent only to a server that
+ * says `"farhand":1` with its action: `umask` beside `fds`, more than ESCALATE_PLAIN_FDS descriptors, and {"signal":N} for each
  * signal that the wrapper gets while the program runs. Such a server says `"signal":N` beside `exit_code` for a program that a signal
  * has ended. Members that a side does not know are ignored. */
 #pragma once
@@ -25,7 +25,7 @@
 #define ESCALATE_PLAIN_FDS 16
 #define ESCALATE_MORE_FDS 250 /* the kernel takes 253 with one message */
 
-/* The variables that the protocol needs in the shell, and that no other program gets. */
+/* Returns whether a variable is one of those that the protocol needs in the shell, and that programs which are run outside do not get. */
 NODISCARD bool escalate_is_variable(struct slice name);
 
 struct escalate_request {
@@ -41,7 +41,7 @@ enum escalate_action { ESCALATE_RUN, ESCALATE_ESCALATE, ESCALATE_DENY };
 struct escalate_answer {
         enum escalate_action action;
         struct slice reason; /* of ESCALATE_DENY; p == NULL: none */
-        bool is_ours;        /* the server knows what is more than the protocol of others */
+        bool is_ours;        /* the server has said `"farhand":1`: it knows what other servers do not know */
 };
 
 /* What the wrapper says after ESCALATE_ESCALATE: first the descriptors, then signals. */

@@ -152,7 +152,7 @@ static bool get_bool(struct reader *r)
         return value == 1;
 }
 
-/* INTERCEPT_ASK is no decision: `last` says whether it is possible here. */
+/* Reads an action from `first` to `last`. INTERCEPT_ASK, the largest, is no decision, and `last` excludes it where a decision must stand. */
 static enum intercept_action get_action(struct reader *r, enum intercept_action first,
                                         enum intercept_action last)
 {
@@ -176,7 +176,7 @@ static struct slice get_text(struct reader *r)
         return s;
 }
 
-/* A text that must be there, and is a C string on the other side. */
+/* Reads a text that must be there and can be a C string. */
 static struct slice get_path(struct reader *r)
 {
         struct slice s = get_text(r);

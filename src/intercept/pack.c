@@ -1,4 +1,4 @@
-/* pack: lays options and rules out in a memfd, and makes them of it again.
+/* pack: lays options and rules out in a memfd, and reads them from it again.
  *
  * The memfd is one struct head, then for each text a struct entry with its name and its bytes. */
 #include "intercept/pack.h"

@@ -8,7 +8,7 @@
 
 /* /proc/PID/status of a thread. The sets have the bit n-1 for the signal n. */
 struct proc_status {
-        pid_t process; /* the thread's process; of the same number as the first thread of it */
+        pid_t process; /* the process of the thread; its number is that of its first thread */
         pid_t parent;
         pid_t tracer; /* 0: none */
         uint32_t threads;

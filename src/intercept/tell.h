@@ -1,4 +1,4 @@
-/* tell: writes a text to a descriptor of another process, without ever waiting for whoever reads it. */
+/* tell: writes a text to a descriptor of another process, without ever waiting for its reader. */
 #pragma once
 
 #include "base/slice.h"

@@ -125,7 +125,8 @@ static void end_with(pid_t parent)
                 _exit(1);
 }
 
-static struct outcome try_it(void)
+/* In the judge: makes the process that is tried, and finds out what works with it. */
+static struct outcome try_interception(void)
 {
         int told[2], go[2];
         if (pipe2(told, O_CLOEXEC) < 0 || pipe2(go, O_CLOEXEC) < 0)
@@ -135,12 +136,12 @@ static struct outcome try_it(void)
                 return failed(STEP_PROCESS, -errno);
         if (pid == 0) {
                 end_with(self);
-                (void)close(go[1]); /* else it would not learn that the judge has gone */
+                (void)close(go[1]); /* so that this process learns when the judge has gone */
                 be_tried(told[1], go[0]);
         }
         (void)close(told[1]);
         struct outcome o = judge(pid, told[0], go[1]);
-        (void)kill(pid, SIGKILL); /* this process has not waited for it, unless it has ended as it should */
+        (void)kill(pid, SIGKILL); /* its number is still its own, unless it was waited for in answer() */
         return o;
 }
 
@@ -160,7 +161,7 @@ static struct outcome run(void)
         pid_t self = getpid(), pid = fork();
         if (pid == 0) {
                 end_with(self);
-                o = try_it();
+                o = try_interception();
                 (void)!write(ends[1], &o, sizeof(o));
                 _exit(0);
         }
@@ -175,12 +176,12 @@ static struct outcome run(void)
         while ((n = poll(&fd, 1, 3 * TEST_MS)) < 0 && errno == EINTR)
                 continue;
         if (n == 0) {
-                (void)kill(pid, SIGKILL); /* it has not ended: its end of the pipe is open */
+                (void)kill(pid, SIGKILL); /* the judge has not ended: its end of the pipe is open */
                 o.result = -ETIMEDOUT;
         } else if (read(answer_fd, &o, sizeof(o)) != sizeof(o)) {
                 o = failed(STEP_PROCESS, -ECANCELED);
         }
-        (void)waitpid(pid, NULL, n == 0 ? WNOHANG : 0); /* another thread may have done so */
+        (void)waitpid(pid, NULL, n == 0 ? WNOHANG : 0); /* another thread may have waited already */
         return o;
 }
 
@@ -193,8 +194,8 @@ static const char *remedy_of(const struct outcome *o)
                 return "the server has reached a limit: try again, or see farhand-doctor(1)";
         case STEP_FILTER:
                 return o->result == -EBUSY
-                               ? "somebody intercepts the system calls of this server already: start it "
-                                 "outside of that"
+                               ? "another program intercepts the system calls of this server already: start "
+                                 "the server outside of that program"
                        : o->result == -EINVAL
                                ? "Linux 5.19 or newer is needed"
                                : "let the seccomp profile of the container allow seccomp(2) with listeners";

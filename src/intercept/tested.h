@@ -16,5 +16,5 @@ NODISCARD struct intercept_tested intercept_test(void);
 /* Returns whether it is known already that nothing can be intercepted. Never blocks. */
 NODISCARD bool intercept_is_impossible(void);
 
-/* Sets the error of what was asked to be intercepted. Returns its code. */
+/* Sets the error for a command that cannot be intercepted. Returns its code. */
 int intercept_refuse(const struct intercept_tested *t, struct err *err);

@@ -47,7 +47,7 @@ int watch_exec_begin(struct watch_exec *w, struct caller *c)
         return 0;
 }
 
-/* The argument that follows, without its NUL. */
+/* Takes the next argument, without its NUL. Returns false when there is none. */
 static bool argument_next(struct slice *rest, struct slice *ret)
 {
         if (rest->n == 0)
@@ -144,7 +144,8 @@ static enum watch_result stopped(struct watch_exec *w, pid_t pid, int status)
         return WATCH_CHANGED;
 }
 
-/* A thread that was killed by another one's execve leaves a process that may be the keeper's own child, and so can be waited for. */
+/* Returns whether nobody traces the process any more. A watched thread that is killed by the execve of another thread leaves its process
+ * behind: that may be a child of this keeper, so that waiting for it does not fail. */
 static bool is_let_go(pid_t process)
 {
         struct caller now = { .thread = process };

@@ -29,7 +29,7 @@ enum watch_result {
 /* Attaches to the caller and lets it go on. Takes path and arguments from *c. Returns 0, and the watch is to be stepped until its end; or
  * -errno, and the caller's execve has failed with EACCES. */
 NODISCARD int watch_exec_begin(struct watch_exec *w, struct caller *c);
-/* Looks once. After any other result than WATCH_WAITS the watch is over, and released. */
+/* Looks once whether the execve is over. After any other result than WATCH_WAITS the watch is over, and released. */
 NODISCARD enum watch_result watch_exec_step(struct watch_exec *w);
 
 /* What was executed. */
@@ -38,5 +38,5 @@ struct watch_found {
         struct slice argv_text; /* of the new program; each argument has a NUL behind it */
         bool is_same_file;      /* the program is the decided file itself, and not an interpreter of it */
 };
-/* Returns whether that is what was decided. Pure. */
+/* Returns whether the program that was executed is the decided one. Pure. */
 NODISCARD bool watch_is_same(const struct watch_exec *w, const struct watch_found *found);

@@ -159,7 +159,7 @@ int wrapped_read(struct wrapped *w)
         return n == 0 ? -EPIPE : 0;
 }
 
-/* Takes the next frame out of the buffer, into the arena: what stands behind it must stay. */
+/* Takes the next frame out of the buffer, into the arena: the bytes behind it stay in the buffer. */
 static int frame_take(struct wrapped *w, struct arena *a, size_t max, struct slice *ret)
 {
         struct slice text;

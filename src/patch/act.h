@@ -14,8 +14,8 @@ struct act {
 /* What a write shall find in place of the file. */
 enum act_match { ACT_ANY, ACT_ABSENT, ACT_SAME };
 
-/* Writes a file as a whole. ACT_SAME: only if the file there is as `state` says. `mode` is for a new file; -1: the server's usual mode. This and
- * the next functions give files no set-user-ID and set-group-ID bits. */
+/* Writes a file as a whole. ACT_SAME: only if the file there is as `state` says. `mode` is for a new file; -1: the server's usual mode.
+ * This and the next functions give files no set-user-ID and set-group-ID bits. */
 void act_write(struct asks *s, struct act *act, const char *path, struct slice bytes, enum act_match match,
                const struct file_state *state, int mode);
 void act_rename(struct asks *s, struct act *act, const char *from, const char *to, bool may_replace);

@@ -1,7 +1,7 @@
 /* ask: requests to the server, many under way at once.
  *
- * A patch of many files shall take few round trips: requests are sent without waiting, and each answer is handed to a function as
- * it comes. The server works on the requests of a connection in their order. Every request carries the sandbox that the asks were begun with.
+ * A patch of many files shall take few round trips: requests are sent without waiting, and each answer is handed to a function as it comes.
+ * The server works on the requests of a connection in their order. Every request carries the sandbox that the asks were begun with.
  */
 #pragma once
 

@@ -35,7 +35,8 @@ struct change_directory {
 };
 
 struct changes {
-        /* Sorted by path, first what is written, then what is removed: of two clients at once, one fails at the first file that both change. */
+        /* Sorted by path, first what is written, then what is removed: of two clients at once, one fails at the first file that both
+         * change. */
         struct change *list;
         size_t count;
         struct change_directory *directories; /* that are made, those above first; or removed, if `is_undo` */
@@ -44,8 +45,8 @@ struct changes {
         bool is_undo;
 };
 
-/* Makes the changes of a draft. Reads large files once more, to find the edits that take the changes back. With `is_partial` the changes are in
- * the order of the hunks. */
+/* Makes the changes of a draft. Reads large files once more, to find the edits that take the changes back. With `is_partial` the changes
+ * are in the order of the hunks. */
 void changes_from_draft(struct changes *ret, struct draft *d, const char *cwd, bool is_partial);
 /* Decides how each file is replaced. All contents that can be kept must have been read before. */
 void changes_choose_ways(struct arena *a, struct changes *all, bool has_control);

@@ -1,8 +1,8 @@
 /* commit: carries out a list of changes on the server: all of them or none.
  *
- * Before the first change a journal has what takes all of them back. Large files are streamed to temporary files first. Then everything
- * is sent at once: directories are made, files written if they are what they were, others renamed aside. When a request fails, what the others have
- * done is taken back. When the server is lost, the journal stays for the next run.
+ * Before the first change a journal has what takes all of them back. Large files are streamed to temporary files first. Then everything is
+ * sent at once: directories are made, files written if they are what they were, others renamed aside. When a request fails, what the others
+ * have done is taken back. When the server is lost, the journal stays for the next run.
  */
 #pragma once
 

@@ -97,8 +97,8 @@ static void add_real_path(struct draft *d, const char *path)
         map_put(&d->used, slice_from_str(path), d);
 }
 
-/* Notes that a hunk reads or changes what lies at the real path of an entry. Fails when the draft is bound to other real paths. An entry that
- * the server could not tell about is left out, because its hunk fails. */
+/* Notes that a hunk reads or changes what lies at the real path of an entry. Fails when the draft is bound to other real paths. An entry
+ * that the server could not tell about is left out, because its hunk fails. */
 static int use(struct draft *d, const struct entry *e, const char *shown)
 {
         struct arena *a = d->names.arena;
@@ -290,8 +290,8 @@ static bool is_too_long(const char *path)
         return strlen(path) >= PATH_MAX;
 }
 
-/* Asks about the paths of all hunks in few round trips. A draft that is bound to real paths reads no file here: each real path must be known
- * first. */
+/* Asks about the paths of all hunks in few round trips. A draft that is bound to real paths reads no file here: each real path must be
+ * known first. */
 static void prefetch(struct draft *d, const struct patch *patch, const char *cwd, bool needs_old)
 {
         bool reads = !d->is_look && !d->is_bound;

@@ -1,7 +1,7 @@
 /* record: a list of changes as a line of JSON, for the journal (store.h).
  *
- * A record has what takes the changes back: the states before and after, and the old contents, in full or as edits over the new ones. It has
- * new contents only of files that the server writes in place, so that a mixture of old and new can be recognised.
+ * A record has what takes the changes back: the states before and after, and the old contents, in full or as edits over the new ones. It
+ * has new contents only of files that the server writes in place, so that a mixture of old and new can be recognised.
  *
  * Records are read from files that may be damaged or forged. What is read is checked as far as it can be: paths are absolute
  * and without "..", temporary names have our form and lie beside the file that they belong to.

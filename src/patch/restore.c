@@ -55,8 +55,8 @@ static void send_looks(struct asks *s, const struct change *c, struct sight *v)
         }
 }
 
-/* Returns whether the content is new at the front and old behind that: a server that is killed during a write in place leaves such a file. It
- * may have reserved room for the new content, which reads as zeros. */
+/* Returns whether the content is new at the front and old behind that: a server that is killed during a write in place leaves such a
+ * file. It may have reserved room for the new content, which reads as zeros. */
 static bool is_mixture(struct slice now, struct slice old, struct slice fresh)
 {
         size_t at = 0;
@@ -194,8 +194,8 @@ static bool are_lost(const struct act *acts, size_t count)
         return false;
 }
 
-/* Removes the directories that the changes have made. Returns whether the server was lost. Other failures do not matter: another program may have
- * put something into a directory. */
+/* Removes the directories that the changes have made. Returns whether the server was lost. Other failures do not matter: another program
+ * may have put something into a directory. */
 static bool remove_made_directories(struct asks *s, const struct changes *c)
 {
         struct act *acts = arena_zalloc(s->arena, c->directory_count * sizeof(*acts) + 1);

@@ -52,8 +52,9 @@ struct patch_result {
         size_t denied_count;           /* how many there were */
 };
 
-/* Writes the denials in the form that denials of commands have: an array of objects. *ret_omitted is how many denials the array leaves out. Paths
- * are spelled as the server of `f` spells them; with `f` NULL as they are. The string is on the heap; NULL: the array would be too long. */
+/* Writes the denials in the form that denials of commands have: an array of objects. *ret_omitted is how many denials the array leaves
+ * out. Paths are spelled as the server of `f` spells them; with `f` NULL as they are. The string is on the heap; NULL: the array would
+ * be too long. */
 char *patch_denials_json(const struct patch_result *r, const struct farhand *f, size_t *ret_omitted);
 
 void patch_result_release(struct patch_result *r);

@@ -1,5 +1,5 @@
-/* vectors_test: what the reference program made of patches, as far as text alone decides it (tests/vectors/apply_patch.json). The files lie in
- * memory; what needs a file system or a command line is left to the tests of the program. */
+/* vectors_test: what the reference program made of patches, as far as text alone decides it (tests/vectors/apply_patch.json). The files
+ * lie in memory; what needs a file system or a command line is left to the tests of the program. */
 #include "base/fd.h"
 #include "hunk/text_rig.h"
 #include "wire/json.h"

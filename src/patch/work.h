@@ -23,8 +23,8 @@ NODISCARD int work_end(struct work *w);
 
 /* Notes in the result why the work failed. `error` gets an LF behind it. */
 void work_fail(struct work *w, const char *error, const struct failure *failure);
-/* Adds a denial to the list of the result. All denials are added before work_fail_denied is called; that function adds its own when the list is
- * empty. */
+/* Adds a denial to the list of the result. All denials are added before work_fail_denied is called; that function adds its own when the
+ * list is empty. */
 void work_add_denial(struct work *w, const struct denial *denial);
 void work_fail_denied(struct work *w, const char *error, const struct denial *denial);
 /* Notes in the result why a commit failed. */

@@ -1,4 +1,4 @@
-/* access: what a permission profile allows: questions before something is done, and refusals in errors. */
+/* access: what a permission profile allows: requests that ask before something is done, and the denials that errors carry. */
 #include "question/question.h"
 
 #include "base/mem.h"

@@ -5,7 +5,7 @@
 
 struct look {
         struct arena *arena;
-        unsigned depth; /* of wrappers that were seen through */
+        unsigned depth; /* how many layers were seen through */
 };
 
 static bool is_destructive(struct look look, const struct slice *words, size_t count);
@@ -29,7 +29,7 @@ static struct slice base_name(struct slice path)
         return slice_from(path.p + start, path.n - start);
 }
 
-/* Looks at what a wrapper runs. */
+/* Looks at a command inside of one more layer. */
 static bool is_destructive_inside(struct look look, const struct slice *words, size_t count)
 {
         look.depth++;
@@ -46,7 +46,7 @@ static bool is_forced(const struct slice *arguments, size_t count)
 
 /* Returns how many words of `env` or `sudo` stand in front of the command that it runs. `valued` are options of one letter whose value
  * is the next word. */
-static size_t skip_wrapper(const struct slice *words, size_t count, const char *valued)
+static size_t skip_prefix(const struct slice *words, size_t count, const char *valued)
 {
         size_t i = 1;
 
@@ -116,7 +116,7 @@ static bool is_destructive(struct look look, const struct slice *words, size_t c
                 return is_forced(words + 1, count - 1);
         bool is_sudo = slice_eq(name, S("sudo"));
         if (is_sudo || slice_eq(name, S("env"))) {
-                size_t skip = skip_wrapper(words, count, is_sudo ? "CDghpRrTtUu" : "CuS");
+                size_t skip = skip_prefix(words, count, is_sudo ? "CDghpRrTtUu" : "CuS");
                 return is_destructive_inside(look, words + skip, count - skip);
         }
         if (slice_eq(name, S("trap")))

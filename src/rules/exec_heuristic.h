@@ -1,8 +1,9 @@
 /* exec_heuristic: what is decided about a command that no rule matches. Pure.
  *
- * EXEC_PROMPT for `rm` with a force option, also behind `sudo` and `env`, in the action of `trap`, and in the text of `sh -c` and its
- * like, where it may stand behind `if`, in a pipe, a subshell or a substitution. At most EXEC_HEURISTIC_DEPTH of these are seen
- * through; what is hidden deeper is EXEC_PROMPT whatever it is. Everything else is EXEC_ALLOW: the sandbox is the boundary, not this.
+ * The decision is EXEC_PROMPT for `rm` with a force option, also behind `sudo` and `env`, in the action of `trap`, and in the text of `sh
+ * -c` and its like, where `rm` may stand behind `if`, in a pipe, a subshell or a substitution. At most EXEC_HEURISTIC_DEPTH such layers are
+ * seen through; a command that is hidden deeper is EXEC_PROMPT, whatever it is. Every other command is EXEC_ALLOW: the sandbox is the
+ * boundary, not this.
  */
 #pragma once
 

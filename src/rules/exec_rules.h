@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* The larger one is stricter. */
+/* The larger decision is the stricter one. */
 enum exec_decision { EXEC_ALLOW, EXEC_PROMPT, EXEC_FORBIDDEN };
 const char *exec_decision_name(enum exec_decision decision); /* "allow", "prompt", "forbidden" */
 NODISCARD bool exec_decision_parse(struct slice name, enum exec_decision *ret);
@@ -71,7 +71,8 @@ struct exec_command {
         size_t count;
         /* Whether a program that is a path may also match rules for its base name, as host_executable allows. */
         bool is_resolving;
-        /* With is_resolving: whether it may do so when rules for the path match already; the strictest of both decides. */
+        /* With is_resolving: whether such a program matches rules for its base name even when rules for its path match; the strictest rule
+         * of all decides. */
         bool is_resolving_always;
         const char *
                 cwd; /* absolute; for a program that is a relative path. NULL: such a program is not resolved */

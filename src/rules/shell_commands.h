@@ -11,7 +11,7 @@
 #include "base/slice.h"
 
 /* Calls `found` for each command, with its literal words; the words are in the arena. Ends when `found` returns true, and returns true
- * then. A text whose substitutions are nested deeper than SHELL_NESTING_MAX gives true too: nobody writes that without a purpose. */
+ * then. A text whose substitutions are nested deeper than SHELL_NESTING_MAX gives true too: an honest script is not nested so deep. */
 #define SHELL_NESTING_MAX 32
 NODISCARD bool shell_commands_any(struct arena *a, struct slice text,
                                   bool (*found)(void *arg, const struct slice *words, size_t count),

@@ -1,7 +1,7 @@
 /* starlark_lex: the tokens of a Starlark text.
  *
  * Blanks, comments and joined lines are skipped; so are line ends inside of brackets. The last tokens of a text are a TOKEN_NEWLINE and
- * TOKEN_END; whoever asks for more gets TOKEN_END again. An error is set once, and the lexer is not used after it.
+ * TOKEN_END; further calls give TOKEN_END again. An error is set once, and the lexer is not used after it.
  */
 #pragma once
 

@@ -49,7 +49,8 @@ static void write_text(struct jsonw *w, const char *key, const char *bytes_key, 
 
 static void write_argv(struct jsonw *w, struct slice argv)
 {
-        bool is_text = utf8_is_valid(argv); /* a NUL ends no sequence in the middle without breaking it */
+        bool is_text =
+                utf8_is_valid(argv); /* true when each argument is UTF-8: the NULs between them are, too */
         jsonw_key(w, "argv");
         jsonw_array(w);
         for (struct slice rest = argv; rest.n > 0;)
@@ -75,7 +76,7 @@ static void write_rule(struct jsonw *w, const struct intercept_question *q)
         jsonw_object_end(w);
 }
 
-/* The caller may have passed a path that is relative to its cwd. */
+/* Writes the absolute path of the program. The caller may have passed a path that is relative to its cwd. */
 static void write_file(struct jsonw *w, const struct intercept_question *q)
 {
         _arena_ struct arena a = ARENA_INIT;

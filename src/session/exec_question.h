@@ -21,7 +21,7 @@ NODISCARD struct exec_question *exec_question_new(struct slice frame, uint64_t n
 /* Unlinks and frees. */
 void exec_question_free(struct exec_question *q);
 
-/* Sends process/execRequested. `number`: the requestId; 0: null. `q` is cut when it is a report (intercept_question::id is 0) that is too
- * long for this client. Returns false when a question is: then nothing was sent. */
+/* Sends process/execRequested. `number`: the requestId; 0: null. A report (intercept_question::id is 0) that is too long for this client
+ * is cut. Returns false when a question is too long: then nothing was sent. */
 bool exec_question_tell(struct client *c, struct slice task_id, uint64_t number, const char *decision,
                         const struct intercept_question *q);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define WRAPPER "farhand-execve-wrapper"
-#define FRAME_ID 1 /* a frame of a question has an id; nobody looks at this one */
+#define FRAME_ID 1 /* the frame of a question must have an id, but the id of this question is never used */
 
 static struct intercept_options options_of(const struct process_intercept *in)
 {
@@ -69,7 +69,7 @@ static int denied(const char *reason, struct err *err)
         return err_set(err, RPC_INVALID_REQUEST, -EPERM, "Execution denied: %s", reason);
 }
 
-/* The arguments, each with its NUL: those that fit. *ret_omitted is how many bytes of them do not. */
+/* Joins the arguments that fit, each with its NUL. Returns how many fit; *ret_omitted is how many bytes the others have. */
 static uint32_t join(const struct intercept_exec *exec, struct buf *ret, uint64_t *ret_omitted)
 {
         uint32_t count = 0;
@@ -141,7 +141,7 @@ static int test_kernel(struct err *err)
         return e;
 }
 
-/* A shell whose wrapper cannot be executed executes nothing at all. */
+/* Finds the wrapper, and checks that it can be executed: a shell without its wrapper executes nothing at all. */
 static int find_wrapper(const struct process_intercept *in, struct interception *ret, struct err *err)
 {
         char installed[PATH_MAX];

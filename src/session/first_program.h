@@ -1,5 +1,5 @@
-/* first_program: reads the rules of an intercepted start, and decides about the program that it executes first. For a thread, because it
- * looks at files.
+/* first_program: reads the rules of an intercepted start, and decides about the first program of the command. For threads of the pool,
+ * because files are looked at.
  *
  * The broker of a command sees only what is executed below the command's first program. That program itself is decided about here,
  * before anything runs; with `scope: "shell"` it is not decided about.

@@ -1,4 +1,4 @@
-/* task_intercept: the life of an intercepted command: its first program, its broker, and what is told of it. */
+/* task_intercept: the life of an intercepted command: its first program, its broker, and what clients are told of the command. */
 #include "base/fd.h"
 #include "base/mem.h"
 #include "core/server.h"
@@ -73,7 +73,8 @@ int task_intercept_ask_first(struct task *t, uint64_t bytes, struct err *err)
         return err_set(err, RPC_INVALID_REQUEST, -EMSGSIZE, "Execution denied: %s", QUESTION_TOO_LONG);
 }
 
-/* The variables by which the shell finds its wrapper, and the wrapper its socket, in place of those that the client has set. */
+/* Returns the environment with the variables by which the shell finds its wrapper, and the wrapper its socket, in place of those that
+ * the client has set. */
 static const char *const *wrapper_environment(struct arena *a, const char *const *env, const char *wrapper)
 {
         size_t count = 0, kept = 0;
@@ -123,7 +124,7 @@ void task_intercept_disconnect(struct task *t)
                 intercept_disconnect(t->intercept);
 }
 
-/* Tells of the first program, when the client wants to be told of everything. */
+/* Reports the decision about the first program, when the client wants reports. */
 static void tell_first(struct task *t)
 {
         struct interception *how = &t->intercept->how;

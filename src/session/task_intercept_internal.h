@@ -35,15 +35,15 @@ void intercept_decide_first(struct task *t, enum intercept_action action, struct
 void intercept_socket_init(struct task_intercept *i);
 /* The broker denies what it has asked about when its socket is closed. */
 void intercept_disconnect(struct task_intercept *i);
-/* Called for a broker that has gone, or that breaks the protocol: `why` is for the log; NULL: nothing to say. */
+/* Called when the broker has gone, or has broken the protocol. `why` is for the log; NULL: nothing is logged. */
 void intercept_lose_broker(struct task *t, const char *why);
 void intercept_set_watch(struct task_intercept *i);
 void intercept_on_socket(void *task, unsigned events); /* for the watch */
 void intercept_answer(struct task *t, uint32_t id, enum intercept_action action, bool is_remembered,
                       struct slice reason);
 void intercept_deny(struct task *t, uint32_t id, const char *reason);
-/* Handles the frames that are complete. The client may be lost by what it is told, and the task with it: it is freed at the end of the
- * turn. */
+/* Handles the frames that are complete. What a client is told can end its connection, and the task with that; the task is freed at the
+ * end of the turn. */
 void intercept_handle_frames(struct task *t);
 /* Reads once. Returns whether there was something to read. */
 bool intercept_read(struct task *t);
@@ -52,7 +52,7 @@ bool intercept_read(struct task *t);
 
 /* Returns why there is no room for one more question, or NULL. */
 NODISCARD const char *questions_refuse(const struct task *t, uint64_t bytes);
-/* Opens a question. Takes it. */
+/* Opens a question, and owns it from then on. */
 void question_add(struct task *t, struct exec_question *q);
 void question_forget(struct task *t, struct exec_question *q);
 /* Removes the question, and tells the client how it ended, unless that client ended it. */

@@ -28,7 +28,7 @@ void intercept_disconnect(struct task_intercept *i)
 void intercept_lose_broker(struct task *t, const char *why)
 {
         if (why)
-                log_warn("broker sends what it must not", "session=%.13s proc=%s why=%s", t->session->id,
+                log_warn("broker has broken the protocol", "session=%.13s proc=%s why=%s", t->session->id,
                          log_quote(task_id(t)), why);
         intercept_disconnect(t->intercept);
         questions_withdraw(t);
@@ -69,7 +69,7 @@ void intercept_answer(struct task *t, uint32_t id, enum intercept_action action,
         if (i->socket < 0)
                 return;
         if (intercept_message_write(&i->out, &m) < 0)
-                intercept_lose_broker(t, "it reads no answers");
+                intercept_lose_broker(t, "answers are not read");
         else
                 flush(t);
 }
@@ -86,7 +86,7 @@ static void on_ask(struct task *t, const struct intercept_question *asked, struc
         struct task_intercept *i = t->intercept;
         const char *refusal = questions_refuse(t, frame.n);
         if (question_of_broker(i, asked->id)) {
-                intercept_lose_broker(t, "the id of an open question");
+                intercept_lose_broker(t, "a question has the id of an open question");
                 return;
         }
         if (!t->is_named || t->session->is_ended || i->is_over)
@@ -125,7 +125,7 @@ static void on_frame(struct task *t, const struct intercept_message *m, struct s
         case INTERCEPT_MSG_ANSWER:
                 break;
         }
-        intercept_lose_broker(t, "an answer");
+        intercept_lose_broker(t, "an answer came from the broker");
 }
 
 void intercept_handle_frames(struct task *t)
@@ -140,7 +140,7 @@ void intercept_handle_frames(struct task *t)
                 struct slice rest = slice_from(i->in.p + at, i->in.n - at);
                 ssize_t n = intercept_message_read(rest, &m);
                 if (n < 0) {
-                        intercept_lose_broker(t, "bytes that are no frame");
+                        intercept_lose_broker(t, "there are bytes that are no frame");
                         break;
                 }
                 if (n == 0)

@@ -86,7 +86,7 @@ void task_intercept_tell_again(struct task *t)
 {
         struct client *c;
         struct exec_question *q;
-        /* What is told may end the connection, and questions with it: the list is walked by the numbers. */
+        /* A message to the client can end the connection, and questions with it: so the list is walked by the numbers of the questions. */
         for (uint64_t told = 0;
              t->intercept && (c = intercept_listener(t)) && (q = question_after(t->intercept, told));) {
                 told = q->number;

@@ -3,7 +3,7 @@
 
 #include "unified/unified.h"
 
-/* Writes them into an object that was begun. */
+/* Writes the members into an object that was begun. */
 void answer_json_members(struct jsonw *w, const struct unified_result *result);
 /* Writes a time in seconds, with four digits behind the point. */
 void answer_json_seconds(struct jsonw *w, const char *key, uint64_t us);

@@ -16,7 +16,7 @@ struct decoder {
         struct err *err;
 };
 
-/* All errors begin with these words, which agents know. */
+/* Sets an error about the form of the arguments. Such errors begin with these words, which agents know. */
 static int refuse(struct decoder *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static int refuse(struct decoder *c, const char *fmt, ...)
 {
@@ -72,7 +72,7 @@ static int get_bool(struct decoder *c, const char *name, const struct json *v, b
         return 0;
 }
 
-/* Reads a number that is not negative. One that does not fit becomes UINT64_MAX. */
+/* Reads a number that is not negative. A number that does not fit becomes UINT64_MAX. */
 static int get_number(struct decoder *c, const char *name, const struct json *v, uint64_t *ret)
 {
         if (v->type != JSON_NUMBER)
@@ -119,7 +119,7 @@ static int check_texts(struct decoder *c, const char *name, const struct json *v
 
 /* ---- objects ---- */
 
-/* Reads one member. Returns 1 when the tool has none of that name. */
+/* Reads one member. Returns 1 when the tool has no member of that name. */
 typedef int (*get_member)(struct decoder *c, const char *name, const struct json *v, void *args);
 
 static int decode(struct decoder *c, const struct json *object, get_member get, const char *names, void *args)

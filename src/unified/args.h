@@ -1,7 +1,7 @@
 /* args: the arguments of the tools exec_command, write_stdin and apply_patch: their types, defaults and bounds.
  *
- * Pure functions. A decoded struct points into the arena and into the JSON text. Numbers are clamped, not refused; a fraction is cut
- * off.
+ * Pure functions. A decoded struct points into the arena and into the JSON text. A time that is out of bounds is clamped, not refused; the
+ * fraction of a number is cut off.
  */
 #pragma once
 
@@ -10,12 +10,15 @@
 #include "base/err.h"
 #include "wire/json.h"
 
+/* The window of a call: its default, and the bounds for calls that start a command or write. */
 #define EXEC_YIELD_MS 10000
 #define WRITE_YIELD_MS 250
 #define YIELD_LEAST_MS 250
 #define YIELD_MOST_MS 30000
+/* The bounds for a poll, which is a call of write_stdin without input. */
 #define POLL_LEAST_MS 5000
 #define POLL_MOST_MS 300000
+/* How much output a call returns when it does not say how much. */
 #define OUTPUT_TOKENS 10000
 
 enum unified_tool { UNIFIED_EXEC_COMMAND, UNIFIED_WRITE_STDIN, UNIFIED_APPLY_PATCH, UNIFIED_SHELL };
@@ -28,9 +31,9 @@ struct exec_args {
         bool tty;
         uint64_t yield_ms; /* clamped */
         uint64_t max_output_tokens;
-        const char *shell; /* NULL: the one of the environment */
+        const char *shell; /* NULL: the shell of the environment */
         bool has_login, login;
-        const char *environment_id; /* NULL: the primary one */
+        const char *environment_id; /* NULL: the primary environment */
         enum approval_wish wish;
         const char *justification;
         const char *additional_permissions; /* JSON of an object; NULL: none */

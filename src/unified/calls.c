@@ -1,4 +1,4 @@
-/* calls: the life of a call: it begins, does one thing after the other, and its result is told once. */
+/* calls: the life of a call, from its arguments over one step after the other to its result, which is told once. */
 #include "unified/table_internal.h"
 
 #include "base/clock.h"
@@ -149,7 +149,7 @@ struct tool_kind {
                       struct err *err);
         /* Takes the next step of a call, if that is possible now. Returns whether it has taken one. */
         bool (*advance)(struct unified_call *c, uint64_t now_ms);
-        bool starts_process; /* which ends with the call when that is cancelled */
+        bool starts_process; /* the call starts a process; unified_cancel_process ends that, too */
 };
 
 static const struct tool_kind kinds[] = {

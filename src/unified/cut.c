@@ -20,7 +20,7 @@ uint64_t cut_token_bytes(uint64_t tokens)
 
 /* ---- bytes to text ---- */
 
-/* Returns how many bytes from p on are valid UTF-8. */
+/* Returns how many bytes at the beginning are valid UTF-8. */
 static size_t valid_prefix(struct slice s)
 {
         size_t at = 0;
@@ -113,7 +113,7 @@ int cut_middle(struct buf *out, struct slice text, struct cut_budget budget)
         return r < 0 ? r : buf_append(out, slice_from(text.p + right, text.n - right));
 }
 
-/* Returns the number of lines; a last one need not have its line end. */
+/* Returns the number of lines; the last line need not have a line end. */
 static uint64_t count_lines(struct slice s)
 {
         uint64_t n = s.n > 0 && s.p[s.n - 1] != '\n';

@@ -18,7 +18,7 @@ struct cut_budget {
 };
 #define CUT_NO_BUDGET ((struct cut_budget){ .bytes = UINT64_MAX })
 
-/* Returns the number of tokens that so many bytes are: a fourth, rounded up. */
+/* Returns how many tokens so many bytes are: a fourth of them, rounded up. */
 NODISCARD uint64_t cut_tokens(uint64_t bytes);
 /* Returns the bytes of so many tokens; UINT64_MAX when they are too many to count. */
 NODISCARD uint64_t cut_token_bytes(uint64_t tokens);
@@ -30,8 +30,8 @@ struct cut_output {
         uint64_t omitted_bytes; /* 0: there is no seam */
 };
 
-/* Appends the output as UTF-8; U+FFFD stands for bytes that are none. At the seam stands a line `... N bytes omitted ...`. Returns 0
- * or -ENOBUFS. */
+/* Appends the output as UTF-8, with U+FFFD in place of bytes that are no UTF-8. At the seam stands a line `... N bytes omitted ...`.
+ * Returns 0 or -ENOBUFS. */
 NODISCARD int cut_render(struct buf *out, const struct cut_output *output);
 
 /* Appends the beginning and the end of `text`, `budget.bytes` in all at most, with `…N tokens truncated…` or `…N chars truncated…`

@@ -40,7 +40,7 @@ static bool is_beginning(struct slice s)
         return utf8_feed(&state, s) && !utf8_is_complete(state);
 }
 
-/* Takes one byte behind those that wait. */
+/* Takes one byte, which follows the bytes in `rest`. */
 static void take_byte(struct deltas *d, struct piece *p, char byte)
 {
         d->rest[d->rest_n++] = byte;

@@ -1,7 +1,7 @@
 /* deltas: cuts output into pieces for events: each is valid UTF-8 and at most DELTA_BYTES_MAX bytes long.
  *
  * A character that is split between two reads waits for its other bytes. A byte that belongs to no character becomes U+FFFD. After
- * DELTAS_MAX pieces the rest is dropped: whoever needs all of it has the transcript.
+ * DELTAS_MAX pieces the rest is dropped; the event of the end has the transcript.
  */
 #pragma once
 

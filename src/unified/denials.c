@@ -39,7 +39,7 @@ static char *copy_compact(struct slice json)
         return copy;
 }
 
-/* Takes from the answer whether something was denied, when the exit did not tell, and what, as JSON in one line. */
+/* Takes from the answer what was denied, as JSON in one line; and whether anything was denied, when the exit did not tell. */
 static void read_answer(struct exec_session *s, const char *result)
 {
         _arena_ struct arena a = ARENA_INIT;

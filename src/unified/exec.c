@@ -1,4 +1,4 @@
-/* exec: the tool exec_command: from the wish for permission over the start to the end of its window. */
+/* exec: the tool exec_command: from the question for permission over the start of the process to the end of the window. */
 #include "unified/table_internal.h"
 
 #include "base/mem.h"
@@ -151,12 +151,12 @@ static bool on_starting(struct unified_call *c, uint64_t now_ms)
         /* A second run keeps the window of the first one, but waits for YIELD_LEAST_MS at least. */
         c->window_end_ms = c->window_end_ms ? MAX(c->window_end_ms, wait_end_ms(now_ms, YIELD_LEAST_MS))
                                             : wait_end_ms(now_ms, c->exec.yield_ms);
-        /* A command that dies at once is always seen to end: the shortest window is longer than the 150 ms which that may take. */
+        /* A command that dies at once is always seen to end in its window: that takes at most 150 ms, and the shortest window is longer. */
         unified_call_wait(c, CALL_COLLECTING, c->window_end_ms);
         return true;
 }
 
-/* The process has ended in the window: the approval decides whether its result is the result. */
+/* Tells the approval that the process has ended in the window. The approval decides whether this run gives the result of the call. */
 static void report_run(struct unified_call *c)
 {
         unified_call_ran(c, c->session->exit.sandbox_denied, c->session->denials, 0);
@@ -208,7 +208,7 @@ static bool on_connecting(struct unified_call *c)
         return false;
 }
 
-/* Returns whether there is a character that is no blank. */
+/* Returns whether a command has any character that is no blank. */
 static bool has_text(const char *cmd)
 {
         return slice_trim(slice_from_str(cmd)).n > 0;
@@ -221,7 +221,7 @@ static bool on_new(struct unified_call *c)
                 unified_call_fail(c, "unknown environment id `%s`", c->exec.environment_id);
         else if (!has_text(c->exec.cmd))
                 unified_call_fail(c, "%smissing command line for unified exec request", failure_prefix(c));
-        else if (!patching_intercept(c))
+        else if (!patching_takes(c))
                 unified_call_wait(c, CALL_CONNECTING, UINT64_MAX);
         return true;
 }

@@ -53,7 +53,7 @@ static void on_environment(UNUSED struct farhand *f, void *arg, struct farhand_e
                 fail(h, "the server tells a path or a name of its machine that is too long");
                 return;
         }
-        /* The oldest servers do not know environment/info: then only the options tell the directory. */
+        /* The oldest servers do not know environment/info: with them only the options tell the directory. */
         h->info = info;
         h->cwd = h->given_cwd ? h->given_cwd : info ? info->cwd : NULL;
         h->state = HOST_READY;
@@ -172,7 +172,7 @@ const char *host_path(struct arena *a, const struct host *h, const char *dir)
         return uri_to_path(a, slice_from_str(joined), &path, NULL) == URI_OK ? path.p : joined;
 }
 
-/* Returns the roots as JSON strings that end with NULL, in the arena; NULL: there is only the directory. */
+/* Returns the roots as a list of JSON strings, in the arena and ending with NULL; NULL: the directory is the only root. */
 static const char *const *roots_json(struct arena *a, const struct host *h)
 {
         size_t count = 0;

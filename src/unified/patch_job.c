@@ -1,4 +1,4 @@
-/* patch_job: a thread that applies a patch, with a client of its own, because that takes many questions to the server. */
+/* patch_job: a thread that applies a patch, with a client of its own, because a patch takes many requests and waits for the answers. */
 #include "unified/table_internal.h"
 
 #include "base/fd.h"
@@ -33,7 +33,7 @@ static void *run(void *arg)
         int wake = j->wake;
         apply(j);
         atomic_store(&j->is_done, true);
-        fd_signal(wake); /* the job may be gone already */
+        fd_signal(wake); /* not j->wake: from now on the loop may free the job */
         return NULL;
 }
 
@@ -124,7 +124,7 @@ void patch_jobs_collect(struct unified *u)
                 if (!atomic_load(&j->is_done))
                         continue;
                 join(j);
-                u->is_due = true; /* for other patches of this environment */
+                u->is_due = true; /* another patch of this environment may begin */
                 if (!j->call)
                         free_job(j);
         }

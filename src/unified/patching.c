@@ -1,4 +1,4 @@
-/* patching: the tool apply_patch, and commands of exec_command that are nothing but a call of it. */
+/* patching: the tool apply_patch, and commands of exec_command that do nothing but call apply_patch. */
 #include "unified/table_internal.h"
 
 #include "base/clock.h"
@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "hunk/shell.h"
 
-/* ---- what is to be done ---- */
+/* ---- reading the patch ---- */
 
-bool patching_intercept(struct unified_call *c)
+bool patching_takes(struct unified_call *c)
 {
         struct shell_call call;
         struct arena *a = &c->strings;
@@ -105,7 +105,7 @@ static bool on_connecting(struct unified_call *c)
         return false;
 }
 
-/* Begins to apply the patch, or to find out its real paths, once no other patch is being worked on in its environment. */
+/* Begins to apply the patch, or to find out its real paths; waits while another patch is being worked on in the environment. */
 static bool start(struct unified_call *c, bool is_look)
 {
         enum host_state state = host_want(c->host);
@@ -144,7 +144,7 @@ static void answer(struct unified_call *c)
                                   (int)MIN(error.n, (size_t)LIMIT_UNIFIED_LINE_BYTES), error.p);
                 return;
         }
-        /* The list of its files may be longer than what an answer holds. */
+        /* The list of the files of the patch may be longer than what an answer holds. */
         struct head_tail files;
         struct cut_output output = { 0 };
         head_tail_init(&files, SESSION_BUFFER_BYTES);

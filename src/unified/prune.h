@@ -13,7 +13,7 @@ struct prune_candidate {
 
 #define PRUNE_NONE SIZE_MAX
 
-/* Returns the index of the session that goes, or PRUNE_NONE. Of those that are not protected, the exited one that was used longest ago
- * goes, else the live one that was used longest ago. A locked one never goes; while a locked one has exited no live one goes for it,
- * because the call that uses the exited one ends it soon. */
+/* Returns the index of the session that goes, or PRUNE_NONE. Of the sessions that are not protected, the exited session that was used
+ * longest ago goes; without an exited session, the live session that was used longest ago. A locked session never goes. While a locked
+ * session has exited no live session goes either, because the call that uses the exited session soon removes it. */
 NODISCARD size_t prune_choose(const struct prune_candidate *list, size_t count);

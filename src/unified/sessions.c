@@ -1,4 +1,4 @@
-/* sessions: the processes of a table: what their servers tell of them, their events, and which of them give way to others. */
+/* sessions: the exec sessions of a table: what servers tell of the processes, the events of that, and which sessions give way to others. */
 #include "unified/table_internal.h"
 
 #include "base/clock.h"
@@ -246,7 +246,7 @@ void exec_session_unlock(struct exec_session *s)
 {
         s->user->session = NULL;
         s->user = NULL;
-        s->table->is_due = true; /* for the calls that wait for it */
+        s->table->is_due = true; /* calls may wait for this session */
         /* Sessions in use are not pruned, so the table may have become too large meanwhile. */
         prune(s->table, LIMIT_UNIFIED_SESSIONS);
 }

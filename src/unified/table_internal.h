@@ -20,8 +20,9 @@
 #define AFTER_EXIT_MS 50   /* how long a call waits for the end of the output of a process that has exited */
 #define END_GRACE_MS 100   /* how long UNIFIED_END waits for the end of the output */
 #define INPUT_PAUSE_MS 100 /* how long a call waits after its input before it collects output */
-#define HOST_INFO_MS 30000 /* a server that has not told about its machine by then counts as lost */
-#define DENIALS_MS 2000    /* a call whose denials the server has not told by then is answered without them */
+#define HOST_INFO_MS 30000 /* how long a server may take to tell about its machine; then it counts as lost */
+#define DENIALS_MS \
+        2000 /* how long a call waits for the denials of its process; then it goes on without them */
 
 enum host_state {
         HOST_IDLE,       /* not connected: nobody has asked for it */
@@ -75,15 +76,14 @@ struct exec_session {
         uint64_t started_us, exited_ms;
         char failure[1024];
         bool is_queried; /* the server was asked what was denied: this object must stay until the answer comes */
-        char *denials; /* the answer, as JSON; NULL: there is none, or nothing was denied */
-        /* Of a process that belongs to one call alone: */
-        bool is_own;
+        char *denials; /* what was denied, as JSON; NULL: nothing, or the server has not told */
+        bool is_own; /* the process belongs to one call of shell alone, and is no session that later calls find */
+        /* is_own: */
         struct buf streams[2]; /* the beginning of stdout and of stderr, in place of `unread` */
         int directory_errno; /* has_failed: why its directory could not be entered; 0: that was not the reason */
-        /* The programs below it about which its rules ask: */
-        struct list programs;     /* program::link */
-        uint64_t asking_since_us; /* since when there is such a question; 0: there is none now */
-        uint64_t asked_us;        /* how long there was one before */
+        struct list programs;     /* program::link: the programs below the process about which rules ask */
+        uint64_t asking_since_us; /* since when such a question is open; 0: none is open */
+        uint64_t asked_us;        /* for how long such questions were open before */
 };
 
 enum call_state {
@@ -97,7 +97,7 @@ enum call_state {
         CALL_REPORTING,  /* asks the server what was denied */
         CALL_PATCHING,   /* a thread applies a patch */
         CALL_LOOKING,    /* a thread finds out the real paths of a patch */
-        CALL_DONE,       /* its result is ready */
+        CALL_DONE,       /* the result is ready */
 };
 
 /* A call of shell. */
@@ -131,7 +131,7 @@ struct unified_call {
         uint64_t question_us;   /* CALL_ASKING: when the question was asked */
         uint64_t window_end_ms; /* when the window ends; 0: it has not begun */
         uint64_t
-                wake_ms; /* when the state has to be looked at again; UINT64_MAX: only when something happens */
+                wake_ms; /* when the call has to be looked at again; UINT64_MAX: only when something happens */
         bool is_cancelled;
         bool ends_process;     /* is_cancelled: the process that the call has started ends, too */
         bool has_write_failed; /* write_stdin: the process has not taken the input */
@@ -214,10 +214,10 @@ static inline bool exec_session_is_lost(const struct exec_session *s)
 {
         return s->has_failed && !s->has_exited;
 }
-/* Returns whether no output comes any more for which a call should wait. */
+/* Returns whether a call need not wait for more output of the process. */
 NODISCARD bool exec_session_is_over(const struct exec_session *s, uint64_t now_ms);
-/* Asks the server what was denied to a process that has exited, and, when its exit did not tell, whether. Returns false when there is nothing
- * to ask, or the server cannot tell. */
+/* Asks the server what was denied to a process that has exited; and whether anything was denied, when its exit did not tell. Returns
+ * false when there is nothing to ask, or the server cannot tell. */
 NODISCARD bool exec_session_ask_denials(struct exec_session *s);
 void exec_sessions_advance(struct unified *u);
 NODISCARD uint64_t exec_sessions_due_ms(const struct unified *u);
@@ -252,14 +252,14 @@ static inline uint64_t wait_end_ms(uint64_t now_ms, uint64_t wait_ms)
 /* Sets the state, and has the call looked at again at that time, or earlier when something happens. */
 void unified_call_wait(struct unified_call *c, enum call_state state, uint64_t wake_ms);
 
-/* Begins the approval of an action, whose call, environment and directory are filled in here, and waits for what it says. */
+/* Fills in the call, the environment and the directory of an action, begins its approval, and waits for what the approval says. */
 void unified_call_ask(struct unified_call *c, struct approval_action action);
-/* Tells the approval how the run has ended, and waits for what it says. `denials` may be NULL;
- * so many others are `omitted`. */
+/* Tells the approval how the run has ended, and waits for what the approval says. `denials` may be NULL; `omitted` is how many denials
+ * that list leaves out. */
 void unified_call_ran(struct unified_call *c, bool is_denied, const char *denials, size_t omitted);
-/* Tells the approval the real paths of the patch, and waits for what it says. */
+/* Tells the approval the real paths of the patch, and waits for what the approval says. */
 void unified_call_looked(struct unified_call *c, const char *const *real_paths);
-/* Ends the wait for the approval. Its time counts neither as time of the call nor of its window. */
+/* Ends the wait for the approval. The time of the wait counts neither as time of the call nor as time of its window. */
 void unified_call_end_question(struct unified_call *c);
 
 /* ---- patch_job.c ---- */
@@ -283,18 +283,18 @@ struct patch_job {
 
 /* Begins to apply the patch of a call, as its approval says. Returns NULL when there is no thread. */
 struct patch_job *patch_job_start(struct unified_call *c);
-/* Begins to find out the real paths of the patch of a call, outside of any sandbox: whoever is asked must see where the links lead that the
- * sandbox hides. */
+/* Begins to find out the real paths of the patch of a call, outside of any sandbox: the user who is asked must see where links lead that
+ * the sandbox hides. */
 struct patch_job *patch_job_look(struct unified_call *c);
 void patch_jobs_collect(struct unified *u);  /* takes the results of the jobs that are done */
 void patch_job_release(struct patch_job *j); /* the call has taken the result */
-/* Waits until all jobs are done, for at most LIMIT_UNIFIED_PATCH_END_MS. Returns false when a thread is left, which goes on to use its job
- * and unified::wake: these must not be freed. */
+/* Waits until all jobs are done, for at most LIMIT_UNIFIED_PATCH_END_MS. Returns false when a thread still runs: it goes on to use its
+ * job and unified::wake, which must not be freed. */
 NODISCARD bool patch_jobs_finish(struct unified *u);
 
 /* ---- exec.c, write.c, patching.c, shell.c ---- */
 
-/* A tool is a pair of these, and a row of the table in calls.c, which says what they do. */
+/* Each tool has two functions, one to decode and one to advance, and a row in the table of calls.c, which says what the two do. */
 NODISCARD int exec_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
                           struct err *err);
 NODISCARD bool exec_advance(struct unified_call *c, uint64_t now_ms);
@@ -307,5 +307,6 @@ NODISCARD bool patching_advance(struct unified_call *c, uint64_t now_ms);
 NODISCARD int shell_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
                            struct err *err);
 NODISCARD bool shell_advance(struct unified_call *c, uint64_t now_ms);
-/* Changes a call of exec_command into one of apply_patch, when the command does nothing but apply a patch. Returns whether it did. */
-NODISCARD bool patching_intercept(struct unified_call *c);
+/* Changes a call of exec_command into a call of apply_patch when the command does nothing but apply a patch, or fails the call when the
+ * command is a patch without a call. Returns whether it has done either. */
+NODISCARD bool patching_takes(struct unified_call *c);

@@ -4,7 +4,7 @@
 #include "unified/cut.h"
 
 #define TOOL_ANSWER_CHUNK_ID_CHARS 6
-/* The longest rendered output: a mebibyte of bytes that are no UTF-8, three for each, and the lines that tell of cuts. */
+/* The longest rendered output: a mebibyte of bytes that are no UTF-8, each of which becomes three, and the lines that tell of cuts. */
 #define TOOL_ANSWER_TEXT_MAX ((size_t)4 * 1024 * 1024)
 
 struct tool_answer {
@@ -20,7 +20,7 @@ struct tool_answer {
 /* Writes a new random chunk id. */
 void tool_answer_chunk_id(char ret[TOOL_ANSWER_CHUNK_ID_CHARS + 1]);
 
-/* Appends the output as far as both budgets allow to *output, and the whole text to *text. The text has at most 1.2 times as many bytes
+/* Appends the output to *output, as far as both budgets allow, and the whole text to *text. The text has at most 1.2 times as many bytes
  * as the budget of the model: if need be it has less of the output. */
 NODISCARD int tool_answer_write(const struct tool_answer *a, const struct cut_output *collected,
                                 uint64_t max_tokens, struct cut_budget model, struct buf *output,

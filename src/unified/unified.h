@@ -4,9 +4,9 @@
  * one or more environments; it connects to an environment at the first call that needs it, and again at the next call after the
  * connection was lost.
  *
- * Nothing here blocks but in threads that apply patches, and nothing is printed. Everything happens in unified_step(): call it when unified_fd()
- * is readable, or when unified_timeout_ms() has passed. Only unified_step() calls the callbacks; these may call any function of this header but
- * unified_free() and unified_step(). Approvals may be answered at any time outside of callbacks of the table.
+ * Nothing here blocks, except in threads that apply patches, and nothing is printed. Everything happens in unified_step(): call it when
+ * unified_fd() is readable, or when unified_timeout_ms() has passed. Only unified_step() calls the callbacks; these may call any function
+ * of this header but unified_free() and unified_step(). Approvals may be answered at any time outside of callbacks of the table.
  */
 #pragma once
 
@@ -120,7 +120,8 @@ NODISCARD size_t unified_calls_count(const struct unified *u);
  * them from now on, and the first one is where commands run. Copied. Processes that run keep what they have. */
 void unified_set_workspace(struct unified *u, const char *const *roots);
 
-/* While a table is paused no callback is called and nothing is read from servers, which hold output back. For callers that cannot take more. */
+/* While a table is paused no callback is called and nothing is read from servers, which hold output back. For callers that cannot take
+ * more. */
 void unified_pause(struct unified *u, bool is_paused);
 
 /* Ends all processes. Their UNIFIED_END follows, as far as servers answer. */

@@ -9,7 +9,7 @@
 #define PREFIX "write_stdin failed: "
 #define INTERRUPT S("\x03")
 
-/* Returns whether another call that came before waits for the same session. */
+/* Returns whether no call that came earlier waits for the same session. */
 static bool is_next(const struct unified_call *c)
 {
         struct unified_call *other;
@@ -33,7 +33,7 @@ static void give_input(struct unified_call *c)
                 exec_session_feed(s);
 }
 
-/* The session is free: does what was asked for. */
+/* Does what the call asks for, now that no other call uses the session. */
 static void begin(struct unified_call *c, uint64_t now_ms)
 {
         struct exec_session *s = c->session;
