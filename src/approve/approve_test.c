@@ -20,7 +20,7 @@
 #define CACHE "{\"file_system\":{\"write\":[\"/cache\"]}}"
 #define NOTHING "{\"type\":\"disabled\"}"
 
-/* Somebody who is asked. What happens is noted as words. */
+/* A person who is asked. Everything that happens is noted as words. */
 struct person {
         struct approvals *approvals;
         struct buf seen;

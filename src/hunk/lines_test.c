@@ -82,7 +82,7 @@ TEST(an_empty_text_has_no_lines)
         ok(!l.terminator.p && !l.is_open);
 }
 
-/* What is left of a line that does not fit, and what it is good for. */
+/* Each line that does not fit, and what is left of it. */
 TEST(a_line_that_does_not_fit_loses_only_white_space)
 {
         static const struct {

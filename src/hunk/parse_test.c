@@ -57,7 +57,7 @@ TEST(all_kinds_of_hunks_are_read)
         }
 }
 
-/* Each text and what the reference program says of it; "" for a patch. */
+/* Each text, and the error of the reference program about it; "": the text is a patch. */
 TEST(errors_are_those_of_the_reference_program)
 {
 #define HEADER(line)                                                                                      \
@@ -140,7 +140,7 @@ TEST(two_crs_before_an_lf_belong_to_the_end_of_a_line)
         eq_slice(hunk_added_text(&a, &p->hunks[0]), S("x\ny\nz\r\nv\rw\n"));
 }
 
-/* A patch that ends early is an error: its last line is missing. The text is copied, so that reading too far is seen. */
+/* A patch that ends early is an error: its last line is missing. Each beginning is copied, so that sanitizers see a read behind it. */
 TEST(every_truncation_is_an_error)
 {
         struct slice whole = S(

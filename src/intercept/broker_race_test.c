@@ -9,7 +9,7 @@
 #define ROUNDS 300 /* INTERCEPT_RACE_ROUNDS asks for another number */
 #define RACE_MS 120000
 
-/* What is written over while execve reads it. The process that executes is a child of vfork, so that the writers live on. */
+/* The path and the arguments that threads write over while execve reads them. A child of vfork executes, so that the writers live on. */
 static char race_path[64] = "/usr/bin/touch";
 static char race_word[8] = "ok";
 static char race_ok[] = "ok", race_evil[] = "evil";
@@ -65,7 +65,7 @@ static void race(const char *rules, bool asks)
         char path[128];
         struct rig *g = rig_new(rules);
         g->body = race_body;
-        g->err = open("/dev/null", O_WRONLY | O_CLOEXEC); /* what is denied says so there */
+        g->err = open("/dev/null", O_WRONLY | O_CLOEXEC); /* takes the messages about denials */
         (void)snprintf(race_dir, sizeof(race_dir), "/tmp/farhand-race-XXXXXX");
         ok(mkdtemp(race_dir) != NULL);
         rig_start_argv(g, NULL);

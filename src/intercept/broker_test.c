@@ -333,8 +333,8 @@ TEST(only_the_shell_itself_is_asked_about_with_scope_shell)
 
 /* ---- ends of callers ---- */
 
-/* Runs `sh -c ARG` outside, waits for its first line, sends a signal to the caller, and prints the status of the caller and what else came
- * out until nobody had the pipe open any more. */
+/* A program of the test: runs `sh -c ARG` outside, waits for its first line, sends a signal to the caller, and prints the status of the
+ * caller and everything that the pipe gave until its end. */
 #define KILLER                                                                               \
         "import os,signal,sys\n"                                                             \
         "sig=getattr(signal,sys.argv[2])\n"                                                  \

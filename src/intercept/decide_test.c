@@ -29,8 +29,9 @@ static struct intercept_verdict decide(struct intercept_options options, const c
         intercept_decide(&options, rules, &a, &exec, &v);
         if (v.rule) {
                 eq_str(v.rule->text_name, "t.rules");
-                v.rule = (const struct exec_rule
-                                  *)&options; /* the rules are freed: only whether there is one is told */
+                v.rule =
+                        (const struct exec_rule
+                                 *)&options; /* any address: the rules are freed, and tests ask only whether one matched */
         }
         return v;
 }

@@ -72,7 +72,7 @@ static bool has(struct slice text, const char *part)
         return memmem(text.p, text.n, part, strlen(part)) != NULL;
 }
 
-/* Is the outcome a matter of the patch and of the texts alone? */
+/* Returns whether the outcome of a vector follows from the patch and the texts alone. */
 static bool is_decided_by_text(struct slice patch, struct slice said, int64_t id, const struct json *extra)
 {
         return !extra && id != SELF_MOVE && id != NOT_UTF8 && patch.n && !has(said, "Failed to write") &&

@@ -84,7 +84,7 @@ TEST(a_path_matches_rules_for_its_base_name_where_the_host_allows_it)
                 { "/bin/free", "/bin/free" },
                 { "../free", "/free" },
                 { "/opt/free y",
-                  "/opt/free" }, /* the rule for the path does not match: the base name is asked */
+                  "/opt/free" }, /* the rule for the path does not match, so rules for the base name may */
                 { "/", NULL },
                 { "", NULL },
         };

@@ -110,7 +110,7 @@ TEST(every_truncation_is_read)
         for (size_t n = 0; n <= text.n; n++) {
                 _arena_ struct arena a = ARENA_INIT;
                 struct found f = { .text = BUF_INIT(1000) };
-                /* A copy of the exact size: the sanitizer sees what is read behind it. */
+                /* A copy of the exact size: sanitizers see a read behind it. */
                 char *copy = n > 0 ? memcpy(malloc(n), text.p, n) : NULL;
                 ok(!shell_commands_any(&a, slice_from(copy, n), on_found, &f));
                 free(copy);

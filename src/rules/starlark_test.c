@@ -252,7 +252,7 @@ TEST(a_few_lines_cannot_make_endless_work)
         _run_ struct run s = run(buf_slice(&strings));
         ok(strstr(s.err.text, "the rules are too large"));
 
-        /* A value of 2^60 items takes no memory, and showing it ends. */
+        /* A value of 2^60 items takes no memory, because its lists are shared, and showing it comes to an end. */
         assert_int_equal(buf_append(&shared, S("f(A)\n")), 0);
         _run_ struct run t = run(buf_slice(&shared));
         eq_int(t.err.code, 0);

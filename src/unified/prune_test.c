@@ -5,7 +5,7 @@
 
 #define COUNT 12
 
-/* Sessions in the order of their use, the first one longest ago: 'l'ive, 'e'xited, the same in capitals when a call uses it. */
+/* Chooses among sessions that were used in the order of the letters: 'l' is live, 'e' has exited, and a capital is used by a call. */
 static size_t choose(const char *sessions)
 {
         struct prune_candidate list[64];
@@ -43,7 +43,7 @@ TEST(those_that_calls_use_stay)
 TEST(an_exited_session_in_use_does_not_cause_the_end_of_a_live_one)
 {
         ok(choose("lEllllllllll") == PRUNE_NONE);
-        eq_u64(choose("llllllllElll"), 0); /* the exited one is protected here, and does not count */
+        eq_u64(choose("llllllllElll"), 0); /* the exited session is protected here, and does not count */
 }
 
 TEST(the_order_of_the_list_does_not_matter)

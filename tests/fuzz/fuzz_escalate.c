@@ -1,4 +1,5 @@
-/* fuzz_escalate: the frames of a shell's wrapper and of its server: whatever is read of bytes is written and read again as the same. */
+/* fuzz_escalate: the frames of a shell's wrapper and of its server: a message that is read from any bytes, written and read again stays the
+ * same. */
 #include "base/fatal.h"
 #include "base/limits.h"
 #include "base/mem.h"

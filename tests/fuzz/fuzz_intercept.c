@@ -1,4 +1,5 @@
-/* fuzz_intercept: bytes are the same frames for any split, and what was read is written again as the same bytes. */
+/* fuzz_intercept: the frames between a broker and the server: a frame that was read is written again as the same bytes, and no beginning
+ * of a frame is taken for one. */
 #include "base/fatal.h"
 #include "base/limits.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* fuzz_lines: the decoder gives, for any split, what a plain walk over the whole input gives. The first
- * two bytes choose the longest line and the splits. */
+/* fuzz_lines: the decoder of lines (wire/lines.h) gives, for any split of the input into reads, the lines that a plain walk over all of
+ * it gives. The first two bytes choose the longest line and the splits. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "wire/lines.h"

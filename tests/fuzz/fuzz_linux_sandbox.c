@@ -1,5 +1,5 @@
-/* fuzz_linux_sandbox: any words, one a line, as arguments of codex-linux-sandbox. What is accepted leaves a command, absolute
- * directories and a profile from which rules follow or an error does. */
+/* fuzz_linux_sandbox: any words, one in each line, as arguments of codex-linux-sandbox. Arguments that are accepted give a command,
+ * absolute directories, and a profile that can be resolved to rules or to an error. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "proto/linux_sandbox.h"

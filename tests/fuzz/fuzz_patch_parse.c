@@ -1,11 +1,11 @@
-/* fuzz_patch_parse: the parser makes of any bytes either a patch whose texts lie in them, or an error. The patch is printed and parsed again;
- * that must give the same patch. The text is also tried as a shell command. */
+/* fuzz_patch_parse: the parser makes of any bytes either a patch, whose texts lie in these bytes, or an error. The patch is printed and
+ * parsed again; that must give the same patch. The bytes are also tried as a shell command. */
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "hunk/parse.h"
 #include "hunk/shell.h"
 
-/* The parser drops two CRs before an LF: with those, lines that end in a CR keep it. */
+/* The parser drops two CRs before an LF: with this end a line that ends in a CR keeps that CR. */
 #define LINE_END "\r\r\n"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

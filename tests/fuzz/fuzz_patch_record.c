@@ -1,5 +1,5 @@
-/* fuzz_patch_record: of any bytes a record gives either a sound list of changes or an error. What was read is written and read again; that must
- * give the same record. */
+/* fuzz_patch_record: any bytes are read as a record: that gives either a sound list of changes or an error. The list is written and read
+ * again; that must give the same record. */
 #include "base/fatal.h"
 #include "patch/record.h"
 

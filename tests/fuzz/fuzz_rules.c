@@ -1,6 +1,6 @@
-/* fuzz_rules: of any bytes a .rules text gives either a set of rules or an error of one printable line with its position. A good text
- * takes one more rule, keeps its bytes, and then matches the command of that rule. The same bytes are split into words, and read as the
- * text of a script. */
+/* fuzz_rules: any bytes are read as a .rules text: that gives either a set of rules, or an error of one printable line with a position.
+ * One more rule is added to a good text, which keeps its bytes and then has a rule for the command. The same bytes are also split into
+ * words, and read as the text of a script. */
 #include "base/utf8.h"
 #include "rules/exec_heuristic.h"
 #include "rules/exec_rules_add.h"

@@ -166,7 +166,7 @@ class Place:
 
 
 def why_no_place(name):
-    """None, or why commands cannot be tried in this place."""
+    """Returns why commands cannot be tried in this place; None: they can."""
     backend, _, user = name.partition("-")
     if user == "root" and os.geteuid() != 0:
         return "needs root"

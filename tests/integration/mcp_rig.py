@@ -194,7 +194,7 @@ class Mcp:
     # The end
 
     def finish(self):
-        """Ends its stdin, waits, and returns the exit code."""
+        """Ends the stdin of the program, waits for its end, and returns the exit code."""
         self.proc.stdin.close()
         self.until(lambda: not self._thread.is_alive(), "the end of its output")
         return self.proc.wait(SECONDS)

@@ -66,7 +66,7 @@ class ScriptedModel:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def codex_args(self, directory):
-        """Of `codex`: works in `directory`, asks this model and nobody else."""
+        """Returns arguments with which `codex` works in `directory` and asks this model alone."""
         provider = (f'{{name="m",base_url="{self.url}",wire_api="responses",requires_openai_auth=false,request_max_retries=0,'
                     'stream_max_retries=0,stream_idle_timeout_ms=120000}')
         config = ['model_provider="m"', f"model_providers.m={provider}", 'model="gpt-5.5"', 'approval_policy="never"',

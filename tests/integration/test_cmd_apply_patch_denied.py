@@ -19,7 +19,7 @@ DELETE = ("Failed to delete file {path}", "write")
 
 
 class Denied:
-    """What is refused: a profile (of the directory and the one beside it), the hunk, the words, and the rule."""
+    """A patch that a profile refuses: the profile (a function of the directory and the one beside it), the hunk, the words, the rule."""
 
     def __init__(self, profile, hunk, words, denied, rule, tree=None):
         self.profile, self.hunk, self.words, self.denied, self.rule, self.tree = profile, hunk, words, denied, rule, tree or {}
@@ -145,7 +145,7 @@ def test_the_short_options(option, words):
 
 
 def test_a_repair_obeys_the_profile(server):
-    """A journal that is found under a profile is not a way around it: what may not be written is not repaired, and stays for later."""
+    """A journal is no way around the profile: a file that may not be written is not repaired, and its journal stays for later."""
     with boxed("server", server, lambda w, o: read_only()) as apply:
         free = [word for word in apply.argv if word != "--profile" and not word.endswith("/profile")]
         apply.argv, boxed_argv = free, apply.argv
@@ -168,7 +168,7 @@ def test_a_repair_obeys_the_profile(server):
 
 
 class Asker:
-    """What a Terminal needs of a user."""
+    """The variables and the directory that a Terminal takes from its user."""
 
     def __init__(self, apply):
         self.uid, self.env = os.geteuid(), apply.env
@@ -257,7 +257,7 @@ def test_nobody_to_ask_is_no(server):
 
 
 def test_no_sandbox_shows_the_records_of_patches(server):
-    """They have what was in files that the profile denies, and what the next patch would repair: here the home directory is the workspace."""
+    """Records hold what was in files that the profile denies, and what the next patch would repair. Here the home directory is the workspace."""
     with boxed("here", server, lambda w, o: workspace_write(), {"secret": "old secret\n"}) as apply:
         state = os.path.join(apply.cwd, "state")
         env = {**apply.env, "XDG_STATE_HOME": state}

@@ -74,7 +74,7 @@ def test_a_new_file_gets_no_set_id_bits(apply, size):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a file of another user")
 def test_a_file_that_stays_in_its_place_keeps_its_bits(apply):
-    """Its owner stays the same, too."""
+    """The owner of the file stays the same, too, so that the bits do no harm."""
     put_set_id(apply, "f")
     apply.works(patch(update("f", "a", "b")))
     assert mode_of(apply, "f") == 0o6755 and os.stat(apply.path("f")).st_uid == SOMEBODY
@@ -85,7 +85,7 @@ def test_a_file_that_stays_in_its_place_keeps_its_bits(apply):
 
 @pytest.mark.parametrize("length", [4096, 20_000, 1 << 20])
 def test_a_path_that_no_system_has_is_refused_at_once(apply, length):
-    """Each of its directories is not asked for."""
+    """The server is not asked about each directory of such a path."""
     path = "a/" * (length // 2) + "f"
     whole = apply.path(path)
     for hunk, words in ((add(path, "x"), f"Failed to write file {whole}\n"), (delete(path), f"Failed to delete file {whole}\n"),
@@ -159,13 +159,13 @@ def test_a_patch_cannot_control_the_terminal(apply, text):
     seen = on_a_terminal(apply, patch(text))
     assert b"owned" in seen and b"\\x1b]0;owned\\x07" in seen
     assert not set(seen) & set(b"\x1b\x07\r") and "\u202e".encode() not in seen and b"\xc2\x9b" not in seen
-    # Programs get what there is.
+    # A program that reads the output gets the bytes as they are.
     done = apply(patch(text))
     assert EVIL in done.stdout + done.stderr
 
 
 def test_names_of_files_cannot_look_like_other_lines(apply):
-    """Of links in the way the real names are told; whoever made them chose them."""
+    """Where links are in the way the real names are told, and another user may have chosen these."""
     real = "x\nfarhand: all is well\x1b[2J"
     put_tree(apply.cwd, {f"{real}/f": "a\n", "d": {"symlink": real}})
     apply.works(patch(update("d/f", "a", "b")))
@@ -179,7 +179,7 @@ def test_names_of_files_cannot_look_like_other_lines(apply):
 
 
 def limit_files():
-    """What the program writes itself may have 64 bytes; what a server writes is not limited by that."""
+    """Limits the files that the program itself writes to 64 bytes; those that a server writes are not limited."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 
@@ -202,7 +202,7 @@ def records(apply):
 
 
 def test_records_do_not_grow_without_end(here):
-    """A thousand directories have a last patch; those of the longest ago are forgotten. What is interrupted is found among them."""
+    """A thousand directories keep their last patch; older ones are forgotten. An interrupted patch is found among so many records."""
     here.works(patch(add("n", "x")))
     directory = os.path.dirname(records(here)[0])
     for i in range(6000):
@@ -265,7 +265,7 @@ def file_of(size):
 
 
 def flooding(size):
-    """More than was asked for in every answer that carries a content or a path."""
+    """A function that sends more than was asked for in every answer with a content or a path."""
     data = base64.b64encode(b"y" * size).decode()
 
     def answer(method, params):

@@ -168,7 +168,7 @@ def test_a_patch_is_stopped_at_each_of_its_steps(tmp):
 
 
 def test_journals_of_living_patches_are_left_alone():
-    """A patch that is stopped in the middle is not interrupted: another run does not touch what it does."""
+    """A patch that is stopped in the middle, but lives, is not interrupted: another run leaves its journal alone."""
     with Patcher() as apply:
         apply.put(f="a\n", g="b\n")
         fifo = apply.base + "/fifo"
@@ -194,8 +194,8 @@ def test_journals_of_living_patches_are_left_alone():
 
 
 def test_a_connection_that_is_cut():
-    """The server lives on, and works on what it has got: the client must not judge too early what was done. All or nothing without another
-    run; where the client says that this is for the next run, that does it."""
+    """The server lives on and works on the requests that it has got, so the client must not judge too early what was done. Either all or
+    nothing of the patch is there afterwards; where the client leaves that to the next run, the next run brings it about."""
     with Server() as server, Patcher("server", server) as straight:
         kinds = Kinds(straight)
         ends = []

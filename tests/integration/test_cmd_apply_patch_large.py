@@ -83,7 +83,7 @@ LINES = SIZE // len(line(0))
 
 @functools.cache
 def large_file():
-    """A file that lives as long as the tests: the others are copies."""
+    """A large file that lives as long as the tests, which work on copies of it."""
     file = tempfile.NamedTemporaryFile(prefix="fh-large-")
     for start in range(0, LINES, 10000):
         file.write(b"".join(line(i) for i in range(start, min(start + 10000, LINES))))
@@ -297,7 +297,7 @@ def test_a_large_file_that_changes_while_it_is_patched(server):
 
 
 def test_the_memory_of_many_files_is_bounded():
-    """Together they are more than what is kept in memory; the rest is read as streams."""
+    """All files together are larger than what is kept in memory; the rest is read as streams."""
     with Patcher() as apply:
         for i in range(12):
             with open(apply.path(f"f{i}"), "wb") as f:

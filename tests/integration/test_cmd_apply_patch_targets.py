@@ -49,7 +49,7 @@ def test_a_link_is_removed_and_something_else_takes_its_place(apply):
 
 
 def test_moving_a_link_moves_the_content(apply):
-    """As the reference program does it: the link is removed, what it led to stays."""
+    """As with the reference program: the link is removed, and the file that it led to stays."""
     put_tree(apply.cwd, {"f": "a\n", "link": {"symlink": "f"}})
     apply.works(patch(update("link", "a", "b", to="new")))
     assert apply.tree() == {"f": "a\n", "new": "b\n"}
@@ -190,7 +190,7 @@ def test_a_file_that_may_not_be_read(way):
         assert done.returncode == 1
         assert done.stderr == f"Failed to read file to update {apply.path('f')}: Permission denied (os error 13)\n"
         assert apply.tree()["g"] == "x\n"
-        # Written over and deleted it can be, but not undone.
+        # Such a file can be written over and deleted, but that cannot be undone.
         done = run(patch(add("f", "new")))
         assert (done.returncode, done.stderr) == (0, "")
         assert apply.tree()["f"] == {"text": "new\n", "mode": 0o200}
@@ -246,7 +246,7 @@ def test_a_full_disk(here, options):
 
 
 def test_of_two_patches_at_once_one_wins(apply):
-    """Each round both want to change the same files; one succeeds, the other fails without a trace."""
+    """In each round two patches change the same files; one succeeds, the other fails without a trace."""
     names = [f"f{i}" for i in range(8)]
     for _ in range(15):
         put_tree(apply.cwd, {name: "old\n" for name in names})

@@ -57,7 +57,7 @@ class Asked:
         self.stream.sendall(struct.pack("<I", len(text)) + text)
 
     def end(self):
-        # Copies of what the wrapper writes to: without them the ends of both are seen.
+        # Our copies of the descriptors that the wrapper has sent: its streams end only when these are closed, too.
         for fd in self.fds:
             os.close(fd)
         out, err = self.proc.communicate(timeout=30)

@@ -128,7 +128,7 @@ def test_what_it_leaves_behind_ends_with_the_command(place, mark):
 
 
 def test_the_end_of_the_command_waits_for_it(place):
-    """As for any background job: the output stays open until the last process has ended."""
+    """An escalated program keeps the output of its command open, as any background job does."""
     done = place.sh("mkfifo f; sh -c 'read x <f; echo late' & echo early; (echo go >f) &", intercept(ALLOW_SH))
     assert done.out == b"early\nlate\n", done
 
@@ -177,7 +177,7 @@ def test_a_program_that_cannot_be_read_executes_nothing_that_would_be_decided(pl
 
 
 def test_a_path_below_proc_is_never_a_way_outside(place):
-    """/proc/self/fd/3 is a name that says nothing: no rule for `where` allows it, and where a rule for "3" does, it is the caller's."""
+    """The name /proc/self/fd/3 says nothing: no rule for `where` matches it, and with a rule for "3" it means the file of the caller."""
     script = 'start proc "$(command -v where)"; echo $?'
     assert place.sh(script, intercept(rule("allow", "where"))).out == b"inside\n0\n"
     done = place.sh(script, intercept(rule("allow", "3")))
@@ -186,7 +186,7 @@ def test_a_path_below_proc_is_never_a_way_outside(place):
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_traced_caller_is_never_decided_otherwise(place):
-    """Its registers belong to another: what was denied or escalated does not run inside."""
+    """The registers of such a caller belong to its tracer: a program that was denied or escalated does not run inside in its place."""
     for text in (rule("forbidden", "where"), rule("allow", "where")):
         done = place.sh("strace -f -o /dev/null nice where; echo $?", intercept(text))
         assert b"inside" not in done.out, done
@@ -217,7 +217,7 @@ def test_a_second_listener_is_refused(place):
 
 
 def test_the_broker_is_not_reached_from_inside(place):
-    """Neither its memory nor its descriptors, and it takes no signals, where a sandbox is closed."""
+    """Neither memory nor descriptors of the broker can be reached, and no signal reaches it, where the sandbox is closed."""
     if place.backend in ("none", "landlock"):
         pytest.skip("processes of the machine are seen there")
     done = place.sh("for p in /proc/[0-9]*; do cat $p/comm; done", intercept())

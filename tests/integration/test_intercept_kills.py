@@ -18,7 +18,7 @@ from test_kill9 import Mark, children, kill9, linger
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 11))
-# In all places together.
+# How many rounds each place gets.
 ROUNDS = -(-300 // len(PLACES)) if IS_SOAK else 2 if IS_SANITIZED else 4
 
 RULES = (rule("allow", "note-good") + 'prefix_rule(pattern=["note", "asked"], decision="prompt")\n'

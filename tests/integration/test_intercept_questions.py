@@ -52,7 +52,7 @@ def test_more_questions_than_may_be_open_are_denials(place):
     wait_until(lambda: place.client.output(process_id, "stderr").count(b"Execution denied: ") == count - MOST, 120, "denials")
     questions = told(place.client, process_id, "ask")
     assert len(questions) == MOST and len({q["requestId"] for q in questions}) == MOST
-    # Nothing else is held: another command of the session, and more of this one when there is room again.
+    # Nothing else waits: neither another command of the session, nor more of this command when there is room again.
     assert place.run(["where"], intercept(), "/").out == b"inside\n"
     for number, question in enumerate(questions):
         decide(place.client, question, (YES, ESCALATE, NO)[number % 3])
@@ -63,7 +63,7 @@ def test_more_questions_than_may_be_open_are_denials(place):
 
 
 def test_room_for_questions_comes_back(place):
-    """Questions one after the other have no limit."""
+    """How many questions there may be one after the other has no limit."""
     done = place.sh(f"for i in $(seq {MOST + 50}); do where; done", intercept(rule("prompt", "where")), decide=lambda q: YES, timeout=120)
     assert done.out == b"inside\n" * (MOST + 50) and len(done.questions) == MOST + 50
 
@@ -101,7 +101,7 @@ def test_wall_and_silence_limits_stand_still(place):
     for limit in ("wallMs", "silenceMs"):
         process_id, ident, question = open_question(place, "where; echo said", limits={limit: int(1500 * PATIENCE)})
         place.client.result(ident)
-        time.sleep(3 * PATIENCE)  # longer than the limit: that nothing happens has no event
+        time.sleep(3 * PATIENCE)  # longer than the limit: there is no event to wait for when nothing happens
         assert pid_alive(question["pid"]) and not [m for m in place.client.events(process_id) if m["method"] == "process/exited"]
         decide(place.client, question, YES)
         done = place.finish(process_id, ident, lambda q: None)
@@ -182,7 +182,7 @@ def chunks_of(client, process_id):
 @pytest.mark.parametrize("answer", ["open", "run", "escalate"])
 @pytest.mark.parametrize("name", PLACES)
 def test_terminate_ends_everything(places, name, answer, mark):
-    """With a question that is open, and with escalated programs that run."""
+    """Also while a question is open, and while escalated programs run."""
     place = places.get(name)
     script = "setsid sh -c 'echo up; exec sleep 1000' & sh -c 'echo up; exec sleep 1000'"
     process_id, ident = place.start(["/bin/bash", "-c", script], intercept(rule("prompt", "sh")), place.tree().w, env={mark.name: mark.value})

@@ -16,7 +16,7 @@ IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 ROUNDS = 10_000 if IS_SOAK else 300
 SECONDS = 600 if IS_SOAK else int(20 * PATIENCE)
 
-# What is asked for: rules about the programs whose name changes, and about the argument that changes.
+# The patterns of rules: for races about the name of the program, and for races about an argument.
 GOOD = {"path": 'pattern=["note-good"]', "argument": 'pattern=["note", "good"]'}
 EVIL = {"path": 'pattern=["note-evil"]', "argument": 'pattern=["note", "evil"]'}
 

@@ -26,9 +26,9 @@ class Scene:
     verdicts: tuple = tuple(VERDICTS)
     # How many messages of denials are on stderr; None: stderr may hold anything.
     denials: Optional[int] = 1
-    # What else is on stderr whenever the program runs: None for anything.
+    # What the scene itself writes to stderr when the program runs; None: anything.
     err: Optional[str] = ""
-    # The exit status of the shell; None: whatever that of its last command was.
+    # The exit status of the shell, as a function; None: that of the last command.
     code: Optional[Callable] = None
     shell: str = "/bin/bash"
     env: Optional[dict] = None

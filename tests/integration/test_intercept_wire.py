@@ -336,7 +336,7 @@ def test_scope_below_sees_everything_but_the_first_program(place):
 
 
 def test_an_environment_cannot_name_the_broker(place):
-    """Nothing of the mechanism is in the environment or among the descriptors of a command."""
+    """A command finds nothing of the interception in its environment or among its descriptors."""
     done = place.sh("where environment descriptors; exec where environment descriptors", intercept(rule("allow", "nothing")))
     for text in done.out.decode().splitlines():
         words = text.split()[1:]

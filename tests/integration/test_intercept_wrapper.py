@@ -15,7 +15,7 @@ from test_kill9 import Mark
 WRAPPER = os.path.join(os.path.dirname(BIN), "farhand-execve-wrapper")
 # `w FILE ARGV0 [ARG…]`, as a patched shell does it.
 SHELL = 'w() { "$EXEC_WRAPPER" "$@"; }\n'
-# For what is sent to $!: the background process is the wrapper itself.
+# With `exec` the background process $! is the wrapper itself, so that a signal to $! reaches it.
 JOBS = 'w() { exec "$EXEC_WRAPPER" "$@"; }\n'
 BOXED = [name for name in PLACES if not name.startswith("none")]
 
@@ -34,7 +34,7 @@ def place(request, places):
 
 @pytest.fixture
 def one(places):
-    """One place is enough where nothing depends on the sandbox."""
+    """The one place for tests that do not depend on the sandbox."""
     return places.get("namespaces-root" if os.geteuid() == 0 else "namespaces-user")
 
 

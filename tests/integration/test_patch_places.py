@@ -232,7 +232,7 @@ def test_policy_untrusted_shows_real_paths(unified, ground):
 
 
 class Asker:
-    """What a Terminal needs of a user."""
+    """The variables and the directory that a Terminal takes from its user."""
 
     def __init__(self, apply, work):
         self.uid, self.env = os.geteuid(), apply.env
@@ -265,7 +265,7 @@ def test_the_same_on_a_terminal(ask, ground, name, is_swapped):
 
 
 def test_a_large_file_is_bound_too(ask, ground):
-    """Its content is not read at once but as a stream, and replaced by a rename."""
+    """A large file is read as a stream and replaced by a rename, and bound all the same."""
     lines = "old\n" + "x" * 99 + "\n"
     large = lines + ("y" * 99 + "\n") * 100_000
     for name in ("asked/f", "other/f"):

@@ -62,7 +62,7 @@ def test_a_script_cannot_switch_it_off():
 
 
 def test_large_arguments_and_names_arrive_whole():
-    """A vector that is shifted in place loses them."""
+    """An argument vector that the hook shifted in place would lose some of them."""
     done, asked = run("/bin/echo $(printf %0100000d 1); touch /nonexist/x; exit $?", run_all)
     assert len(done.stdout) == 100_001 and b"touch: cannot touch" in done.stderr and done.returncode == 1
     assert asked[1]["argv"] == ["touch", "/nonexist/x"]

@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="module", params=["here", "far"])
 def u(request):
-    """Without a sandbox: what it forbids is tested in test_unified_approval.py."""
+    """A table without a sandbox; test_unified_approval.py tests what a sandbox forbids."""
     if request.param == "here":
         with Unified("--no-sandbox") as one:
             yield one
@@ -57,7 +57,7 @@ def test_the_variables_that_are_added(u):
 
 
 def test_the_variables_that_are_added_win():
-    """Over those of the server, also where these come from its own settings."""
+    """They replace variables of the server, also those that come from the settings of the server."""
     theirs = {"NO_COLOR": "", "TERM": "xterm", "LANG": "C", "LC_CTYPE": "C", "LC_ALL": "C", "COLORTERM": "truecolor", "PAGER": "less",
               "GIT_PAGER": "less", "GH_PAGER": "less", "CODEX_CI": "0"}
     with Server(env=theirs) as server, Unified("--no-sandbox", where=("--url", server.url)) as u:
@@ -199,7 +199,7 @@ def test_a_child_that_holds_the_output_open_delays_the_answer_by_a_moment(u):
 
 @pytest.mark.slow
 def test_the_usual_window_and_the_longest(u):
-    """Ten seconds when nothing is said; 30 at most, whatever is asked for."""
+    """A window lasts ten seconds when the call does not say how long, and 30 seconds at most."""
     usual = u.begin("exec_command", cmd="sleep 100", login=False)
     longest = u.begin("exec_command", cmd="sleep 100", login=False, yield_time_ms=10 ** 9)
     assert 10 <= u.wait(usual)["wall_time_seconds"] < 30
@@ -212,7 +212,7 @@ def test_a_command_that_dies_by_a_signal(u):
 
 @pytest.mark.parametrize("after", ["0", "0.1", "0.24", "0.25", "0.26", "0.5"])
 def test_a_command_that_dies_at_any_point_of_its_window(u, after):
-    """Its output is told once, and its exit code, by this call or by the next."""
+    """The output and the exit code of the command are told once, by this call or by the next."""
     done = u.exec(f"printf x; sleep {after}; printf y; exit 9", yield_time_ms=250)
     output = done["output"]
     while "exit_code" not in done:

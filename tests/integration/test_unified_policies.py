@@ -204,7 +204,7 @@ def test_an_answer_for_another_question_and_a_second_answer_change_nothing(place
 
 
 def test_a_session_in_use_that_has_exited_is_no_reason_to_end_a_live_one():
-    """Its question is open, so that it cannot give way; the others stay, and the table has one more for a while."""
+    """A session whose question is open cannot give way; the others stay, and the table has one session more for a while."""
     with Unified() as u:
         ident = begin(u)
         question = u.question(call_id=ident)

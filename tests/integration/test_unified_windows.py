@@ -79,7 +79,7 @@ def test_windows_that_are_short(u):
 
 @pytest.mark.slow
 def test_windows_that_are_long(u):
-    """30 s at most, for commands and for input; a poll may take longer."""
+    """The window of a command or of input lasts 30 s at most; that of a poll may be longer."""
     shown(u, [
         (30, EXEC, {"yield_time_ms": 30001}), (30, EXEC, {"yield_time_ms": 10 ** 30}),
         (30.1, WRITE, {**INPUT, "yield_time_ms": 30001}), (30.1, WRITE, {**INPUT, "yield_time_ms": 10 ** 30}),
@@ -89,7 +89,7 @@ def test_windows_that_are_long(u):
 
 @pytest.mark.slow
 def test_the_longest_poll():
-    """Five minutes when nothing else was set; what was set may be longer."""
+    """A poll lasts five minutes at most when no option says otherwise; an option may allow more."""
     with Unified("--no-sandbox") as usual, Unified("--no-sandbox", "--max-poll-ms", "306000") as longer:
         late, soon = (one.begin("write_stdin", session_id=session(one, SLEEP)[1], yield_time_ms=10 ** 30) for one in (longer, usual))
         usual.until(lambda: str(soon) in usual.results, "the end of the poll", 300 + SECONDS)
@@ -108,7 +108,7 @@ def test_the_longest_poll_is_never_shorter_than_the_shortest():
 
 
 def test_a_session_is_there_before_the_first_window_has_ended(u):
-    """It is listed, and a call that writes to it waits for its turn."""
+    """The session is listed, and a call that writes to it waits for its turn."""
     ident = u.begin("exec_command", cmd=READY + "cat", login=False, tty=True, yield_time_ms=3000)
     process = u.event("exec_command_begin", call_id=ident)["process_id"]
     u.until(lambda: "ready" in u.deltas(ident))

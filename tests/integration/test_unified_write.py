@@ -28,7 +28,7 @@ def begin(u, cmd, **more):
 
 
 def begin_many(u, cmds, **more):
-    """The same for several at once."""
+    """Starts several such commands at once."""
     idents = [u.begin("exec_command", cmd=cmd, login=False, yield_time_ms=250, **more) for cmd in cmds]
     return [(ident, u.wait(ident)["session_id"]) for ident in idents]
 
@@ -146,7 +146,7 @@ def test_a_flood_between_calls(u):
 
 
 def test_output_is_cut_for_the_model(u):
-    """As much of it as the call says: 10,000 tokens when it says nothing. What was cut out is not returned by a later call."""
+    """A call returns as much output as it asks for, 10,000 tokens by default. Output that was cut out is not returned by a later call."""
     ident, session = begin(u, "stty -echo -onlcr; for i in 1 2 3 4; do read x; head -c 40001 /dev/zero | tr '\\0' $i; done; read x; echo end", tty=True)
     for i, tokens, left in ((1, {}, 20000), (2, {"max_output_tokens": None}, 20000), (3, {"max_output_tokens": 5}, 10), (4, {"max_output_tokens": 0}, 0)):
         begun = len(u.deltas(ident))
@@ -168,7 +168,7 @@ def test_the_budget_of_a_model(args, unit):
 
 
 def test_interactions_are_told(u):
-    """With text: always. Without: only when the process runs on."""
+    """A call with text is told always; a poll only when the process runs on."""
     ident, session = begin(u, "stty -echo; read line; sleep 0.5", tty=True)
     u.write(session, "a\n")
     done = u.write(session)
@@ -246,7 +246,7 @@ def test_the_session_used_longest_ago_gives_way():
         sessions = [session for _, session in begun]
         pids = {session: os.path.join(u.work, f"pid{i}") for i, session in enumerate(sessions)}
         assert [s["session_id"] for s in u.call("list_sessions")["sessions"]] == sessions
-        u.write(sessions[0], "\x03", yield_time_ms=30000)  # it ends, and leaves
+        u.write(sessions[0], "\x03", yield_time_ms=30000)  # the command ends, and its session leaves the table
         begin(u, "exec sleep 1000")
         assert u.call("list_sessions")["sessions"][0]["session_id"] == sessions[1]
         wait_until(lambda: os.path.exists(pids[sessions[1]]) and os.path.getsize(pids[sessions[1]]) > 0)
@@ -272,7 +272,7 @@ def test_an_exited_session_gives_way_first():
 
 
 def test_of_exited_sessions_the_one_used_longest_ago_gives_way(tmp):
-    """In which order they began or exited does not matter."""
+    """The order in which the sessions began or exited does not matter."""
     with Unified("--no-sandbox") as u:
         until_told = f"trap '' INT; echo ready; while ! test -e {tmp}/go; do sleep 0.05; done"
         sessions = begin_many(u, [until_told if i in (10, 20, 30) else "exec sleep 1000" for i in range(56)])
@@ -291,7 +291,7 @@ def test_of_exited_sessions_the_one_used_longest_ago_gives_way(tmp):
 
 
 def test_an_exited_session_among_the_eight_used_last_stays():
-    """It is the only one that has exited; the one used longest ago goes in its place, though it lives."""
+    """The only session that has exited is protected; the one that was used longest ago goes in its place, though it lives."""
     with Unified("--no-sandbox") as u:
         sessions = begin_many(u, ["sleep 1; exit 1" if i == 57 else "exec sleep 1000" for i in range(64)])
         u.event("exec_command_end", call_id=sessions[57][0])

@@ -96,7 +96,7 @@ class Unified:
         return self.stderr.read().decode(errors="replace")
 
     def stop_reading(self):
-        """From now on nobody reads what it writes: after what is under way at most."""
+        """From now on nobody reads what the program writes, except for one read that may be under way."""
         self._is_reading.clear()
 
     def go_on_reading(self):
@@ -171,7 +171,7 @@ class Unified:
     # The end
 
     def finish(self):
-        """Ends its stdin, waits, and returns the exit code."""
+        """Ends the stdin of the program, waits for its end, and returns the exit code."""
         self.proc.stdin.close()
         self.until(lambda: not self._thread.is_alive(), "the end of its output")
         return self.proc.wait(SECONDS)
@@ -212,7 +212,7 @@ class Unified:
 
 
 def check_text(result):
-    """The text says the same as the other members."""
+    """Checks that the text of a result says the same as its other members."""
     chunk, wall, code, session, tokens, output = TEXT.fullmatch(result["text"]).groups()
     assert chunk == result.get("chunk_id") and float(wall) == result["wall_time_seconds"]
     assert (None if code is None else int(code)) == result.get("exit_code")
