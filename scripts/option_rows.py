@@ -61,6 +61,6 @@ def read(program):
         else:
             raise ValueError(f"unknown row {line!r}")
     for command in found.values():
-        if command.children and command.path:  # those with verbs have no table of their own
+        if command.children and command.path and not command.options:  # most of those with verbs have no table of their own
             command.options.append(Option("-h", "--help", None, "nothing", False, "Print the list of commands"))
     return found

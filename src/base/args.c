@@ -75,8 +75,8 @@ static void print_help(const struct args *spec)
 }
 
 static const char *const offers[] = {
-        [OFFER_NOTHING] = "nothing",         [OFFER_FILE] = "file",       [OFFER_DIRECTORY] = "directory",
-        [OFFER_ENVIRONMENT] = "environment", [OFFER_COMMAND] = "command",
+        [OFFER_NOTHING] = "nothing",         [OFFER_FILE] = "file",     [OFFER_DIRECTORY] = "directory",
+        [OFFER_ENVIRONMENT] = "environment", [OFFER_CLIENT] = "client", [OFFER_COMMAND] = "command",
 };
 
 /* Prints "option LETTER NAME VALUE OFFER once|many HELP" for each option and one "operands OFFER OFFER-BEHIND-- first|mixed".

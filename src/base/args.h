@@ -12,8 +12,9 @@
 
 enum arg_kind { ARG_FLAG, ARG_STRING, ARG_U64, ARG_LIST };
 
-/* What a shell can offer where a value or an operand is wanted. OFFER_COMMAND: a program, and then whatever it takes. */
-enum arg_offer { OFFER_NOTHING, OFFER_FILE, OFFER_DIRECTORY, OFFER_ENVIRONMENT, OFFER_COMMAND };
+/* What a shell can offer where a value or an operand is wanted. OFFER_CLIENT: an MCP client that we know. OFFER_COMMAND: a program, and then
+ * whatever it takes. */
+enum arg_offer { OFFER_NOTHING, OFFER_FILE, OFFER_DIRECTORY, OFFER_ENVIRONMENT, OFFER_CLIENT, OFFER_COMMAND };
 
 /* The values of an option that may be given more than once, in their order. Begins as { 0 }. */
 struct arg_list {

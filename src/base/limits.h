@@ -294,6 +294,10 @@
 /* environments.toml: its size, which bounds what one environment holds, and how many environments it may name: people write it by
  * hand. Beyond: the file is refused. */
 #define LIMIT_ENVIRONMENTS_BYTES (1 * MIB)
+/* The configuration file of an MCP client. Larger: `farhand mcp install` refuses to change it. */
+#define LIMIT_CLIENT_CONFIG_BYTES (16 * MIB)
+/* The command line that `farhand mcp install` writes there. Longer: refused. */
+#define LIMIT_CLIENT_ENTRY_BYTES (64 * KIB)
 #define LIMIT_ENVIRONMENTS 1024
 /* Unified exec: sessions of a table. Beyond: one gives way to the new one (unified/prune.h); while calls use them there may be
  * more, one for each call. */

@@ -1,10 +1,12 @@
-/* mcp: `farhand mcp`: makes the table of the options, and talks until stdin ends. */
+/* mcp: `farhand mcp`: makes the table of the options, and talks until stdin ends; or runs one of its verbs. */
 #include "mcp/mcp.h"
 
 #include "base/args.h"
 #include "base/fatal.h"
 #include "base/limits.h"
 #include "cli/remote.h"
+#include "cli/verbs.h"
+#include "install/install.h"
 #include "mcp/conversation.h"
 #include "patch/store.h"
 #include "talk/talk.h"
@@ -176,36 +178,72 @@ static int run(const struct wishes *w)
         return code;
 }
 
-int cmd_mcp(int argc, char **argv)
+static enum args_result parse(int argc, char **argv, struct wishes *w)
 {
-        struct wishes w = { 0 };
         const struct arg table[] = {
-                TARGET_ARGS(&w.targets),
+                TARGET_ARGS(&w->targets),
                 { "approval", ARG_STRING, "POLICY",
                   "when to ask: never, on-request (the default), on-failure or untrusted",
-                  .target = &w.approval },
+                  .target = &w->approval },
                 { "unasked", ARG_STRING, "WORD",
                   "the answer when the client cannot be asked: deny (the default) or allow",
-                  .target = &w.unasked },
+                  .target = &w->unasked },
                 { "rules", ARG_LIST, "FILE",
                   "more rules for the programs that shell starts; may be given more than once",
-                  .target = &w.rules, .letter = 'r', .offers = OFFER_FILE },
+                  .target = &w->rules, .letter = 'r', .offers = OFFER_FILE },
                 { "bash", ARG_STRING, "PATH", "the Bash of shell (default: that of the machine)",
-                  .target = &w.bash },
-                { "no-login", ARG_FLAG, NULL, "no login shells", .target = &w.no_login },
+                  .target = &w->bash },
+                { "no-login", ARG_FLAG, NULL, "no login shells", .target = &w->no_login },
                 { "max-poll-ms", ARG_U64, "MS", "the longest poll of a session (default: 50000)",
-                  .target = &w.poll_most_ms, .min = 5000, .max = 86400000 },
+                  .target = &w->poll_most_ms, .min = 5000, .max = 86400000 },
                 { "max-output-tokens", ARG_U64, "N", "the model takes so many tokens of output at most",
-                  .target = &w.max_tokens, .min = 1 },
+                  .target = &w->max_tokens, .min = 1 },
                 { .name = NULL },
         };
         const struct args spec = {
-                .usage = "farhand mcp [OPTIONS]",
+                .usage = "farhand mcp [OPTIONS]\n       farhand mcp install CLIENT [OPTIONS] [-- ARG...]\n"
+                         "       farhand mcp uninstall CLIENT [OPTIONS]",
                 .about = "Run commands and apply patches for an agent, as an MCP server on stdin and stdout.",
                 .table = table,
         };
-        enum args_result parsed = args_parse(&spec, argc, argv, NULL);
+        return args_parse(&spec, argc, argv, NULL);
+}
+
+/* Says whether the server takes these arguments, and complains when it does not. */
+static bool takes(int argc, char **argv)
+{
+        struct wishes w = { 0 };
+        enum approval_policy policy;
+        enum approval_answer unasked;
+
+        bool is_good = parse(argc, argv, &w) == ARGS_OK && read_words(&w, &policy, &unasked);
+        arg_list_release(&w.targets.names);
+        arg_list_release(&w.rules);
+        return is_good;
+}
+
+static int install(int argc, char **argv)
+{
+        return install_add(argc, argv, takes);
+}
+
+static const struct command verbs[] = {
+        { "install", "put it into the configuration of a client", install },
+        { "uninstall", "take it out of the configuration of a client", install_remove },
+        { .name = NULL },
+};
+
+int cmd_mcp(int argc, char **argv)
+{
+        const struct command *verb = argc > 1 ? verbs_find(verbs, argv[1]) : NULL;
+        struct wishes w = { 0 };
+
+        if (verb)
+                return verb->run(argc - 1, argv + 1);
+        enum args_result parsed = parse(argc, argv, &w);
         int code = parsed == ARGS_OK ? run(&w) : args_exit_code(parsed);
+        if (args_wants_table(argc, argv))
+                code = verbs_print_rows("verb", verbs);
         arg_list_release(&w.targets.names);
         arg_list_release(&w.rules);
         return code;

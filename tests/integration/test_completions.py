@@ -49,6 +49,14 @@ operands	nothing	nothing	first
 verb	check	try one
 option	-h	--help	-	nothing	once	Print this help
 operands	environment	environment	first
+command	mcp	serve, without a verb
+option	-	--read-only	-	nothing	once	write nothing
+option	-h	--help	-	nothing	once	Print this help
+operands	nothing	nothing	first
+verb	install	put it there
+option	-	--yes	-	nothing	once	do not ask
+option	-h	--help	-	nothing	once	Print this help
+operands	client	environment	mixed
 """
 ENVIRONMENTS = "local   here\nfar     ssh far\nfarther ws://x\n"
 
@@ -143,12 +151,16 @@ def needs(shell):
 
 # What each shell offers at the end of a line. Where the shells differ, the second value is for fish.
 OFFERED = [
-    ("farhand ", ["connect", "cp", "env", "run", "sandbox"], None),
+    ("farhand ", ["connect", "cp", "env", "mcp", "run", "sandbox"], None),
     ("farhand c", ["connect", "cp"], None),
     ("farhand --v", ["--version"], None),
     ("farhand env ", ["check", "list"], None),
     ("farhand env l", ["list"], None),
     ("farhand env list --", ["--help", "--json"], None),
+    ("farhand mcp ", ["install"], None),
+    ("farhand mcp --r", ["--read-only"], None),
+    ("farhand mcp install --y", ["--yes"], None),
+    ("farhand mcp install c", ["claude", "codex", "cursor"], None),
     ("farhand env check ", ["far", "farther", "local"], None),
     ("farhand run --o", ["--on"], None),
     ("farhand run -t --on far", ["far", "farther"], None),
@@ -206,6 +218,8 @@ TYPED = [
     ("farhand sandbox alpha --net", "sandbox alpha --network"),
     ("farhand cp alps --rec", "cp alps --recursive"),
     ("farhand connect lo", "connect local"),
+    ("farhand mcp install cl", "mcp install claude"),
+    ("farhand mcp --re", "mcp --read-only"),
 ]
 
 

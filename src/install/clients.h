@@ -1,0 +1,16 @@
+/* clients: which MCP clients there are, where each keeps its configuration, and how that is written. */
+#pragma once
+
+#include "install/entry.h"
+
+struct client {
+        const char *name, *title;
+        struct config_shape shape;
+        /* Returns the path of its configuration in the arena, or NULL when no variable says where that is. */
+        const char *(*path)(struct arena *a);
+};
+
+/* Returns NULL when there is none of that name. */
+NODISCARD const struct client *clients_find(const char *name);
+/* Their names, for people. */
+#define CLIENTS_NAMES "claude, codex, cursor, vscode or gemini"
