@@ -70,7 +70,7 @@ struct approvals_asker {
         void (*ask)(void *arg, const struct approval_question *question);
         /* The question needs no answer any more. May be NULL. */
         void (*withdraw)(void *arg, uint64_t question_id);
-        /* Whether whoever is asked has written down that the command or program may run outside of the sandbox. NULL: never. */
+        /* Returns whether the user has written down a rule by which the command or program may run outside of the sandbox. NULL: never. */
         bool (*has_allowed)(void *arg, const struct approval_action *action);
         void *arg;
 };

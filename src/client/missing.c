@@ -16,7 +16,7 @@ struct farhand_missing {
         uint64_t id;
         struct farhand_missing_events events;
         void *arg;
-        bool is_over; /* no event follows */
+        bool is_over; /* no more events follow */
 };
 
 /* The callbacks may free the struct: nothing looks at it after them. */

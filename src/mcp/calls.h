@@ -26,7 +26,7 @@ void calls_free(struct calls *c); /* after the table; NULL is fine */
 void calls_prepare(struct calls *c, struct unified_options *options);
 void calls_use(struct calls *c, struct unified *table);
 
-/* Whether a call of that id is under way. */
+/* Returns whether a call of that id is under way. */
 NODISCARD bool calls_know(const struct calls *c, const struct rpc_id *id);
 /* Begins a call, or answers at once why not. */
 void calls_begin(struct calls *c, const struct call_wish *wish);

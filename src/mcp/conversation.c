@@ -86,14 +86,14 @@ static void ask_for_roots(struct conversation *c, uint64_t route)
         outbox_send(&c->options.outbox, route, &out);
 }
 
-/* Asks, unless nobody can be asked or the answer is on its way. */
+/* Asks for the roots, unless the client has none or was asked before. */
 static void want_roots(struct conversation *c, uint64_t route)
 {
         if (c->has_roots && !c->were_roots_asked)
                 ask_for_roots(c, route);
 }
 
-/* Goes on with what is known now. */
+/* Ends the wait for roots: asks again when they have changed meanwhile; otherwise the calls go on. */
 static void end_roots(struct conversation *c)
 {
         c->roots_id = 0;
@@ -289,7 +289,7 @@ static void on_response(struct conversation *c, const struct request *r)
                 on_roots(c, r);
 }
 
-/* Answers a text that is no message: what is no JSON has a code of its own. */
+/* Answers a text that is no message. A text that is no JSON has an error code of its own. */
 static void refuse_text(struct conversation *c, struct arena *a, struct slice text, struct batch *batch,
                         const char *why)
 {

@@ -24,7 +24,7 @@ void questions_free(struct questions *q); /* after the approvals; NULL is fine *
 struct approvals_asker questions_asker(struct questions *q);
 /* A question goes the way of the call that it is about. */
 void questions_use(struct questions *q, struct approvals *approvals, const struct calls *calls);
-/* The capabilities that the client has declared, as JSON; NULL: none. */
+/* Notes the capabilities that the client has declared, as JSON; NULL: none. */
 void questions_meet(struct questions *q, const struct json_doc *d, const struct json *capabilities);
 NODISCARD bool questions_can_ask(const struct questions *q);
 /* Takes an answer of the client. Returns false when it answers no question. */

@@ -1,4 +1,4 @@
-/* rulebook: reads rules, looks commands up in them, and adds some. */
+/* rulebook: reads the rules of the user, looks commands up in them, and adds rules. */
 #include "mcp/rulebook.h"
 
 #include "base/mem.h"
@@ -15,7 +15,7 @@ struct rulebook {
         struct arg_list files;
 };
 
-/* Reads everything anew. After an error all is as it was. */
+/* Reads all rules again. After an error the rulebook keeps what it had. */
 static int read_all(struct rulebook *b, struct err *err)
 {
         struct arena a = ARENA_INIT;

@@ -1,7 +1,7 @@
-/* rulebook: the rules of the user: as texts for servers, which go by them, and as what they say about a whole command.
+/* rulebook: the rules of the user: as texts for servers, which decide by them, and as verdicts about whole commands.
  *
- * A rule that allows all the words of a command, with the path of its program, answers questions about it: of such rules there are those
- * that somebody has added by the answer "always".
+ * A rule that allows all the words of a command, with the path of its program, answers every question about that command. The answer
+ * "always" of a user adds such a rule.
  */
 #pragma once
 
@@ -15,10 +15,11 @@ struct rulebook;
 /* Reads the rules of the user (those of Codex and of Farhand) and those of the files. Returns NULL with *err. */
 NODISCARD struct rulebook *rulebook_open(const struct arg_list *files, struct err *err);
 void rulebook_free(struct rulebook *b); /* NULL is fine */
-/* Stays where it is, and is changed by rulebook_add. */
+/* Returns the texts of the rules. The struct lives as long as the rulebook; rulebook_add changes what is in it. */
 NODISCARD const struct unified_rules *rulebook_texts(const struct rulebook *b);
 
-/* Whether a rule allows exactly these words, which end with NULL, and none that is as long says otherwise. */
+/* Returns whether a rule allows exactly these words, which end with NULL; false when another rule of the same length asks, or any rule
+ * forbids. */
 NODISCARD bool rulebook_allows(const struct rulebook *b, const char *const *words);
 /* Returns the rule that rulebook_add would add, in the arena; NULL: it cannot add one for these words. */
 NODISCARD const char *rulebook_line(const struct rulebook *b, struct arena *a, const char *const *words);

@@ -1,5 +1,5 @@
-/* programs: the programs below a command about which its rules ask. Each is an action that is asked about, as the approvals say, and the
- * answer goes to the server, where the program waits. */
+/* programs: the programs below a command about which its rules ask. For each program an approval is begun, and its answer goes to the
+ * server, where the program waits. */
 #include "unified/table_internal.h"
 
 #include "base/clock.h"
@@ -43,7 +43,7 @@ static void on_change(UNUSED struct approval *approval, void *arg)
         ((struct exec_session *)arg)->table->is_due = true;
 }
 
-/* Copies the words: the file that would be executed, and the arguments behind the name that the program is given. */
+/* Begins the approval of a program. The words of its action are the file that would be executed, and the arguments without argv[0]. */
 static struct approval *ask(struct exec_session *s, const struct farhand_exec *exec)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -90,7 +90,7 @@ void programs_take(struct exec_session *s, const struct farhand_exec *exec)
         s->table->is_due = true;
 }
 
-/* A program whose answer cannot be sent waits for nothing any more: its command ends. */
+/* Sends the answer about a program. When it cannot be sent the program would wait for ever: so its command is ended. */
 static void answer(struct program *p)
 {
         struct exec_session *s = p->session;

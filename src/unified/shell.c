@@ -8,8 +8,8 @@
 #include "wire/jsonw.h"
 #include "wire/rpc.h"
 
-#define OUTPUT_BYTES SESSION_BUFFER_BYTES /* of stdout and stderr together */
-#define TIMED_OUT_CODE 124                /* as timeout(1) has it */
+#define OUTPUT_BYTES SESSION_BUFFER_BYTES /* the most output of a result: stdout and stderr together */
+#define TIMED_OUT_CODE 124                /* the exit code of timeout(1) */
 #define END_MS 2000                       /* how long a process that is over its time may take to end */
 #define LIMIT_MOST_MS ((uint64_t)1000 * 86400 * 365)
 
@@ -42,16 +42,16 @@ static void make_command(struct unified_call *c)
                         "workdir: must be absolute: the directory of the environment is not known");
 }
 
-/* ---- the stopwatch ---- */
+/* ---- the limit of time ---- */
 
-/* Returns how much time the run of a session has used, without that of questions. */
+/* Returns how much time the run of a session has used, without the time of questions. */
 static uint64_t run_us(const struct exec_session *s, uint64_t now_us)
 {
         uint64_t asked = s->asked_us + (s->asking_since_us ? now_us - s->asking_since_us : 0);
         return now_us - s->started_us - MIN(asked, now_us - s->started_us);
 }
 
-/* Returns when the time of the call is over, on the clock of milliseconds; UINT64_MAX: not while a question is open. */
+/* Returns when the time of the call is over, on the clock of clock_mono_ms; UINT64_MAX: never, while a question is open. */
 static uint64_t limit_ms(const struct unified_call *c, uint64_t now_ms)
 {
         const struct exec_session *s = c->session;
@@ -69,7 +69,7 @@ static void start(struct unified_call *c)
         const struct unified_shell *o = &c->table->options.shell;
         struct farhand_intercept intercept = FARHAND_INTERCEPT_INIT;
         struct farhand_error error;
-        if (c->session) { /* the first run, which was denied */
+        if (c->session) { /* the session of the first run, which was denied */
                 c->shell.used_us += run_us(c->session, clock_mono_us());
                 exec_session_end_tree(c->session);
                 exec_session_unlock(c->session);
@@ -144,7 +144,7 @@ static void answer(struct unified_call *c)
         c->state = CALL_DONE;
 }
 
-/* The process could not be started, or was lost. */
+/* Fails the call, because the process could not be started or was lost. */
 static void fail(struct unified_call *c)
 {
         const struct exec_session *s = c->session;

@@ -12,10 +12,10 @@ struct shell_args {
         const char *workdir;
         uint64_t timeout_ms;
         bool login;
-        const char *environment_id; /* NULL: the primary one */
+        const char *environment_id; /* NULL: the primary environment */
 };
 
-/* Decodes `arguments`. Members that are not known are left out, and null is the same as no member where one may be missing. Returns 0, or
+/* Decodes `arguments`. Unknown members are ignored, and null is the same as no member where the member may be missing. Returns 0, or
  * -EINVAL with a sentence in err->text. */
 NODISCARD int shell_args_decode(struct arena *a, const struct json_doc *d, const struct json *arguments,
                                 struct shell_args *ret, struct err *err);
