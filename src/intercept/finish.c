@@ -84,7 +84,8 @@ static int exit_prepare(pid_t thread, int code)
 
 #elif defined(__aarch64__)
 
-/* The instruction `svc #0` has four bytes. */
+/* The instruction `svc #0` has four bytes. When a signal has woken the caller before our answer did, the kernel has moved pc back to it
+ * already, to restart the call: x0 is then an argument of execve again, and not the error that we have answered. */
 static int exit_prepare(pid_t thread, int code)
 {
         struct user_regs_struct regs;
@@ -93,7 +94,8 @@ static int exit_prepare(pid_t thread, int code)
         struct iovec call = { &none, sizeof(none) };
         if (ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &part) < 0)
                 return -errno;
-        regs.pc -= 4;
+        if (regs.regs[0] == (uint64_t)-EACCES)
+                regs.pc -= 4;
         regs.regs[8] = SYS_exit_group;
         regs.regs[0] = (unsigned)code;
         if (ptrace(PTRACE_SETREGSET, thread, NT_PRSTATUS, &part) < 0)

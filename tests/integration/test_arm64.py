@@ -18,7 +18,7 @@ UNITS = os.path.join(REPO, "build", "arm64")
 QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 # Those that need nothing of the kernel but what qemu-user knows.
 PURE = ["base", "wire", "env", "client", "policy", "proto", "plan", "denial", "codex", "loop", "agent", "approve", "cli", "cmd", "core",
-        "door", "reach", "rules", "server", "session", "unified", "watch"]
+        "door", "reach", "rules", "server", "session", "unified", "watch", "conn", "hunk", "patch", "question", "spawner", "transport"]
 
 
 def why_not(path):
