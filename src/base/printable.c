@@ -51,6 +51,30 @@ const char *printable_text(struct arena *a, struct slice s)
         return out;
 }
 
+const char *printable_json(struct arena *a, struct slice json)
+{
+        size_t escapes = 0, used = 0;
+        for (size_t i = 0; i < json.n; i++)
+                escapes += (uint8_t)json.p[i] >= 0x7f;
+        char *out = arena_alloc(a, json.n + escapes * strlen("\\u0000") + 1);
+        for (size_t i = 0; i < json.n;) {
+                size_t n = utf8_sequence(json.p + i, json.n - i);
+                uint32_t c = n > 0 ? decode(json.p + i, n) : 0xfffd;
+                n = MAX(n, (size_t)1);
+                if (c < ' ') {
+                        out[used++] = ' ';
+                } else if (!is_control(c) && c != 0xfffd) {
+                        memcpy(out + used, json.p + i, n);
+                        used += n;
+                } else {
+                        used += (size_t)snprintf(out + used, sizeof("\\u0000"), "\\u%04x", c);
+                }
+                i += n;
+        }
+        out[used] = '\0';
+        return out;
+}
+
 const char *printable_str(struct arena *a, const char *s)
 {
         return printable_text(a, slice_from_str(s));

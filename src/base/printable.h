@@ -19,4 +19,7 @@ size_t printable_char(struct slice s, char ret[static PRINTABLE_CHAR_BYTES]);
 
 /* Returns the text in the arena, with a NUL behind it: `\x1b` for a byte, `\u{202e}` for a character beyond ASCII. */
 NODISCARD const char *printable_text(struct arena *a, struct slice s);
+/* Returns a JSON text of any length as one line: outside of ASCII and for DEL as above, but with the escapes of JSON, and blanks for line
+ * ends and tabs, which JSON has between its tokens only. It means what the text meant. */
+NODISCARD const char *printable_json(struct arena *a, struct slice json);
 NODISCARD const char *printable_str(struct arena *a, const char *s);

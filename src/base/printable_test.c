@@ -42,3 +42,21 @@ TEST(a_long_text_is_cut_between_characters)
         eq_str(cut + PRINTABLE_BYTES_MAX - 1, "\xf0\x9f\x99\x82\u2026");
         eq_str(printable_str(&a, "a\nb"), "a\\x0ab");
 }
+
+TEST(json_is_one_line_of_the_same_meaning)
+{
+        static const struct {
+                struct slice text;
+                const char *want;
+        } rows[] = {
+                { { "{\n\t\"a\":\r1}", 10 }, "{  \"a\": 1}" },
+                { { "\"\x7f\xc2\x9b\xe2\x80\xae\xc3\xa9\xf0\x9f\x98\x80\"", 14 },
+                  "\"\\u007f\\u009b\\u202e\xc3\xa9\xf0\x9f\x98\x80\"" },
+                { { "\"\xff\xc2\"", 4 }, "\"\\ufffd\\ufffd\"" },
+                { { "", 0 }, "" },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                eq_str(printable_json(&a, rows[i].text), rows[i].want);
+        }
+}

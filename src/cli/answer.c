@@ -1,7 +1,10 @@
 /* answer: calls methods for subcommands, and reads their results. The library limits how long a result can be. */
 #include "cli/answer.h"
 
+#include "base/printable.h"
+
 #include <errno.h>
+#include <stdio.h>
 
 void answer_release(struct answer *a)
 {
@@ -29,6 +32,11 @@ int answer_get(struct answer *ret, const struct remote *r, struct farhand *f, co
         }
         remote_say(r, "the server's answer to %s cannot be read", method);
         return -EPROTO;
+}
+
+void answer_print(struct answer *a, struct slice json)
+{
+        puts(printable_json(&a->arena, json));
 }
 
 const char *answer_text(struct answer *a, const struct json *object, const char *key)

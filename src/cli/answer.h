@@ -21,6 +21,9 @@ void answer_release(struct answer *a);
 NODISCARD int answer_get(struct answer *ret, const struct remote *r, struct farhand *f, const char *method,
                          const char *params);
 
+/* Prints JSON of the server on stdout as one line that does nothing to a terminal. */
+void answer_print(struct answer *a, struct slice json);
+
 /* These three functions return a member of an object, or "", `otherwise` or false when there is no such member of that type. Texts
  * are in the answer's arena. */
 const char *answer_text(struct answer *a, const struct json *object, const char *key);

@@ -35,7 +35,7 @@ static int check(struct remote *r, struct farhand *f, bool is_json)
         if (answer_get(&info, r, f, "environment/info", "{}") < 0)
                 return 1;
         if (is_json) {
-                printf("%.*s\n", SLICE(buf_slice(&info.text)));
+                answer_print(&info, buf_slice(&info.text));
                 return 0;
         }
         int64_t us = round_trip(r, f);
