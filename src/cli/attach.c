@@ -142,9 +142,9 @@ int cmd_shell(int argc, char **argv)
         enum args_result parsed = args_parse(&spec, argc, argv, NULL);
         if (parsed == ARGS_HELP)
                 code = 0;
-        else if (parsed == ARGS_OK)
+        else if (parsed == ARGS_OK && command_args_check(&command))
                 code = remote_choose_lasting(&remote, true) == 0 ? shell(&remote, &command) : PUMP_FAILED;
-        arg_list_release(&command.env);
+        command_args_release(&command);
         remote_release(&remote);
         return code;
 }

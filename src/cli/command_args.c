@@ -145,22 +145,46 @@ int command_args_sandbox(const struct command_args *c, struct remote *r, const s
 
 /* ---- limits ---- */
 
-static int make_limits(const struct command_args *c, struct remote *r, const struct farhand *f,
-                       const char **ret)
+bool command_args_check(struct command_args *c)
 {
-        if (c->timeout_sec == 0 && c->memory_bytes == 0)
+        static const char *const names[] = { "silence", "cpu", "files", "processes", "file-size" };
+        c->limit = (struct farhand_limits)FARHAND_LIMITS_INIT;
+        c->limit.wall_ms = c->timeout_sec * 1000;
+        c->limit.memory_bytes = c->memory_bytes;
+        uint64_t *const targets[] = { &c->limit.silence_ms, &c->limit.cpu_seconds, &c->limit.open_files,
+                                      &c->limit.processes, &c->limit.file_bytes };
+        for (size_t i = 0; i < c->limits.count; i++) {
+                struct slice value = slice_from_str(c->limits.items[i]), name = slice_split(&value, '=');
+                size_t which = slice_find(name, names, ARRAY_LEN(names));
+                uint64_t number = 0;
+                if (which == ARRAY_LEN(names) || !value.p ||
+                    slice_to_u64(value, INT64_MAX / 1000, &number) < 0 || number == 0) {
+                        (void)args_refuse(
+                                "limit", c->limits.items[i],
+                                "silence, cpu, files, processes or file-size, = and a number above 0");
+                        return false;
+                }
+                *targets[which] = targets[which] == &c->limit.silence_ms ? number * 1000 : number;
+        }
+        return true;
+}
+
+void command_args_release(struct command_args *c)
+{
+        arg_list_release(&c->env);
+        arg_list_release(&c->limits);
+}
+
+static int apply_limits(const struct command_args *c, struct remote *r, const struct farhand *f,
+                        struct farhand_command *ret)
+{
+        if (c->timeout_sec == 0 && c->memory_bytes == 0 && c->limits.count == 0)
                 return 0;
         if (!farhand_has_capability(f, "processControlV1")) {
-                remote_say(r, "this server knows no limits: --timeout and --memory cannot be kept");
+                remote_say(r, "this server knows no limits: --timeout, --memory and --limit cannot be kept");
                 return -EOPNOTSUPP;
         }
-        const char *wall =
-                c->timeout_sec ? arena_printf(&r->arena, "\"wallMs\":%ju", (uintmax_t)c->timeout_sec * 1000)
-                               : "";
-        const char *memory =
-                c->memory_bytes ? arena_printf(&r->arena, "\"memoryBytes\":%ju", (uintmax_t)c->memory_bytes)
-                                : "";
-        *ret = arena_printf(&r->arena, "{%s%s%s}", wall, *wall && *memory ? "," : "", memory);
+        ret->limit = &c->limit;
         return 0;
 }
 
@@ -171,7 +195,7 @@ int command_args_apply(const struct command_args *c, struct remote *r, const str
         if (result == 0)
                 result = command_args_sandbox(c, r, f, ret->cwd, &ret->sandbox);
         if (result == 0)
-                result = make_limits(c, r, f, &ret->limits);
+                result = apply_limits(c, r, f, ret);
         if (result < 0)
                 return result;
         ret->env = make_env(c, r, wants_terminal);

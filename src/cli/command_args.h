@@ -5,10 +5,12 @@
 #include "cli/remote.h"
 
 struct command_args {
-        const char *cwd;       /* -C */
-        struct arg_list env;   /* -e */
-        uint64_t timeout_sec;  /* --timeout */
-        uint64_t memory_bytes; /* --memory */
+        const char *cwd;             /* -C */
+        struct arg_list env;         /* -e */
+        uint64_t timeout_sec;        /* --timeout */
+        uint64_t memory_bytes;       /* --memory */
+        struct arg_list limits;      /* --limit */
+        struct farhand_limits limit; /* all of them, after command_args_check */
         bool is_read_only, is_workspace_write, has_network;
         const char *profile_file; /* --profile */
 };
@@ -37,6 +39,9 @@ struct command_args {
                   "the most memory that it may have",                                                    \
                   .target = &(c)->memory_bytes,                                                          \
                   .min = 1 },                                                                            \
+                { "limit", ARG_LIST, "NAME=NUMBER",                                                      \
+                  "what it may use: silence, cpu (seconds), files, processes, file-size",                \
+                  .target = &(c)->limits },                                                              \
                 { "read-only", ARG_FLAG, NULL, "in a sandbox: it may read everything and write nothing", \
                   .target = &(c)->is_read_only },                                                        \
                 { "workspace-write", ARG_FLAG, NULL,                                                     \
@@ -54,6 +59,10 @@ struct command_args {
                         .target = &(c)->has_network                                                      \
         }
 
+/* Reads the limits of the options. Returns false after it has printed on stderr what is wrong with them: the exit code is 2. */
+NODISCARD bool command_args_check(struct command_args *c);
+/* Releases the lists of the options. */
+void command_args_release(struct command_args *c);
 /* Fills the command from the options. With `wants_terminal` the command gets our TERM and LANG. All texts are in the arena of the
  * remote. Returns 0, or -errno after it has printed why on stderr. */
 NODISCARD int command_args_apply(const struct command_args *c, struct remote *r, const struct farhand *f,

@@ -94,7 +94,7 @@ int cmd_ps(int argc, char **argv)
         }
         if (f && answer_get(&list, &remote, f, "process/list", "{\"scope\":\"server\"}") == 0) {
                 if (is_json)
-                        printf("%.*s\n", SLICE(buf_slice(&list.text)));
+                        answer_print(&list, buf_slice(&list.text));
                 else
                         print_processes(&list);
                 code = fflush(stdout) == 0 ? 0 : PUMP_FAILED;
@@ -129,7 +129,32 @@ static bool write_chunks(struct answer *a, struct outlet *out, struct outlet *er
         return true;
 }
 
-static int logs(struct remote *r, struct farhand *f, const char *id, bool follows)
+/* Prints each chunk as the server has sent it, a line for each, and behind the last what is known of the end. */
+static bool print_chunks(struct answer *a, bool is_last)
+{
+        const struct json *chunks = json_get(&a->doc, a->root, S("chunks")),
+                          *gap = json_get(&a->doc, a->root, S("gap"));
+        if (gap && gap->type == JSON_OBJECT)
+                answer_print(a, slice_from_str(arena_printf(&a->arena, "{\"gap\":%.*s}",
+                                                            SLICE(json_raw(&a->doc, gap)))));
+        if (chunks && chunks->type == JSON_ARRAY)
+                json_each (it, &a->doc, chunks)
+                        if (it->type == JSON_OBJECT)
+                                answer_print(a, json_raw(&a->doc, it));
+        if (is_last) {
+                bool has_exited = answer_is_true(a, a->root, "exited");
+                const char *code = has_exited ? arena_printf(&a->arena, "%" PRId64,
+                                                             answer_number(a, a->root, "exitCode", -1))
+                                              : "null";
+                printf("{\"exited\":%s,\"exitCode\":%s,\"closed\":%s,\"nextSeq\":%" PRId64 "}\n",
+                       has_exited ? "true" : "false", code,
+                       answer_is_true(a, a->root, "closed") ? "true" : "false",
+                       answer_number(a, a->root, "nextSeq", 1));
+        }
+        return fflush(stdout) == 0;
+}
+
+static int logs(struct remote *r, struct farhand *f, const char *id, bool follows, bool is_json)
 {
         _answer_ struct answer list = ANSWER_INIT;
         _answer_ struct answer read = ANSWER_INIT;
@@ -142,10 +167,13 @@ static int logs(struct remote *r, struct farhand *f, const char *id, bool follow
                 const char *more = arena_printf(&list.arena, ",\"afterSeq\":%" PRId64 ",\"waitMs\":%s",
                                                 next - 1, follows ? WAIT_MS : "0");
                 result = answer_get(&read, r, f, "process/read", detached_params(&list.arena, &found, more));
-                if (result == 0 && !write_chunks(&read, &out, &err))
+                if (result < 0)
                         break;
-                next = result == 0 ? answer_number(&read, read.root, "nextSeq", next) : next;
-                if (!follows || answer_is_true(&read, read.root, "closed"))
+                bool is_last = !follows || answer_is_true(&read, read.root, "closed");
+                if (is_json ? !print_chunks(&read, is_last) : !write_chunks(&read, &out, &err))
+                        break;
+                next = answer_number(&read, read.root, "nextSeq", next);
+                if (is_last)
                         break;
         }
         outlet_release(&out);
@@ -156,11 +184,13 @@ static int logs(struct remote *r, struct farhand *f, const char *id, bool follow
 int cmd_logs(int argc, char **argv)
 {
         struct remote remote = { 0 };
-        bool follows = false;
+        bool follows = false, is_json = false;
         const struct arg table[] = {
                 REMOTE_ARGS(&remote),
                 { "follow", ARG_FLAG, NULL, "go on until the command has ended", .letter = 'f',
                   .target = &follows },
+                { "json", ARG_FLAG, NULL, "print one JSON object for each piece of output",
+                  .target = &is_json },
                 { .name = NULL },
         };
         const struct args spec = {
@@ -179,7 +209,7 @@ int cmd_logs(int argc, char **argv)
         }
         struct farhand *f =
                 remote_choose_lasting(&remote, false) == 0 ? connect_for(&remote, "farhand logs") : NULL;
-        int code = f ? logs(&remote, f, argv[rest], follows) : PUMP_FAILED;
+        int code = f ? logs(&remote, f, argv[rest], follows, is_json) : PUMP_FAILED;
         farhand_free(f);
         remote_release(&remote);
         return code;

@@ -9,6 +9,7 @@
 #include "cli/pump.h"
 #include "cli/remote.h"
 #include "cli/rules.h"
+#include "wire/jsonw.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #define START_MS 60000
 
 struct wishes {
-        bool tty, no_stdin, detach, may_ask;
+        bool tty, no_stdin, detach, may_ask, is_json;
         struct arg_list rules;  /* --rules */
         bool has_default_rules; /* --default-rules */
 };
@@ -29,8 +30,24 @@ static void on_started(UNUSED struct farhand_process *p, void *arg, UNUSED int64
         *(bool *)arg = true;
 }
 
+/* The ids are of this client and of its server, which chose the session's: any text. */
+static void print_ids(const char *session, const char *process)
+{
+        _buf_ struct buf text = BUF_INIT(65536);
+        struct jsonw w;
+        jsonw_begin(&w, &text);
+        jsonw_object(&w);
+        jsonw_member_str(&w, "id", detached_id(session));
+        jsonw_member_str(&w, "sessionId", session);
+        jsonw_member_str(&w, "processId", process);
+        jsonw_object_end(&w);
+        _arena_ struct arena a = ARENA_INIT;
+        if (jsonw_end(&w) == 0)
+                puts(printable_json(&a, buf_slice(&text)));
+}
+
 /* Starts the command, prints its id, and does not wait for its end. */
-static int run_detached(struct remote *r, struct farhand *f, struct farhand_command *command)
+static int run_detached(struct remote *r, struct farhand *f, struct farhand_command *command, bool is_json)
 {
         static const struct farhand_process_events events = { .on_started = on_started };
         struct farhand_error error = { 0 };
@@ -47,13 +64,17 @@ static int run_detached(struct remote *r, struct farhand *f, struct farhand_comm
                 ;
         if (p && farhand_process_is_closed(p) && !has_started)
                 (void)farhand_process_wait(p, 0, NULL, &error); /* fills `error` with the reason */
+        const char *process_id = p ? arena_dup(&r->arena, slice_from_str(farhand_process_id(p))) : "";
         farhand_process_free(p);
         if (!has_started) {
                 remote_say(r, "%s", error.text);
                 return PUMP_FAILED;
         }
         detached_keep(r, session);
-        printf("%s\n", detached_id(session));
+        if (is_json)
+                print_ids(session, process_id);
+        else
+                printf("%s\n", detached_id(session));
         return fflush(stdout) == 0 ? 0 : PUMP_FAILED;
 }
 
@@ -133,7 +154,7 @@ static int run(struct remote *r, const struct command_args *args, char **argv, c
         command.argv = (const char *const *)argv;
         command.tty = wishes->tty;
         if (command_args_apply(args, r, f, wishes->tty, &command) == 0)
-                code = wishes->detach ? run_detached(r, f, &command)
+                code = wishes->detach ? run_detached(r, f, &command, wishes->is_json)
                                       : run_attended(r, f, args, &command, wishes);
         farhand_free(f);
         return code;
@@ -155,6 +176,7 @@ int cmd_run(int argc, char **argv)
                   .target = &wishes.no_stdin },
                 { "detach", ARG_FLAG, NULL, "print an id and leave the command running", .letter = 'd',
                   .target = &wishes.detach },
+                { "json", ARG_FLAG, NULL, "with --detach: print one JSON object", .target = &wishes.is_json },
                 COMMAND_ARGS(&command),
                 { "ask", ARG_FLAG, NULL,
                   "when its sandbox denies the command something: ask on the terminal whether to run it "
@@ -185,14 +207,16 @@ int cmd_run(int argc, char **argv)
                 code = 0;
         else if (parsed == ARGS_OK && rest == argc)
                 fprintf(stderr, "error: farhand run needs a command\n");
+        else if (parsed == ARGS_OK && wishes.is_json && !wishes.detach)
+                fprintf(stderr, "error: --json is for --detach: what the command writes is its own\n");
         else if (parsed == ARGS_OK && wishes.may_ask && wishes.detach)
                 fprintf(stderr, "error: --ask and --detach exclude each other\n");
-        else if (parsed == ARGS_OK) {
+        else if (parsed == ARGS_OK && command_args_check(&command)) {
                 int chosen = wishes.detach ? remote_choose_lasting(&remote, true) : remote_choose(&remote);
                 code = chosen == 0 ? run(&remote, &command, argv + rest, &wishes) : PUMP_FAILED;
         }
         arg_list_release(&wishes.rules);
-        arg_list_release(&command.env);
+        command_args_release(&command);
         remote_release(&remote);
         return code;
 }
