@@ -499,6 +499,20 @@ struct approvals *approvals_new(enum approval_policy policy, const char *profile
         return a;
 }
 
+int approvals_use_profile(struct approvals *a, const char *profile, struct err *err)
+{
+        bool is_open;
+        char *text;
+        int r = permissions_read(profile, &text, &is_open, err);
+
+        if (r < 0)
+                return r;
+        free(a->profile);
+        a->profile = text;
+        a->is_restricted = !is_open;
+        return 0;
+}
+
 void approvals_free(struct approvals *a)
 {
         if (!a)

@@ -84,6 +84,9 @@ struct approvals *approvals_new(enum approval_policy policy, const char *profile
                                 const struct approvals_asker *asker, struct err *err);
 void approvals_free(struct approvals *a); /* all approvals must be freed before; NULL is fine */
 
+/* Makes this the default profile of later actions. Returns 0, or -EINVAL with *err. */
+NODISCARD int approvals_use_profile(struct approvals *a, const char *profile, struct err *err);
+
 /* Answers a question. Returns false when there is no open question of that id. */
 bool approvals_answer(struct approvals *a, uint64_t question_id, enum approval_answer answer);
 /* Answers a question with no; `text`, which must be a literal, says why. */

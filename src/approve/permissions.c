@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "base/limits.h"
+#include "proto/legacy.h"
 #include "proto/profile.h"
 #include "proto/profile_write.h"
 
@@ -119,6 +120,28 @@ int permissions_add(const char *profile, const char *additional, char **ret, str
                 return result;
         overlay_apply(&r.arena, &p, &o, &sum);
         return write_profile(&sum, ret, err);
+}
+
+int permissions_of_policy(struct arena *a, const struct json_doc *d, const struct json *policy,
+                          const char *cwd, char **ret, const char *const **ret_roots, struct err *err)
+{
+        const struct slice root = slice_from_str(cwd);
+        const struct place place = { .cwd = root, .roots = &root, .root_count = 1 };
+        const struct policy_host host = { .place = &place };
+        struct sandbox_policy p;
+        struct profile profile;
+        int r = sandbox_policy_decode(a, d, policy, &p, err);
+
+        if (r < 0)
+                return r;
+        sandbox_policy_to_profile(a, &p, &host, &profile);
+        const char **roots = arena_zalloc(a, (p.writable_root_count + 1) * sizeof(*roots));
+        for (size_t i = 0; i < p.writable_root_count; i++)
+                roots[i] = arena_dup(a, p.writable_roots[i]);
+        r = write_profile(&profile, ret, err);
+        if (r == 0)
+                *ret_roots = roots;
+        return r;
 }
 
 /* ---- usual permissions, and the object that carries permissions ---- */

@@ -76,6 +76,8 @@ int main(int argc, char **argv)
                 return cmd_linux_sandbox(argc, argv);
         if (argc > 0 && apply_patch_is_named(argv[0]))
                 return cmd_apply_patch_by_name(argc, argv);
+        if (argc > 0 && mcp_is_named_reference(argv[0]))
+                return cmd_mcp_reference(argc, argv);
         const char *name = argc > 1 ? argv[1] : "";
         if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
                 printf("farhand %s\n", FARHAND_VERSION);

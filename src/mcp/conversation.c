@@ -7,9 +7,11 @@
 #include "mcp/calls.h"
 #include "mcp/reply.h"
 #include "mcp/roots.h"
+#include "mcp/sandbox_state.h"
 #include "mcp/tools.h"
 #include "mcp/version.h"
 
+#define UPDATE_SANDBOX "codex/sandbox-state/update"
 #define PARSE_ERROR (-32700)
 #define SHOWN_BYTES 200 /* how much of a name an error repeats */
 #define BAD_BATCH "a batch must have 1 to 64 messages, and be part of the protocol version"
@@ -18,6 +20,7 @@ static_assert(LIMIT_MCP_BATCH == 64, "BAD_BATCH says it");
 struct conversation {
         struct conversation_options options;
         struct unified *table;
+        struct approvals *approvals;
         struct calls *calls;
         struct questions *questions;
         const struct mcp_version *version; /* NULL: the client has not initialized */
@@ -97,7 +100,7 @@ static void want_roots(struct conversation *c, uint64_t route)
 static void end_roots(struct conversation *c)
 {
         c->roots_id = 0;
-        if (c->are_roots_stale)
+        if (c->are_roots_stale && c->has_roots)
                 ask_for_roots(c, 0);
         else
                 calls_hold(c->calls, false);
@@ -107,7 +110,7 @@ static void on_roots(struct conversation *c, const struct request *r)
 {
         const char *const *roots =
                 r->m.kind == RPC_RESPONSE ? roots_read(r->a, &r->m.doc, r->m.result) : NULL;
-        if (roots)
+        if (roots && c->has_roots)
                 unified_set_workspace(c->table, roots);
         end_roots(c);
 }
@@ -138,7 +141,8 @@ static void initialize(struct conversation *c, const struct request *r)
                 refuse_request(c, r, RPC_INVALID_PARAMS, "`protocolVersion` must be a string");
                 return;
         }
-        c->version = mcp_version_choose(json_string(r->a, d, version));
+        c->version =
+                mcp_version_choose(c->options.is_reference ? S("2025-06-18") : json_string(r->a, d, version));
         const struct json *roots = json_get(d, can, S("roots"));
         c->has_roots = c->options.asks_for_roots && roots && roots->type == JSON_OBJECT;
         questions_meet(c->questions, d, can);
@@ -146,16 +150,20 @@ static void initialize(struct conversation *c, const struct request *r)
         jsonw_object(&w);
         jsonw_member_str(&w, "protocolVersion", c->version->name);
         jsonw_key(&w, "capabilities");
-        jsonw_raw(&w, S("{\"tools\":{}}"));
+        jsonw_raw(&w, S("{\"experimental\":{\"codex/sandbox-state\":{\"version\":\"1.0.0\"}},\"tools\":{}}"));
         jsonw_key(&w, "serverInfo");
         jsonw_object(&w);
         jsonw_member_str(&w, "name", "farhand");
         jsonw_member_str(&w, "version", FARHAND_VERSION);
         jsonw_object_end(&w);
-        jsonw_member_str(&w, "instructions",
-                         "Runs shell commands, long ones as sessions, and applies patches. Commands run in a "
-                         "sandbox: they may "
-                         "write in the workspace only, unless more is allowed.");
+        jsonw_member_str(
+                &w, "instructions",
+                c->options.is_reference
+                        ? "It has one tool, which runs a shell command and returns what it has written."
+                        : "Runs shell commands, long ones as sessions, and applies patches. Commands run in "
+                          "a "
+                          "sandbox: they may "
+                          "write in the workspace only, unless more is allowed.");
         jsonw_object_end(&w);
         reply_end(&w);
         outbox_answer(&c->options.outbox, r->batch, &out);
@@ -177,6 +185,7 @@ static void list_tools(struct conversation *c, const struct request *r)
                 .environments = c->options.environments,
                 .is_read_only = c->options.is_read_only,
                 .can_wish = can_wish(c),
+                .is_reference = c->options.is_reference,
         };
         _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
         struct jsonw w;
@@ -221,7 +230,8 @@ static void call_tool(struct conversation *c, const struct request *r)
                 refuse_request(c, r, RPC_INVALID_PARAMS, "`arguments` must be an object");
                 return;
         }
-        if (!unified_tool_find(json_string(r->a, d, name), &wish.tool)) {
+        if (!unified_tool_find(json_string(r->a, d, name), &wish.tool) ||
+            (c->options.is_reference && wish.tool != UNIFIED_SHELL)) {
                 refuse_request(c, r, RPC_INVALID_PARAMS, "tool not found");
                 return;
         }
@@ -238,7 +248,41 @@ static void call_tool(struct conversation *c, const struct request *r)
         calls_begin(c->calls, &wish);
 }
 
+/* ---- the sandbox ---- */
+
+/* From now on the client says what the profile and the workspace are, and not its roots. */
+static void update_sandbox(struct conversation *c, const struct request *r)
+{
+        struct sandbox_state state;
+        struct err err = ERR_INIT;
+        _buf_ struct buf out = BUF_INIT(MCP_MESSAGE_MAX);
+        if (!r->m.params || r->m.params->type == JSON_NULL) {
+                refuse_request(c, r, RPC_INVALID_PARAMS, "missing params for sandbox state request");
+                return;
+        }
+        if (sandbox_state_read(r->a, &r->m.doc, r->m.params, &state) &&
+            approvals_use_profile(c->approvals, state.profile, &err) == 0) {
+                unified_set_workspace(c->table, state.roots);
+                c->has_roots = false;
+                answer_empty(c, r);
+                return;
+        }
+        reply_error_data(&out, &r->m.id, RPC_INVALID_PARAMS, S("failed to deserialize sandbox state"),
+                         json_raw(&r->m.doc, r->m.params));
+        outbox_answer(&c->options.outbox, r->batch, &out);
+}
+
 /* ---- one message ---- */
+
+static void refuse_method(struct conversation *c, const struct request *r)
+{
+        struct slice method = r->m.method;
+        if (c->options.is_reference) /* it says which method there is */
+                refuse_request(c, r, RPC_METHOD_NOT_FOUND, UPDATE_SANDBOX);
+        else
+                refuse(c, &r->m.id, r->batch, RPC_METHOD_NOT_FOUND, "unknown method `%.*s`",
+                       (int)MIN(method.n, (size_t)SHOWN_BYTES), method.p);
+}
 
 static void on_request(struct conversation *c, const struct request *r)
 {
@@ -253,9 +297,10 @@ static void on_request(struct conversation *c, const struct request *r)
                 list_tools(c, r);
         else if (slice_eq(method, S("tools/call")))
                 call_tool(c, r);
+        else if (slice_eq(method, S(UPDATE_SANDBOX)))
+                update_sandbox(c, r);
         else
-                refuse(c, &r->m.id, r->batch, RPC_METHOD_NOT_FOUND, "unknown method `%.*s`",
-                       (int)MIN(method.n, (size_t)SHOWN_BYTES), method.p);
+                refuse_method(c, r);
 }
 
 static void on_cancelled(struct conversation *c, const struct request *r)
@@ -430,6 +475,7 @@ void conversation_prepare(struct conversation *c, struct unified_options *option
 void conversation_use(struct conversation *c, struct unified *table, struct approvals *approvals)
 {
         c->table = table;
+        c->approvals = approvals;
         calls_use(c->calls, table);
         questions_use(c->questions, approvals, c->calls);
 }

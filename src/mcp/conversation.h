@@ -16,6 +16,7 @@ struct conversation_options {
         bool asks_for_roots; /* the client may say which workspace environments of this machine have */
         bool is_read_only;   /* commands can change nothing */
         bool never_asks;     /* the policy: calls cannot wish for more permissions */
+        bool is_reference; /* behaves as the reference's server of the tool shell, which has that tool alone */
         struct questions_options questions;
         struct outbox outbox;
 };

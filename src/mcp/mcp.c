@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "cli/remote.h"
 #include "cli/verbs.h"
+#include "env/environment.h"
 #include "install/install.h"
 #include "mcp/conversation.h"
 #include "patch/store.h"
@@ -20,6 +21,7 @@ struct wishes {
         const char *approval, *unasked;
         const char *bash;
         struct arg_list rules;
+        bool has_full_names, is_reference; /* mcp.h */
         bool no_login;
         uint64_t poll_most_ms, max_tokens;
 };
@@ -98,17 +100,21 @@ static int talk(struct targets *targets, const struct wishes *w, enum approval_p
         struct approvals_asker asker;
         struct conversation_options conversation = {
                 .environments = environment_ids(targets),
-                .asks_for_roots = asks_for_roots(targets, w),
+                .asks_for_roots = !w->is_reference && asks_for_roots(targets, w),
                 .is_read_only = w->targets.is_read_only,
                 .never_asks = policy == APPROVAL_NEVER,
-                .questions = { .unasked = unasked, .rulebook = rulebook },
+                .is_reference = w->is_reference,
+                .questions = { .unasked = unasked, .is_brief = w->is_reference, .rulebook = rulebook },
                 .outbox = { .send = send_line, .arg = &s },
         };
         struct unified_options options = {
                 .environments = targets->list,
                 .environment_count = targets->count,
                 .no_login = w->no_login,
-                .shell = { .bash = w->bash, .rules = rulebook_texts(rulebook) },
+                .shell = { .bash = w->bash,
+                           .has_full_names = w->has_full_names,
+                           .keeps_denials = w->is_reference,
+                           .rules = rulebook_texts(rulebook) },
                 .poll_most_ms = w->poll_most_ms ? w->poll_most_ms : POLL_MS,
                 .state_dir = store_directory(&targets->arena),
                 .budget = w->max_tokens > 0 ? (struct cut_budget){ .bytes = cut_token_bytes(w->max_tokens) }
@@ -247,4 +253,64 @@ int cmd_mcp(int argc, char **argv)
         arg_list_release(&w.targets.names);
         arg_list_release(&w.rules);
         return code;
+}
+
+/* ---- by the name of the reference's server ---- */
+
+bool mcp_is_named_reference(const char *program)
+{
+        const char *slash = strrchr(program, '/');
+        return strcmp(slash ? slash + 1 : program, "codex-exec-mcp-server") == 0;
+}
+
+/* It runs the shell here, in a sandbox that writes nothing until the client says what it may do. */
+static int run_reference(struct wishes *w)
+{
+        const char *here[] = { ENVIRONMENT_LOCAL_ID };
+        if (!w->bash)
+                w->bash = getenv("CODEX_BASH_PATH");
+        if (!w->bash) {
+                fprintf(stderr, "Error: CODEX_BASH_PATH must be set\n");
+                return 1;
+        }
+        w->is_reference = true;
+        w->targets.is_read_only = true;
+        w->targets.names = (struct arg_list){ .items = here, .count = 1 };
+        int code = run(w);
+        return code == FAILED ? 1 : code;
+}
+
+int cmd_mcp_reference(int argc, char **argv)
+{
+        struct wishes w = { 0 };
+        const char *execve_wrapper = NULL;
+        bool wants_version = false;
+        const struct arg table[] = {
+                { "execve", ARG_STRING, "PATH", "taken for compatibility: the kernel tells us of programs",
+                  .target = &execve_wrapper, .offers = OFFER_FILE },
+                { "bash", ARG_STRING, "PATH", "the Bash to run (default: CODEX_BASH_PATH)", .target = &w.bash,
+                  .offers = OFFER_FILE },
+                { "preserve-program-paths", ARG_FLAG, NULL,
+                  "rules see the whole path of a program, and not its name alone",
+                  .target = &w.has_full_names },
+                { "version", ARG_FLAG, NULL, "print the version", .target = &wants_version, .letter = 'V' },
+                { .name = NULL },
+        };
+        const struct args spec = {
+                .usage = "codex-exec-mcp-server [OPTIONS]",
+                .about = "Run a shell for an agent, as an MCP server on stdin and stdout.",
+                .table = table,
+        };
+        switch (args_parse(&spec, argc, argv, NULL)) {
+        case ARGS_HELP:
+                return 0;
+        case ARGS_BAD:
+                return 2;
+        case ARGS_OK:
+                break;
+        }
+        if (!wants_version)
+                return run_reference(&w);
+        printf("farhand %s\n", FARHAND_VERSION);
+        return 0;
 }

@@ -114,6 +114,12 @@ static void ask(void *arg, const struct approval_question *question)
         const struct question *one = question_new(q, question, style.always_rule != NULL);
         reply_request_begin(&w, &out, one->request, "elicitation/create");
         jsonw_object(&w);
+        if (style.is_brief) {
+                jsonw_key(&w, "_meta");
+                jsonw_object(&w);
+                jsonw_member_u64(&w, "progressToken", one->request);
+                jsonw_object_end(&w);
+        }
         jsonw_member_string(&w, "message", slice_trim(buf_slice(&text)));
         jsonw_key(&w, "requestedSchema");
         jsonw_raw(&w, slice_from_str(style.is_brief      ? schema_brief

@@ -49,7 +49,8 @@ void reply_end(struct jsonw *w)
         must(jsonw_end(w) == 0);
 }
 
-void reply_error(struct buf *out, const struct rpc_id *id, int code, struct slice message)
+void reply_error_data(struct buf *out, const struct rpc_id *id, int code, struct slice message,
+                      struct slice data)
 {
         struct jsonw w;
         begin(&w, out);
@@ -58,6 +59,15 @@ void reply_error(struct buf *out, const struct rpc_id *id, int code, struct slic
         jsonw_object(&w);
         jsonw_member_i64(&w, "code", code);
         jsonw_member_string(&w, "message", message);
+        if (data.n > 0) {
+                jsonw_key(&w, "data");
+                jsonw_raw(&w, data);
+        }
         jsonw_object_end(&w);
         reply_end(&w);
+}
+
+void reply_error(struct buf *out, const struct rpc_id *id, int code, struct slice message)
+{
+        reply_error_data(out, id, code, message, S(""));
 }

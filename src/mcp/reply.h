@@ -15,4 +15,7 @@ void reply_request_begin(struct jsonw *w, struct buf *out, uint64_t id, const ch
 void reply_notification_begin(struct jsonw *w, struct buf *out, const char *method);
 void reply_end(struct jsonw *w);
 /* `id` NULL: the message had none that could be read. */
+/* `data` is JSON. */
+void reply_error_data(struct buf *out, const struct rpc_id *id, int code, struct slice message,
+                      struct slice data);
 void reply_error(struct buf *out, const struct rpc_id *id, int code, struct slice message);

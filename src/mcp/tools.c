@@ -126,11 +126,11 @@ static const struct tool tools[] = {
         {
                 .name = "shell",
                 .title = "Run a text of Bash",
-                .about = "Runs a shell command and returns what it has written, when it has ended or its "
-                         "time is "
-                         "over. The workdir MUST be an absolute path. Programs that it starts may be asked "
-                         "about "
-                         "or denied. What it leaves running is ended; exec_command keeps things running.",
+                .about =
+                        "Runs a shell command and returns its output, when it has ended or its time is over. "
+                        "You MUST give workdir as an absolute path. Programs that it starts may be asked "
+                        "about "
+                        "or denied. What it leaves running is ended.",
                 .input = shell_input,
                 .output = shell_output,
                 .is_open_world = true,
@@ -263,15 +263,18 @@ void tools_write(struct jsonw *w, const struct tools_offer *offer)
 {
         jsonw_array(w);
         for (const struct tool *t = tools; t < tools + ARRAY_LEN(tools); t++) {
+                if (offer->is_reference && t->input != shell_input)
+                        continue;
+                bool has_structured = offer->version->has_structured && !offer->is_reference;
                 jsonw_object(w);
                 jsonw_member_str(w, "name", t->name);
-                if (offer->version->has_structured)
+                if (has_structured)
                         jsonw_member_str(w, "title", t->title);
                 jsonw_member_str(w, "description", t->about);
                 write_schema(w, "inputSchema", t->input_title, t->input, offer);
-                if (offer->version->has_structured)
+                if (has_structured)
                         write_schema(w, "outputSchema", NULL, t->output, offer);
-                if (offer->version->has_annotations)
+                if (offer->version->has_annotations && !offer->is_reference)
                         write_annotations(w, t, offer);
                 jsonw_object_end(w);
         }

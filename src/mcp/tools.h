@@ -12,6 +12,7 @@ struct tools_offer {
                 environments; /* ids, ending with NULL; the first one is the primary one. One alone is not named */
         bool is_read_only; /* commands can change nothing */
         bool can_wish;     /* calls may wish for more permissions */
+        bool is_reference; /* the tool shell alone, and no more about it than the reference tells */
 };
 
 /* Writes the array of the tools. */

@@ -27,9 +27,9 @@ class Refused(Exception):
 
 class Mcp:
     """One `farhand mcp` with the client of it. `roots`: what the client answers to roots/list; None: it has no roots. `ask`: what it answers to
-    elicitation/create, a function of the params; None: it cannot be asked."""
+    elicitation/create, a function of the params; None: it cannot be asked. `program`: another command in place of `farhand mcp`."""
 
-    def __init__(self, *args, where=("--env", "local"), cwd=None, env=None, toml=None, roots=None, ask=None, version=LATEST, begin=True):
+    def __init__(self, *args, where=("--env", "local"), cwd=None, env=None, toml=None, roots=None, ask=None, version=LATEST, begin=True, program=None):
         self.base = tempfile.mkdtemp(prefix="fh-mcp-", dir=TREES)
         os.chmod(self.base, 0o777)
         self.work, self.outside = cwd or os.path.join(self.base, "work"), os.path.join(self.base, "outside")
@@ -47,7 +47,7 @@ class Mcp:
         self._ids, self._changed = itertools.count(1), threading.Condition()
         self._is_closing, self._write = False, threading.Lock()
         self.proc = subprocess.Popen(
-            [BIN, "mcp", *where, *args], cwd=self.work, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr,
+            [*(program or (BIN, "mcp", *where)), *args], cwd=self.work, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr,
             env=merged_env({"HOME": home, "XDG_CONFIG_HOME": None, "FARHAND_HOME": home, "CODEX_HOME": home, "FARHAND_URL": None,
                             "CODEX_EXEC_SERVER_URL": None, "XDG_STATE_HOME": os.path.join(home, "state"), "ENV": None, "BASH_ENV": None, **(env or {})}))
         self._thread = threading.Thread(target=self._read, daemon=True)
