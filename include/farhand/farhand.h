@@ -61,7 +61,7 @@ FARHAND_API struct farhand_denial *farhand_error_denial(const struct farhand_err
 
 /* Where the server is:
  *
- *   ws://HOST:PORT[/PATH]    WebSocket on TCP
+ *   ws://HOST[:PORT][/PATH]  WebSocket on TCP
  *   wss://HOST[:PORT][/PATH] the same with TLS; needs the helper farhand-net
  *   unix:/PATH               WebSocket on a unix socket
  *   ssh://[USER@]HOST[:PORT] the user's own server on a machine that ssh reaches

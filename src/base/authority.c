@@ -28,7 +28,9 @@ static const char *host_split(struct slice *rest, struct slice *ret)
 
         if (slice_starts(*rest, S("["))) {
                 struct slice after = url_skip(*rest, 1), host = slice_split(&after, ']');
-                if (!after.p || !has_only(host, ":.") || !memchr(host.p, ':', host.n))
+                struct slice zone = host, address = slice_split(&zone, '%');
+                if (!after.p || !has_only(address, ":.") || !memchr(address.p, ':', address.n) ||
+                    (zone.p && !has_only(zone, "._-")))
                         return bad;
                 *ret = host;
                 *rest = after;
@@ -73,6 +75,8 @@ const char *authority_parse_ssh(struct slice url, struct authority *ret)
 
         if (!why && ret->has_user && (!has_only(ret->user, "._-+") || ret->user.p[0] == '-'))
                 why = "its user has other characters than letters, digits and `._-+`, or begins with a dash";
+        if (!why && memchr(ret->host.p, '%', ret->host.n))
+                why = "its host has a zone, which ssh takes from its configuration";
         if (!why && rest.n > text.n && !slice_eq(url_skip(rest, text.n), S("/")))
                 why = "nothing may follow host and port";
         return why;

@@ -1,6 +1,6 @@
 /* authority: the part [USER@]HOST[:PORT] of a URL, and URLs of ssh, which have nothing else. Pure functions.
  *
- * HOST is a name, an IPv4 address, or an IPv6 address in brackets. Only the form is checked; no name is looked up. Host and user of
+ * HOST is a name, an IPv4 address, or an IPv6 address in brackets, with a zone for links of this machine ([fe80::1%eth0]), but not for ssh. Only the form is checked; no name is looked up. Host and user of
  * ssh reach the command line of ssh: neither can begin with a dash, and both are of a few harmless characters only.
  */
 #pragma once

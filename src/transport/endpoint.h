@@ -14,7 +14,7 @@ struct endpoint {
         char *path;    /* ENDPOINT_UNIX: of the socket; else: what is requested, begins with '/' */
 };
 
-/* Parses ws://HOST:PORT[/PATH], wss://HOST[:PORT][/PATH] (port 443), unix:/PATH or ssh://[USER@]HOST[:PORT]. A password in the URL is
+/* Parses ws://HOST[:PORT][/PATH] (port 80), wss://HOST[:PORT][/PATH] (port 443), unix:/PATH or ssh://[USER@]HOST[:PORT]. A password in the URL is
  * refused, and a user where there is no ssh: URLs are shown in logs and in lists of processes. */
 NODISCARD int endpoint_parse(const char *text, struct endpoint *ret, struct err *err);
 void endpoint_release(struct endpoint *e);

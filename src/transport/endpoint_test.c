@@ -30,6 +30,8 @@ static void refuses(const char *text)
 TEST(urls_of_servers_are_taken_apart)
 {
         accepts("ws://127.0.0.1:4500", ENDPOINT_TCP, "127.0.0.1", 4500, "/");
+        accepts("ws://host", ENDPOINT_TCP, "host", 80, "/");
+        accepts("ws://[::1]", ENDPOINT_TCP, "::1", 80, "/");
         accepts("ws://devbox:1/", ENDPOINT_TCP, "devbox", 1, "/");
         accepts("ws://[::1]:65535/a/b?c=d", ENDPOINT_TCP, "::1", 65535, "/a/b?c=d");
         accepts("ws://[fe80::1%eth0]:5", ENDPOINT_TCP, "fe80::1%eth0", 5, "/");
@@ -48,14 +50,15 @@ TEST(other_urls_are_refused_with_a_reason)
                 "ws:/x:1",
                 "ws://",
                 "ws://:1",
-                "ws://host",
                 "ws://h:0",
                 "ws://h:65536",
                 "ws://h:1x",
                 "ws://h:",
                 "ws://u@h:1",
                 "wss://u:p@h",
-                "ws://[::1]",
+                "ws://[::1%]:1",
+                "ws://[::1%a b]:1",
+                "ws://[%eth0]:1",
                 "ws://[::1:1",
                 "ws://[::1]x:1",
                 "ws://h h:1",
@@ -72,6 +75,7 @@ TEST(other_urls_are_refused_with_a_reason)
                 "ssh://me:word@far",
                 "ssh://far/path",
                 "ssh://far:0",
+                "ssh://[fe80::1%eth0]",
         };
         for (size_t i = 0; i < ARRAY_LEN(bad); i++)
                 refuses(bad[i]);
