@@ -83,7 +83,7 @@ struct farhand_options {
         const char *farhand; /* the program farhand; NULL: beside this program, or where it was installed */
         const char *farhand_net;        /* the program farhand-net; NULL: where it is found from `farhand` */
         const char *token;              /* sent as a bearer token */
-        const char *token_file;         /* its first line is the token */
+        const char *token_file;         /* a file whose first line is the token */
         const char *token_env;          /* the variable that holds the token; it is not passed on to argv */
         const char *client_name;        /* "farhand" */
         unsigned connect_timeout_ms;    /* 0: 10,000; for ssh:// 120,000 */
@@ -213,9 +213,10 @@ enum farhand_exec_decision {
 /* A program that an intercepted command is to start (farhand_command.intercept). */
 struct farhand_exec {
         enum farhand_exec_decision
-                decision;        /* FARHAND_EXEC_ASK, or what was decided, by rules or by another client */
-        const char *request_id;  /* NULL: a report, about which nobody was asked */
-        const char *file;        /* its absolute path; this and the next two are bytes, not always UTF-8 */
+                decision;       /* FARHAND_EXEC_ASK, or what was decided, by rules or by another client */
+        const char *request_id; /* NULL: a report, about which nobody was asked */
+        const char *
+                file; /* the absolute path of the program; this and the next two are bytes, not always UTF-8 */
         const char *const *argv; /* ends with NULL */
         const char *cwd;
         uint64_t omitted_bytes; /* of the arguments of a report: more than 1 MiB is left out */
@@ -242,8 +243,9 @@ struct farhand_process_events {
          * farhand_process_collect, a process that this client started is ended, and fails; a process that it adopted fails. */
         void (*on_gap)(struct farhand_process *p, void *arg, uint64_t first_seq, uint64_t last_seq,
                        uint64_t bytes);
-        /* A program is to be started below an intercepted command, or its question has ended. Questions that are open are told again when the
-         * connection was lost and is back. Without this callback the questions of a process that this client has started are answered with FARHAND_EXEC_DENY. */
+        /* A program is to be started below an intercepted command, or its question has ended. Questions that are open are told again
+         * when the connection was lost and is back. Without this callback the questions of a process that this client has started are
+         * answered with FARHAND_EXEC_DENY. */
         void (*on_exec)(struct farhand_process *p, void *arg, const struct farhand_exec *exec);
 };
 
@@ -558,8 +560,8 @@ FARHAND_API int farhand_target_snapshot(struct farhand *f, const struct farhand_
 struct farhand_process_query {
         size_t size;
         const char *process_id; /* only this one; NULL: all */
-        const char *session_id; /* those of this session; NULL: of the client's own */
-        bool all_sessions;      /* those of all sessions that this client may see */
+        const char *session_id; /* processes of this session; NULL: of the client's own */
+        bool all_sessions;      /* processes of all sessions that this client may see */
 };
 #define FARHAND_PROCESS_QUERY_INIT                           \
         {                                                    \
@@ -904,8 +906,8 @@ enum farhand_with {
         FARHAND_RECURSIVE = 2, /* a directory with all that is below it */
         FARHAND_FORCE = 4,     /* a path that does not exist is no error */
         FARHAND_NEW = 8,       /* a name that exists is an error (EEXIST) */
-        /* A link anywhere in the path is an error; of a rename, among its directories. -EOPNOTSUPP when the server has no fsControlV1: it would
-         * follow links. Servers refuse it together with FARHAND_RECURSIVE. */
+        /* A link anywhere in the path is an error; of a rename, among its directories. -EOPNOTSUPP when the server has no fsControlV1:
+         * it would follow links. Servers refuse it together with FARHAND_RECURSIVE. */
         FARHAND_NO_LINKS = 16,
 };
 /* These two functions write a path to *ret, which the caller frees. */
@@ -984,8 +986,8 @@ FARHAND_API int farhand_read_file(struct farhand *f, const char *path, size_t ma
 /* Reads a file like farhand_read_file, with one request: an answer over 64 MiB cannot be had (-EMSGSIZE or a lost connection). */
 FARHAND_API int farhand_read_file_with(struct farhand *f, const char *path, size_t max_bytes, unsigned flags,
                                        char **ret, size_t *ret_bytes, struct farhand_error *ret_error);
-/* Tells the digest of a part of a regular file: of `length` bytes (UINT64_MAX: up to the end) from `offset` on, at most 512 MiB. It may have
- * fewer bytes, which *ret_bytes tells; `ret_bytes` may be NULL. Returns -EOPNOTSUPP when the server has no fsBatchV1. */
+/* Tells the digest of a part of a regular file: of `length` bytes (UINT64_MAX: up to the end) from `offset` on, at most 512 MiB. It may
+ * have fewer bytes, which *ret_bytes tells; `ret_bytes` may be NULL. Returns -EOPNOTSUPP when the server has no fsBatchV1. */
 FARHAND_API int farhand_digest(struct farhand *f, const char *path, uint64_t offset, uint64_t length,
                                char ret_digest[FARHAND_DIGEST_BYTES], uint64_t *ret_bytes,
                                struct farhand_error *ret_error);
@@ -1095,8 +1097,8 @@ FARHAND_API void farhand_watch_free(struct farhand_watch *w); /* ends the watch;
 /* Waits for paths that are not there. A client has one such wait at a time. */
 struct farhand_missing;
 struct farhand_missing_events {
-        /* What the server does: false: there is nothing to wait for, because one of the paths is there already, or because of a sandbox. Then no
-         * other event follows. */
+        /* What the server does: false: there is nothing to wait for, because one of the paths is there already, or because of a sandbox.
+         * Then no other event follows. */
         void (*on_started)(struct farhand_missing *m, void *arg, bool is_watching);
         /* One of the paths has appeared, or `present` has changed or is gone, or a lost connection is back: look again. No other event
          * follows. */

@@ -131,7 +131,8 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
                 return text; /* the room is a multiple of the alignment, so `text` is where it was printed */
 
         va_start(ap, fmt);
-        (void)vsnprintf(text, (size_t)n + 1, fmt, ap); /* the same arguments give the same length */
+        (void)vsnprintf(text, (size_t)n + 1, fmt,
+                        ap); /* arguments that are the same as before give the same length */
         va_end(ap);
         return text;
 }

@@ -61,7 +61,7 @@ struct call {
         size_t held;       /* the part of farhand::held_bytes that `text` takes */
 };
 
-/* Whether the server knows sandboxes for commands. */
+/* Returns whether the server knows sandboxes for commands. */
 enum sandbox_check {
         SANDBOX_UNASKED, /* nobody needed to know it yet */
         SANDBOX_ASKED,   /* the answer is awaited */

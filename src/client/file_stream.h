@@ -34,7 +34,7 @@ struct farhand_file {
         struct list link; /* farhand::files */
         struct farhand *client;
         char *path;
-        char *sandbox; /* that of the client when the stream was begun; NULL: none */
+        char *sandbox; /* the sandbox of the client when the stream was begun, as JSON; NULL: none */
         enum farhand_file_mode mode;
         bool wants_sync; /* writing: fs/close waits for the disk */
         bool refuses_links;

@@ -70,7 +70,7 @@ TEST(one_that_is_freed_in_its_callback_makes_room_for_the_next)
         played_say(f, server, "{\"id\":1,\"result\":{\"watching\":true}}\n" CHANGED("1") CHANGED("1"));
         eq_str(log_text, "started 1;changed 0;");
         struct farhand_missing *m = farhand_missing_start(f, paths, NULL, &events, NULL, NULL);
-        farhand_missing_free(m); /* its answer belongs to nobody */
+        farhand_missing_free(m); /* the answer to its request finds no object any more */
         played_say(f, server, "{\"id\":2,\"result\":{\"watching\":true}}\n" CHANGED("2"));
         eq_str(log_text, "started 1;changed 0;");
         farhand_free(f);

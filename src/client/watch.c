@@ -20,7 +20,7 @@ struct farhand_watch {
         struct farhand *client;
         char id[sizeof(ID_PREFIX) + 20];
         char *path;
-        char *sandbox; /* that of the client when the watch was begun; NULL: none */
+        char *sandbox; /* the sandbox of the client when the watch was begun, as JSON; NULL: none */
         bool is_recursive;
         struct farhand_watch_events events;
         void *arg;

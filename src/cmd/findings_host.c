@@ -152,7 +152,7 @@ static void report_state_directory(struct findings *f)
                                        "noted there";
         char path[PATH_MAX], at[PATH_MAX];
         struct err err = ERR_INIT;
-        if (state_place(0, path, &err) < 0) {
+        if (state_directory(0, path, &err) < 0) {
                 findings_add(f, "state directory", FINDING_WARN, "%s", err.text)->remedy = remedy;
                 return;
         }

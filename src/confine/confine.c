@@ -96,10 +96,10 @@ static void hide_place(struct preparer *p, const char *path)
 static int find_locks(struct placeholder_locks *ret, struct err *err)
 {
         int r = -ENOENT;
-        for (unsigned n = 0; n < STATE_PLACES && r < 0; n++) {
+        for (unsigned n = 0; n < STATE_DIRECTORIES && r < 0; n++) {
                 char path[PATH_MAX];
                 struct err why = ERR_INIT;
-                r = state_place(n, path, &why);
+                r = state_directory(n, path, &why);
                 _close_ int fd = r < 0 ? -1 : state_open(path, &why);
                 if (r == 0)
                         r = fd < 0 ? fd : placeholder_locks_open(path, ret, &why);
@@ -114,11 +114,12 @@ static void use_state(struct preparer *p)
 {
         char path[PATH_MAX];
         struct err ignored = ERR_INIT;
-        for (unsigned n = 0; n < STATE_PLACES; n++)
-                if (state_place(n, path, &ignored) == 0)
+        for (unsigned n = 0; n < STATE_DIRECTORIES; n++)
+                if (state_directory(n, path, &ignored) == 0)
                         hide_place(p, path);
-        /* The journals of patches are there, and what files had in them that no sandbox may read. For others than root it is the first place. */
-        if (geteuid() == 0 && state_place_of_user(path, &ignored) == 0)
+        /* The journals of patches are there, and what files had in them that no sandbox may read. For others than root it is the first
+         * place. */
+        if (geteuid() == 0 && state_directory_of_user(path, &ignored) == 0)
                 hide_place(p, path);
         preparer_set_locks_find(p, find_locks);
 }

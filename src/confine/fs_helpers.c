@@ -33,7 +33,7 @@ struct fs_helper {
         bool is_stale; /* ends after its present request */
         uint64_t used_ms;
         size_t key_n;
-        char key[]; /* its packed reach */
+        char key[]; /* the packed reach of the fs helper */
 };
 
 static void fs_helper_free(struct fs_helpers *f, struct fs_helper *one)

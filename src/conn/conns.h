@@ -23,7 +23,7 @@ struct conns;
 /* What the operator chose. The values change when the configuration is read again: look at them in each callback. */
 struct conn_options {
         char *listen;                 /* the URL as the operator wrote it */
-        struct listen_url listen_url; /* its path is absolute */
+        struct listen_url listen_url; /* the path of a unix socket is absolute here */
         bool allow_other_namespaces;  /* peers of a unix socket may be in other namespaces */
         struct auth auth;
         uint64_t max_message_bytes;

@@ -41,7 +41,7 @@ TEST(the_first_source_that_says_something_decides)
                 const char *expect;
         } rows[] = {
                 { { .farhand = NO_FILE, .codex = NO_FILE }, "-: *local" },
-                { { .url = NULL }, "-: *local" }, /* it is unknown where the files are */
+                { { .url = NULL }, "-: *local" }, /* nothing says where the files are */
                 { { .url = " unix:/s ",
                     .name = "f",
                     .variables = { .farhand_url = "ws://u", .codex_exec_server_url = "ws://x" },

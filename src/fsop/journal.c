@@ -184,9 +184,9 @@ int journal_open(const char *state_dir, struct journal **ret, struct err *err)
         if (state_dir)
                 return strlen(state_dir) < sizeof(path) ? open_in(state_dir, ret, err)
                                                         : fsop_fail(err, ENAMETOOLONG);
-        for (unsigned n = 0; n < STATE_PLACES && r < 0; n++) {
+        for (unsigned n = 0; n < STATE_DIRECTORIES && r < 0; n++) {
                 struct err why = ERR_INIT;
-                r = state_place(n, path, &why);
+                r = state_directory(n, path, &why);
                 if (r == 0)
                         r = open_in(path, ret, &why);
                 if (r < 0 && n == 0)

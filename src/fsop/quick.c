@@ -376,7 +376,7 @@ void quick_trial_init(const struct quick *q, struct quick_trial *ret)
 static bool is_local(const struct statfs *fs)
 {
         switch ((unsigned long)fs->f_type) {
-        case EXT4_SUPER_MAGIC: /* and ext2, ext3 */
+        case EXT4_SUPER_MAGIC: /* ext2 and ext3 have the same number */
         case XFS_SUPER_MAGIC:
         case BTRFS_SUPER_MAGIC:
         case TMPFS_MAGIC:

@@ -21,7 +21,7 @@ static int check_length(int n, struct err *err)
         return n < PATH_MAX ? 0 : fsop_fail(err, ENAMETOOLONG);
 }
 
-int state_place_of_user(char *ret, struct err *err)
+int state_directory_of_user(char *ret, struct err *err)
 {
         const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
         int n;
@@ -35,10 +35,10 @@ int state_place_of_user(char *ret, struct err *err)
         return check_length(n, err);
 }
 
-static int lasting_place(char *ret, struct err *err)
+static int lasting_directory(char *ret, struct err *err)
 {
         if (geteuid() != 0)
-                return state_place_of_user(ret, err);
+                return state_directory_of_user(ret, err);
         return check_length(snprintf(ret, PATH_MAX, "/var/lib/farhand"), err);
 }
 
@@ -67,11 +67,11 @@ static unsigned outer_uid(void)
         return (unsigned)own;
 }
 
-int state_place(unsigned n, char *ret, struct err *err)
+int state_directory(unsigned n, char *ret, struct err *err)
 {
         if (n == 0)
-                return lasting_place(ret, err);
-        if (n >= STATE_PLACES)
+                return lasting_directory(ret, err);
+        if (n >= STATE_DIRECTORIES)
                 return fsop_fail(err, ERANGE);
         (void)snprintf(ret, PATH_MAX, VOLATILE_PLACE "%u", outer_uid());
         return 0;

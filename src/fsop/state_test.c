@@ -14,16 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns the path of the place, or the error text when there is none. */
-static const char *place(unsigned n, char path[PATH_MAX])
+/* Returns the path of a choice, or the error text when there is none. */
+static const char *choice(unsigned n, char path[PATH_MAX])
 {
         struct err err = ERR_INIT;
-        if (state_place(n, path, &err) < 0)
+        if (state_directory(n, path, &err) < 0)
                 (void)snprintf(path, PATH_MAX, "%.1000s", err.text);
         return path;
 }
 
-TEST(the_first_place_is_named_by_variables_and_for_root_it_is_that_of_the_machine)
+TEST(the_first_choice_is_named_by_variables_and_for_root_it_is_that_of_the_machine)
 {
         char path[PATH_MAX];
         _free_ char *old_state = getenv("XDG_STATE_HOME") ? mem_strdup(getenv("XDG_STATE_HOME")) : NULL;
@@ -31,29 +31,29 @@ TEST(the_first_place_is_named_by_variables_and_for_root_it_is_that_of_the_machin
         bool is_root = geteuid() == 0;
         setenv("XDG_STATE_HOME", "/x", 1);
         setenv("HOME", "/h", 1);
-        eq_str(place(0, path), is_root ? "/var/lib/farhand" : "/x/farhand");
+        eq_str(choice(0, path), is_root ? "/var/lib/farhand" : "/x/farhand");
         setenv("XDG_STATE_HOME", "relative", 1);
-        eq_str(place(0, path), is_root ? "/var/lib/farhand" : "/h/.local/state/farhand");
+        eq_str(choice(0, path), is_root ? "/var/lib/farhand" : "/h/.local/state/farhand");
         unsetenv("XDG_STATE_HOME");
         unsetenv("HOME");
         if (!is_root)
-                ok(strstr(place(0, path), "neither XDG_STATE_HOME nor HOME"));
+                ok(strstr(choice(0, path), "neither XDG_STATE_HOME nor HOME"));
         if (old_state)
                 setenv("XDG_STATE_HOME", old_state, 1);
         if (old_home)
                 setenv("HOME", old_home, 1);
 }
 
-TEST(the_second_place_is_one_that_no_sandbox_shows)
+TEST(the_second_choice_is_one_that_no_sandbox_shows)
 {
         char path[PATH_MAX], want[64];
         struct err err = ERR_INIT;
         snprintf(want, sizeof(want), "/dev/shm/farhand-%u", (unsigned)geteuid());
-        eq_str(place(1, path), want);
-        eq_int(state_place(STATE_PLACES, path, &err), -ERANGE);
+        eq_str(choice(1, path), want);
+        eq_int(state_directory(STATE_DIRECTORIES, path, &err), -ERANGE);
 }
 
-/* Enters a user namespace in which this user has the number 7. Returns 0 when the second place is named after the number outside,
+/* Enters a user namespace in which this user has the number 7. Returns 0 when the second choice is named after the number outside,
  * 77 when there are no user namespaces. */
 static int look_from_inside(const char *want)
 {
@@ -64,11 +64,11 @@ static int look_from_inside(const char *want)
         _close_ int fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
         if (fd < 0 || write(fd, map, (size_t)n) != n || geteuid() != 7)
                 return 77;
-        return strcmp(place(1, path), want) == 0 ? 0 : 1;
+        return strcmp(choice(1, path), want) == 0 ? 0 : 1;
 }
 
 /* Any user can be root in a user namespace, so /dev/shm/farhand-0 would belong to the first user who made it. */
-TEST(the_second_place_has_the_number_that_others_see)
+TEST(the_second_choice_has_the_number_that_others_see)
 {
         char want[64];
         int status;

@@ -18,7 +18,7 @@ struct identity {
 };
 
 struct level {
-        struct tree_pair fds; /* both -1 while the level is closed */
+        struct tree_pair fds; /* both members are -1 while the level is closed */
         /* the directories of `fds`, noted when the level was closed, to recognise them when it is opened again */
         struct identity read, write;
         size_t pending; /* offset in walk::names of the current child, the first that is not done */

@@ -28,7 +28,8 @@ struct file_shape {
 struct change {
         uint64_t offset, removed;
         uint64_t line, removed_lines;
-        const struct patch_line *lines; /* those of the run, and no context line */
+        const struct patch_line
+                *lines; /* the removed and added lines of the run; no context line is among them */
         size_t line_count;
 };
 

@@ -12,7 +12,7 @@
 
 struct edit {
         uint64_t offset;  /* in the old text */
-        uint64_t removed; /* so many bytes there give way to … */
+        uint64_t removed; /* how many bytes of the old text give way to `added` */
         struct slice added;
         uint64_t
                 line; /* how many lines of the old text are before `offset`; of an is_terminator: before the last line */

@@ -153,7 +153,7 @@ static uint64_t edit_end(const struct edit *e)
 struct part {
         size_t first, count; /* edits */
         uint64_t start, end; /* lines of the old text */
-        uint64_t new_start;  /* the same line in the new text */
+        uint64_t new_start;  /* the line of the new text that `start` has become */
         uint64_t new_count;
 };
 

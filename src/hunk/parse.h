@@ -36,7 +36,7 @@ struct patch_chunk {
         size_t line_count;
         size_t old_count;    /* context lines and removed lines */
         bool is_end_of_file; /* the old lines must be the last ones of the file */
-        size_t line;         /* its first line in the patch */
+        size_t line;         /* the number of its first line in the patch */
 };
 
 enum hunk_kind { HUNK_ADD, HUNK_DELETE, HUNK_UPDATE };
@@ -50,7 +50,7 @@ struct hunk {
         size_t added_count;
         struct patch_chunk *chunks; /* HUNK_UPDATE: at least one */
         size_t chunk_count;
-        size_t line; /* of its header in the patch */
+        size_t line; /* the number of its header line in the patch */
 };
 
 struct patch {

@@ -13,8 +13,8 @@
 enum level {
         LEVEL_EXACT,
         LEVEL_END,     /* white space at the end does not count */
-        LEVEL_TRIMMED, /* nor at the start */
-        LEVEL_ALIKE,   /* and typographic characters are those of ASCII (text.h) */
+        LEVEL_TRIMMED, /* white space at both ends does not count */
+        LEVEL_ALIKE,   /* as LEVEL_TRIMMED, and typographic characters count as those of ASCII (text.h) */
         LEVEL_COUNT,
 };
 

@@ -37,9 +37,9 @@ struct search {
                 [LEVEL_COUNT]; /* for each node: how many lines the walk had seen at its last match; 0: none */
         struct lines lines;
         struct file_shape file;
-        uint64_t position; /* the second walk: how many lines are behind it */
-        uint64_t offset;   /* and how many bytes */
-        uint64_t *offsets; /* a ring: of line i at i % (longest_item + 1) */
+        uint64_t position; /* how many lines the second walk has passed */
+        uint64_t offset;   /* how many bytes the second walk has passed */
+        uint64_t *offsets; /* a ring: the offset of line i is at i % (longest_item + 1) */
         uint32_t *border;  /* of the item at hand (find_match) */
         struct composer composer;
 };

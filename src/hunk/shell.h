@@ -25,7 +25,7 @@ enum shell_patch {
         "patch detected without explicit call to apply_patch. Rerun as [\"apply_patch\", \"<patch>\"]"
 
 struct shell_call {
-        struct slice patch;   /* its text, which need not parse */
+        struct slice patch;   /* the text of the patch, which need not parse */
         struct slice workdir; /* DIR of the cd; p is NULL when there is none */
 };
 

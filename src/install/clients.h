@@ -10,7 +10,7 @@ struct client {
         const char *(*path)(struct arena *a);
 };
 
-/* Returns NULL when there is none of that name. */
+/* Returns NULL when there is no client of that name. */
 NODISCARD const struct client *clients_find(const char *name);
-/* Their names, for people. */
+/* Returns the names of all clients, for people. */
 #define CLIENTS_NAMES "claude, codex, cursor, vscode or gemini"

@@ -18,7 +18,7 @@ static int refuse(struct arena *a, const char *path, int code, const char *why, 
         return err_set(err, 0, code, "`%s` %s", printable_str(a, path), why);
 }
 
-/* Is the directory such that nobody else can put another file into the place of one of ours? */
+/* Returns whether no other user can replace files of ours in the directory. */
 static int check_directory(struct arena *a, const char *path, struct err *err)
 {
         struct stat st;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #define CONTEXT_LINES 2
-#define LINE_BYTES 160  /* of a line that are shown */
-#define BEFORE_BYTES 40 /* of a longer one, in front of the first difference */
+#define LINE_BYTES 160  /* how much of a line is shown */
+#define BEFORE_BYTES 40 /* how much of a longer line is shown before the first difference */
 
 static size_t common_start(struct slice a, struct slice b)
 {
@@ -27,7 +27,7 @@ static size_t common_end(struct slice a, struct slice b, size_t start)
         return i;
 }
 
-/* Returns where the line of the offset begins, or the line so many lines before it. */
+/* Returns the offset of the beginning of the line that holds offset `i`, or of the line that is `before` lines before that. */
 static size_t line_start(struct slice s, size_t i, unsigned before)
 {
         for (;; i--) {
@@ -38,7 +38,7 @@ static size_t line_start(struct slice s, size_t i, unsigned before)
         }
 }
 
-/* Returns where the line behind that of the offset begins; or behind so many more lines. */
+/* Returns the offset behind the end of the line that holds offset `i`, or of the line that is `more` lines after that. */
 static size_t line_end(struct slice s, size_t i, unsigned more)
 {
         for (;;) {
@@ -50,7 +50,7 @@ static size_t line_end(struct slice s, size_t i, unsigned more)
         }
 }
 
-/* Prints a line. `from` is where the two texts begin to differ: what stands long before is left out. */
+/* Prints a line. `from` is where the two texts begin to differ: bytes far before that are left out. */
 static void print_line(char sign, struct slice line, size_t from)
 {
         _arena_ struct arena a = ARENA_INIT;

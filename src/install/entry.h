@@ -17,8 +17,8 @@ struct entry {
 /* How a client writes its configuration. */
 enum config_form {
         FORM_JSON,
-        FORM_JSON_COMMENTS,        /* and comments, of both kinds */
-        FORM_JSON_COMMENTS_COMMAS, /* and commas behind the last member */
+        FORM_JSON_COMMENTS,        /* JSON with comments of both kinds */
+        FORM_JSON_COMMENTS_COMMAS, /* JSON with comments and with commas behind the last member */
         FORM_TOML,
 };
 
@@ -33,5 +33,5 @@ struct config_shape {
 enum edit_result {
         EDIT_NOTHING = 0, /* nothing is to be changed */
         EDIT_CHANGED,
-        EDIT_EMPTY, /* nothing would be left of the file but what an installation had made */
+        EDIT_EMPTY, /* the file would hold nothing but what an installation had made */
 };

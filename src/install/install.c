@@ -214,7 +214,7 @@ static int take_away(struct arena *a, const struct wishes *w, struct err *err)
                 printf("%s does not have it: %s\n", w->client->title, printable_str(a, file.path));
                 return 0;
         }
-        /* Whoever has put a symlink here wants the file that it leads to. */
+        /* A user who has put a symlink here means the file that it leads to. */
         if (r == EDIT_EMPTY && file.is_link)
                 text = w->client->shape.form == FORM_TOML ? S("") : S("{}\n");
         return make_change(a, w, &file, r == EDIT_EMPTY && !file.is_link ? NULL : &text,

@@ -17,7 +17,7 @@ struct object {
         const struct json *first, *last; /* the keys; NULL when it is empty */
 };
 
-/* How what is added shall look. */
+/* The layout of what is added. */
 struct look {
         const char *nl;     /* "\n" or "\r\n" */
         const char *unit;   /* one step of indentation */
@@ -161,7 +161,7 @@ static void put_member(const struct look *look, const char *servers, const struc
 
 /* ---- adding ---- */
 
-/* Decides how a member of the object shall look. `depth` is that of the members. */
+/* Chooses the layout for a new member of the object, whose members are at `depth`. */
 static void look_at(struct arena *a, const struct json_plain *p, const struct object *o, unsigned depth,
                     struct look *look)
 {
@@ -276,14 +276,14 @@ int json_edit_add(struct arena *a, const struct slice *text, const struct config
 
 /* ---- removing ---- */
 
-/* Is the member the only one of an object that json_edit_add has made for it? */
+/* Returns whether the member is alone in an object that json_edit_add has made for it. */
 static bool is_made_for(const struct json_plain *p, const struct object *o)
 {
         return o->count == 1 && json_is_blank(p->text.p[o->open + 1]) &&
                !has_mark(p, o->open, key_start(o->first)) && !has_mark(p, value_end(o->first + 1), o->close);
 }
 
-/* Is the file the one that json_edit_add makes where there is none, but for its layout? */
+/* Returns whether the file is, but for its layout, what json_edit_add writes when there is no file. */
 static bool is_made_file(const struct json_plain *p, const struct object *root)
 {
         return is_made_for(p, root) && root->open == 0 && blanks_before(p, p->text.n) == root->close + 1;

@@ -190,7 +190,7 @@ static bool next_statement(struct lines *l, size_t *ret_start, bool *ret_is_head
         return true;
 }
 
-/* Is this the header of the table of our entry, or of a table below it? */
+/* Returns whether a line is the header of the table of our entry, or of a table below that. */
 static bool is_ours(struct arena *a, struct slice header, const char *servers)
 {
         struct err err = ERR_INIT;

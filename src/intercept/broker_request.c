@@ -349,7 +349,7 @@ static void request_withdraw(struct broker *b, struct request *r)
 {
         const struct intercept_message m = { .kind = INTERCEPT_MSG_WITHDRAWN, .withdrawn = r->question };
         request_end(b, r);
-        (void)server_queue(b, &m); /* its room is kept free; a server that has gone need not know */
+        (void)server_queue(b, &m); /* there is room kept free for it; a server that has gone need not know */
 }
 
 void request_ask(struct broker *b, struct request *r, const struct intercept_verdict *verdict)

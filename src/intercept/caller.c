@@ -119,7 +119,7 @@ static int file_set(struct caller *c)
         if (r < 0)
                 return r == -ENOENT ? -EBADF : r;
         if (c->file.p[0] != '/')
-                return -EACCES; /* such as a pipe, or a directory that has no path here */
+                return -EACCES; /* the descriptor is a pipe, or a directory that has no path here */
         if (path.n > 0 && (buf_append_char(&c->file, '/') < 0 || buf_append(&c->file, path) < 0))
                 return -ENAMETOOLONG;
         return 0;

@@ -12,8 +12,8 @@ enum intercept_scope {
 
 /* What takes the place of the first word when rules are asked about a program. */
 enum intercept_names {
-        INTERCEPT_BASE, /* the last component of its path */
-        INTERCEPT_FULL, /* its absolute path */
+        INTERCEPT_BASE, /* the last component of the path of the program */
+        INTERCEPT_FULL, /* the absolute path of the program */
 };
 
 /* What happens when a rule or the heuristic says that somebody has to be asked. */

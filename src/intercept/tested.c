@@ -117,7 +117,7 @@ static struct outcome judge(pid_t pid, int told, int go)
         return answer(listener, pid);
 }
 
-/* Has the kernel kill the calling process when its parent dies. The parent may have died before: then nobody is told. */
+/* Has the kernel kill the calling process when its parent dies. When the parent has died before this call, ends the process here. */
 static void end_with(pid_t parent)
 {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -141,7 +141,8 @@ static struct outcome try_interception(void)
         }
         (void)close(told[1]);
         struct outcome o = judge(pid, told[0], go[1]);
-        (void)kill(pid, SIGKILL); /* its number is still its own, unless it was waited for in answer() */
+        (void)kill(pid,
+                   SIGKILL); /* unless answer() has waited for the process, its number is still its own */
         return o;
 }
 

@@ -9,7 +9,7 @@ struct keeper;
 
 /* The descriptors are the broker's own from then on. */
 struct broker_start {
-        struct keeper *keeper; /* its counters (keeper_shared.h), its cgroup leaf */
+        struct keeper *keeper; /* counters (keeper_shared.h) and the cgroup leaf of the command */
         enum exec_asking asking;
         int listener; /* of the filter that the command's processes have, or the broker's end of the pair */
         int socket;   /* to the server; a stream, non-blocking */

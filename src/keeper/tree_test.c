@@ -1,4 +1,5 @@
-/* tree_test: a walk below another process, and below the children of a second thread. Walks of keepers below themselves are tested in proc/spawn_end_test.c. */
+/* tree_test: a walk below another process, and below the children of a second thread. Walks of keepers below themselves are tested in
+ * proc/spawn_end_test.c. */
 #include "unit.h"
 
 #include "base/sys.h"
@@ -39,8 +40,7 @@ TEST(all_below_a_child_are_killed_and_not_the_child)
         char bytes[2];
         eq_int(recv(ends[0], bytes, 2, MSG_WAITALL), 2);
         tree_kill_below(top, room, ARRAY_LEN(room));
-        eq_int(recv(ends[0], bytes, 1, 0),
-               0); /* both processes are gone, so no process has the other end open */
+        eq_int(recv(ends[0], bytes, 1, 0), 0); /* no process has the other end open: both are gone */
         int status;
         eq_int(waitpid(top, &status, 0), top);
         eq_int(WEXITSTATUS(status), 7);

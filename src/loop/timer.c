@@ -130,7 +130,7 @@ void timers_run(struct loop *l)
 void timers_release(struct loop *l)
 {
         for (size_t i = 0; i < l->timer_count; i++)
-                l->timers[i]->at = STOPPED; /* its owner may free it later */
+                l->timers[i]->at = STOPPED; /* the owner of the timer may free it later */
         l->timer_count = l->timer_room = 0;
         free(TAKE(l->timers));
 }

@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #define PROGRESS_MS 1000    /* how often a client is told how a call goes on */
-#define LAST_LINE_BYTES 200 /* so much of the last line of output is told */
+#define LAST_LINE_BYTES 200 /* how much of the last line of output is told */
 
 struct call {
         struct list link; /* calls::list */

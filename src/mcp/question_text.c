@@ -107,7 +107,7 @@ static int put_command(struct buf *out, const char *const *argv)
 
 /* ---- programs about which rules ask ---- */
 
-/* Whether a word needs no quotes in a shell. */
+/* Returns whether a word needs no quotes in a shell. */
 static bool is_plain(const char *word)
 {
         static const char plain[] =

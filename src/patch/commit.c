@@ -256,7 +256,7 @@ static void finish(struct asks *s, const struct changes *c, struct store *store,
 {
         int r = changes_clean(s, c);
         if (store && !has_journal)
-                store_forget_last(store, c->cwd); /* its record is that of an older patch */
+                store_forget_last(store, c->cwd); /* the record there belongs to an older patch */
         else if (store && r == 0)
                 store_done(store, c);
         else if (store)

@@ -41,7 +41,7 @@ struct names {
 struct wish {
         const char *path; /* absolute, without "..", as long as the names */
         bool is_made;     /* the hunk may make the file: a link that leads nowhere must be known as a link */
-        bool is_read;     /* its content will be needed */
+        bool is_read;     /* the hunk will need the content of the file */
 };
 
 /* `file_max` and `memory_max`: how large files may be that are kept in memory, each and all together. */

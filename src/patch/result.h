@@ -48,8 +48,8 @@ struct patch_result {
         /* The first denial; denied_entry may be NULL. */
         const char *denied_path, *denied_operation, *denied_rule, *denied_entry;
         const struct denial **denials; /* all denials, up to LIMIT_PATCH_DENIALS */
-        size_t denial_count;           /* how many are in `denials` */
-        size_t denied_count;           /* how many there were */
+        size_t denial_count;           /* how many denials are in `denials` */
+        size_t denied_count;           /* how many denials there were */
 };
 
 /* Writes the denials in the form that denials of commands have: an array of objects. *ret_omitted is how many denials the array leaves

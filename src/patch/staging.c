@@ -47,7 +47,7 @@ static struct entry *find_entry(struct staging *s, struct name *n, int depth);
 struct location {
         const char *directory;
         struct entry *parent;
-        bool is_too_deep; /* so many directories are missing that nothing can be put there */
+        bool is_too_deep; /* more directories are missing than a patch may make */
 };
 
 /* Finds out where the names in a directory are. A directory that is missing, or is no directory, has an entry: a hunk may make it, or

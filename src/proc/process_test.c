@@ -1045,7 +1045,7 @@ TEST(without_a_pipe_or_terminal_stdin_is_closed_from_the_start)
         struct rig rig;
         struct seen seen;
         rig_open(&rig);
-        start(&rig, &seen, PIPES, "cat; echo end"); /* its stdin is empty */
+        start(&rig, &seen, PIPES, "cat; echo end"); /* the stdin of the command is empty */
         eq_int(write_to(seen.p, S("x")), -EPIPE);
         wait_for(&rig, has(&seen, 'G'));
         eq_str(seen.trace, "SoXCG");
@@ -1205,7 +1205,8 @@ TEST(a_paused_process_is_killed_and_closed_all_the_same)
                 wait_until_told(&rig);
                 process_kill(seen.p);
                 wait_for(&rig, has(&seen, 'G'));
-                eq_str(seen.trace, kinds[i] == PIPES ? "SoXCG" : "SmoXCG"); /* its output is not lost */
+                eq_str(seen.trace,
+                       kinds[i] == PIPES ? "SoXCG" : "SmoXCG"); /* the output of the command is not lost */
                 eq_int(seen.p->exit_signal, SIGKILL);
                 finish(&rig, &seen);
                 rig_close(&rig);

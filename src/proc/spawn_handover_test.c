@@ -145,7 +145,8 @@ TEST_AS_USER(starts_go_on_while_descriptors_are_refused)
         char text[TEXT_BYTES] = "";
         for (uint32_t i = 2; i < 22; i++)
                 rig_start_sh(&rig, i, "read x; exit 7");
-        eq_int(rig_start_argv(&rig, 22, large, candidates, "/"), 0); /* its strings are in a memfd */
+        eq_int(rig_start_argv(&rig, 22, large, candidates, "/"),
+               0); /* the strings of so large an order are in a memfd */
         rig_start(&rig, 23, "/nonexistent/program");
         rig_wait(&rig, rig.gone == 22);
         for (uint32_t i = 2; i < 22; i++)

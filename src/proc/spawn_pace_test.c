@@ -48,7 +48,10 @@ TEST(nobody_waits_while_many_starts_hang)
                 rig_start(&rig, n, lease.path);
         for (; n <= LIMIT_STARTS_AHEAD + 1; n++)
                 rig_start(&rig, n, "/bin/true");
-        rig_wait(&rig, rig.seen[n - 1].has_started); /* it is known now that the others hang */
+        rig_wait(
+                &rig,
+                rig.seen[n - 1]
+                        .has_started); /* when this command has started, the spawner knows that the others hang */
         for (; n <= 4 * LIMIT_STARTS_AHEAD; n++)
                 rig_start(&rig, n, "/bin/true");
         eq_int(spawn_wait_ms(rig.s), -1); /* no start waits */

@@ -50,7 +50,7 @@ struct rig {
         bool has_image;                 /* image_fd is the sandbox of the commands that are started next */
         int image_fd;
         const struct bwrap *bwrap; /* builds that sandbox; or NULL */
-        bool is_intercepted;       /* so are the commands that are started next */
+        bool is_intercepted;       /* the commands that are started next are intercepted */
         int config, socket;        /* what their brokers get */
         bool wants_cgroup;
         uint64_t session; /* the session of the commands; 0: no sandbox is prebuilt for them */

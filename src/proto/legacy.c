@@ -11,7 +11,7 @@ struct spelling {
         const char *kinds[KINDS];
         const char *network_access, *writable_roots, *exclude_tmpdir, *exclude_slash_tmp;
         const char *access;           /* a member of read-only */
-        const char *read_only_access; /* the same member of workspace-write */
+        const char *read_only_access; /* the member `readOnlyAccess` of workspace-write */
         const char *access_types[2];  /* indexed by is_restricted */
         const char *include_platform_defaults, *readable_roots;
 };

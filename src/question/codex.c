@@ -134,7 +134,8 @@ static void write_root(struct question *q, const struct farhand_root *root)
                                       (root->sandbox ? strlen(root->sandbox) : 0) + 64);
         jsonw_object(&q->w);
         jsonw_member_str(&q->w, "id", root->id);
-        (void)question_path(q, "path", root->path, NULL); /* it is absolute: check_roots looked */
+        (void)question_path(q, "path", root->path,
+                            NULL); /* cannot fail: check_roots has checked that the path is absolute */
         client_sandbox_write(&q->w, root->sandbox);
         jsonw_object_end(&q->w);
 }

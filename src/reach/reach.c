@@ -315,7 +315,7 @@ static int access_spot(const struct spot *s, int mode)
         if (fstat(fd, &st) < 0)
                 return -errno;
         if (S_ISLNK(st.st_mode))
-                return -EAGAIN; /* it was put there since the path was followed */
+                return -EAGAIN; /* the file was put there after the path was followed */
         if (s->wants_directory && !S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         if (S_ISDIR(st.st_mode) && (mode & W_OK))

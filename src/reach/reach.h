@@ -61,7 +61,7 @@ struct reach {
         struct slice (*denied_by)(void *arg, struct slice path);
         void *arg;
         /* The process has a view of its own: */
-        bool has_own_dev;    /* its /dev lacks most of the machine's devices */
+        bool has_own_dev;    /* the process has a /dev that lacks most of the machine's devices */
         bool lacks_unlisted; /* paths without a point at or above them are missing in the view */
 };
 
@@ -104,8 +104,8 @@ enum reach_deed {
         REACH_AS_DIRECTORY,
 };
 
-/* Like faccessat(2): may the file be read (R_OK) or written (W_OK)? -EISDIR for a directory, which nobody can write. Without `follow` the name is no link. Returns -ENOENT when the file
- * is missing and its name may be written. */
+/* Like faccessat(2): may the file be read (R_OK) or written (W_OK)? -EISDIR for a directory, which nobody can write. Without `follow`
+ * the name is no link. Returns -ENOENT when the file is missing and its name may be written. */
 NODISCARD int reach_access(int dirfd, const char *path, int mode, bool follow);
 /* Returns 0 when the rules allow the deed, else -errno. Asks the rules alone: the names in `path`, which is relative, need not exist,
  * and are taken as they are. None is "." or "..". */

@@ -69,9 +69,9 @@ NODISCARD const struct exec_network_rule *exec_rules_network(const struct exec_r
 struct exec_command {
         const struct slice *words; /* the program and its arguments */
         size_t count;
-        /* Whether a program that is a path may also match rules for its base name, as host_executable allows. */
+        /* A program that is a path may also match rules for its base name, as host_executable allows. */
         bool is_resolving;
-        /* With is_resolving: whether such a program matches rules for its base name even when rules for its path match; the strictest rule
+        /* With is_resolving: such a program matches rules for its base name even when rules for its path match; the strictest rule
          * of all decides. */
         bool is_resolving_always;
         const char *

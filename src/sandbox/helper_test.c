@@ -83,7 +83,8 @@ TEST(a_copy_outlives_what_is_done_to_the_file)
         ok(h.copy >= 0);
         run(&h, said);
         eq_str(said, "first\n");
-        put(p.path, "#!/bin/sh\necho second\n"); /* the same inode */
+        put(p.path,
+            "#!/bin/sh\necho second\n"); /* put() writes into the file that is there, so that the inode stays */
         run(&h, said);
         eq_str(said, "first\n");
         eq_int(unlink(p.path), 0);

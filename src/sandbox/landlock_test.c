@@ -263,8 +263,8 @@ static int reach_outside(UNUSED const struct place *p)
                 for (;;)
                         pause();
         int status;
-        CHECK(4,
-              kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid); /* it can signal its own child */
+        CHECK(4, kill(pid, SIGKILL) == 0 &&
+                         waitpid(pid, &status, 0) == pid); /* a confined process can signal its own child */
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK(5, fd >= 0 && connect(fd, (struct sockaddr *)&listener, listener_len) < 0 && errno == EPERM);
         return 0;

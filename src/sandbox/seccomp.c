@@ -146,7 +146,7 @@ static const int denied_alone[] = {
 #define BTRFS_SNAPSHOT 0x50009401
 #define BTRFS_SNAPSHOT_2 0x50009417
 
-#define SOCKET_TYPE_MASK 0xfU /* the other bits of a type are flags */
+#define SOCKET_TYPE_MASK 0xfU /* the bits of a socket type that are no flags */
 
 /* Makes the call return `os_errno` when all comparisons hold. A call that this architecture lacks has a negative number. */
 static void refuse(struct builder *b, int os_errno, int nr, unsigned count, const struct scmp_arg_cmp *all)

@@ -12,7 +12,7 @@
 struct task_intercept {
         struct interception how; /* `frame` is given up when the first program is told or asked about */
         int socket;              /* to the broker; -1: none */
-        int broker_socket;       /* its end, until the command is on its way */
+        int broker_socket; /* the broker's end of the socket, until the command is on its way; -1: none */
         struct watch *watch;
         bool is_paused;
         bool is_over;     /* clients are told nothing more: process/closed comes last */

@@ -16,7 +16,7 @@ struct waiting {
         struct task *task;
         struct timer *timer;
         uint64_t deadline_ms;
-        bool is_guest; /* it comes from a client of another session, and counts in task::guests */
+        bool is_guest; /* the request comes from a client of another session, and counts in task::guests */
 };
 
 static void waiting_forget(struct parked *parked)

@@ -54,8 +54,8 @@ NODISCARD struct pipe_call pipe_watch_look(void);
 
 enum pipe_sleep {
         PIPE_NO_SLEEP, /* the thread runs, or waits for a processor or for something that has an end */
-        PIPE_MAYBE,    /* its sleep cannot be interrupted, or its state is not known */
-        PIPE_LOCKED, /* its sleep cannot be interrupted, and is inside of a kernel function of pipes or terminals */
+        PIPE_MAYBE,    /* the sleep of the process cannot be interrupted, or its state is not known */
+        PIPE_LOCKED, /* the process sleeps inside of a kernel function of pipes or terminals, and cannot be interrupted */
 };
 struct pipe_sleeper {
         enum pipe_sleep sleep;

@@ -172,7 +172,7 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
         k->tells = image && prebuilt_note(s, order, image);
         int r = slot_fill(s, slot, order, fds);
         for (int i = 3; i < bwrap_at(order); i++)
-                fds[i] = fd_close(fds[i]); /* or the keeper would keep this descriptor open */
+                fds[i] = fd_close(fds[i]); /* otherwise the keeper would keep this descriptor open */
         if (r == 0) {
                 r = leaf_make(s, k, order);
                 if (r < 0)

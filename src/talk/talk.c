@@ -23,7 +23,7 @@ struct talk {
         struct approvals *approvals;
         struct outlet out;
         struct buf in;    /* what was read and is not a whole line yet */
-        size_t searched;  /* so many bytes of `in` have no line end */
+        size_t searched;  /* how many bytes of `in` are known to have no line end */
         bool is_skipping; /* the rest of a line that is too long is dropped */
         bool has_ended;   /* stdin has ended */
         bool is_ending;   /* the processes are being ended */

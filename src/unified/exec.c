@@ -41,7 +41,7 @@ static const char *choose_shell(struct unified_call *c)
         return NULL;
 }
 
-/* Makes argv and the directory. Returns false when the call has failed. */
+/* Makes the arguments and the directory of the command. Returns false when the call has failed. */
 static bool make_command(struct unified_call *c)
 {
         const char **argv = arena_zalloc(&c->strings, 4 * sizeof(*argv));
@@ -119,7 +119,7 @@ static bool follow_approval(struct unified_call *c)
 {
         switch (approval_state(c->approval)) {
         case APPROVAL_ASKING:
-        case APPROVAL_LOOKING: /* of patches only */
+        case APPROVAL_LOOKING: /* only the approval of a patch looks */
                 return false;
         case APPROVAL_RUN:
                 unified_call_end_question(c);

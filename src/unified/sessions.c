@@ -142,7 +142,7 @@ static void on_closed(UNUSED struct farhand_process *p, void *arg)
         ((struct exec_session *)arg)->is_closed = true;
 }
 
-/* Whether a start failed because of the directory of the command. */
+/* Returns whether a start has failed because of the directory of the command. */
 static bool error_is_of_directory(const struct farhand_error *error)
 {
         _arena_ struct arena a = ARENA_INIT;

@@ -162,7 +162,7 @@ static bool follow_approval(struct unified_call *c)
 {
         switch (approval_state(c->approval)) {
         case APPROVAL_ASKING:
-        case APPROVAL_LOOKING: /* of patches only */
+        case APPROVAL_LOOKING: /* only the approval of a patch looks */
                 return false;
         case APPROVAL_RUN:
                 unified_call_end_question(c);

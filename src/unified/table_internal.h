@@ -64,7 +64,7 @@ struct exec_session {
         const char *const *argv;
         bool tty;
         uint64_t used;             /* unified::clock when a call used it last */
-        struct unified_call *user; /* the one call that uses the session now; NULL: none */
+        struct unified_call *user; /* the call that uses the session now; NULL: none */
         struct head_tail unread, transcript;
         struct deltas deltas;
         struct buf input; /* what the process has not taken yet */

@@ -70,7 +70,7 @@ struct unified_rules {
 };
 
 struct unified_shell {
-        const char *bash;    /* its path on the machines; NULL: the bash that a server finds */
+        const char *bash;    /* the path of Bash on the machines; NULL: the bash that a server finds */
         bool has_full_names; /* rules for the name of a program count only where none is for its path */
         bool keeps_denials;  /* what the sandbox denies is not asked about */
         const struct unified_rules *rules; /* may change between calls; NULL: there are none */

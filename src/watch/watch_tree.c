@@ -152,7 +152,8 @@ void watch_node_on_event(struct watch_listener *l, const struct watch_event *ev)
         struct watch_tree *t = n->tree;
         struct watch_node *moving = watch_node_moving(n);
         if (moving)
-                watch_node_free(moving); /* its second half, if it comes, makes a new directory */
+                watch_node_free(
+                        moving); /* the second half of the rename, if it comes, makes a new directory */
         else if (ev->name.n == 0)
                 on_self(n, ev->mask);
         else if (t->file_name)

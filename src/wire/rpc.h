@@ -40,9 +40,9 @@ enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESPONSE, RPC_ERROR };
 
 struct rpc_message {
         enum rpc_kind kind;
-        struct rpc_id id;          /* all but notifications */
-        struct slice method;       /* requests and notifications */
-        const struct json *params; /* requests and notifications; NULL when absent */
+        struct rpc_id id;          /* of every kind but notifications */
+        struct slice method;       /* of requests and notifications */
+        const struct json *params; /* of requests and notifications; NULL when absent */
         const struct json *result; /* RPC_RESPONSE */
         /* RPC_ERROR: the error object, checked to have an integer code and a string message. */
         const struct json *error;

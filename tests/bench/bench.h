@@ -14,7 +14,8 @@
 #define METRICS_MAX 4
 #define GOALS_MAX 2
 
-/* Whether the client sets TCP_QUICKACK. Without that, a server that leaves Nagle's algorithm on waits for the ACK of the client. */
+/* How the client acknowledges: with TCP_QUICKACK or not. Without that option, a server that leaves Nagle's algorithm on waits for the
+ * ACK of the client. */
 enum ack { ACK_QUICK, ACK_DELAYED, ACKS };
 
 enum unit { UNIT_US, UNIT_PER_S, UNIT_MB_PER_S, UNIT_CPU_S_PER_GB, UNIT_BYTES };

@@ -23,13 +23,13 @@
 struct tails {
         const char *cwd;  /* URI */
         const char *more; /* members of process/start, with the comma before */
-        size_t commands;  /* no more are started */
-        bool is_all;      /* all are started, even when the turn's time is over */
+        size_t commands;  /* how many commands are started at most */
+        bool is_all;      /* all commands are started, even when the turn's time is over */
 };
 
 /* Runs /bin/true, TAILS_IN_FLIGHT at a time, and measures each from its request to its process/closed. An error answer is a
  * failure. */
 NODISCARD int tails_run(struct turn *t, const struct tails *w, struct err *err);
 
-/* Measures the same with bare loops of posix_spawn and wait. */
+/* Measures the machine's own tails: the times of bare loops of posix_spawn and wait. */
 NODISCARD int tails_machine(struct turn *t, struct err *err);

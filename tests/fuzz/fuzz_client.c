@@ -25,7 +25,7 @@ static struct {
         struct farhand_process *processes[PROCESSES];
         bool is_over[PROCESSES];
         unsigned asked, answered;
-        struct farhand_http *http; /* its id and that of the watch are known to the seeds */
+        struct farhand_http *http; /* the seeds know the ids of this request and of the watch */
         struct farhand_watch *watch;
         bool is_http_over, is_http_answered, is_watch_over;
         uint8_t salt;

@@ -21,7 +21,7 @@ struct node {
         char name[NODE_NAME_MAX];
         struct buf bytes; /* content, or where the link points */
         unsigned mode;
-        bool has_modified; /* its time was set by a request, and it was not changed since */
+        bool has_modified; /* a request has set the time of the file, and nothing has changed it since */
         int64_t modified_ms;
 };
 

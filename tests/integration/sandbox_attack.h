@@ -11,7 +11,7 @@
 
 enum verdict {
         HELD,  /* refused, in the way that was promised */
-        BROKE, /* it worked */
+        BROKE, /* the attack has worked */
         WEAK,  /* refused, but not by what should have: it may work elsewhere */
         SKIPPED
 };

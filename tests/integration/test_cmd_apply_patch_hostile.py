@@ -130,7 +130,7 @@ def test_a_long_list_of_changed_files_takes_memory_once(here):
 
 
 def on_a_terminal(apply, *words, stdin=None):
-    """What is written to a terminal."""
+    """Returns what the program writes to a terminal."""
     master, slave = pty.openpty()
     proc = subprocess.Popen([*apply.argv, *words], stdin=stdin or subprocess.DEVNULL, stdout=slave, stderr=slave, cwd=apply.cwd, env=apply.env)
     os.close(slave)

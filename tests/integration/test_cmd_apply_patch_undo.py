@@ -255,7 +255,7 @@ def test_the_diff_in_a_report(here):
 
 
 def on_a_terminal(apply, text, env=None):
-    """What `--dry-run` writes to a terminal."""
+    """Returns what `--dry-run` writes to a terminal."""
     master, slave = pty.openpty()
     with subprocess.Popen([*apply.argv, "--dry-run", text], stdout=slave, stderr=slave, stdin=subprocess.DEVNULL, cwd=apply.cwd,
                           env={**apply.env, **(env or {})}) as proc:

@@ -459,7 +459,7 @@ def test_the_background_server_is_started_again(home):
 
 
 def test_a_half_close_is_passed_on(home):
-    """The far side hears that the client has ended, and what it still says arrives."""
+    """The far side hears that the client sends nothing more, and what the far side then sends arrives."""
     heard = []
 
     def serve(sock):

@@ -373,7 +373,7 @@ def test_a_part_of_something_else_is_not_continued(cp, is_up):
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
 @pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
 def test_a_part_of_another_user_is_not_continued(cp, is_up):
-    """Its owner could change it after it was compared, and would own the copy."""
+    """The other user could change the part after it was compared, and would own the copy."""
     data = random.Random(5).randbytes(MIB)
     cp.file("big", data)
     cp.file(".copy.farhand-part", data[:700_000])
@@ -383,7 +383,7 @@ def test_a_part_of_another_user_is_not_continued(cp, is_up):
 
 
 def test_a_part_of_a_private_file_is_private_before_it_is_open(cp, server):
-    """Who opens it before its mode is set reads all that is written later."""
+    """A process that opens the part before its mode is set could read everything that is written later."""
     cp.file("big", bytes(12 * MIB))
     cp.file("old")
     for name in ("big", "old"):
@@ -421,7 +421,7 @@ def test_a_file_that_is_changed_while_it_is_copied_is_told(cp, server, is_up, ch
 
 
 def test_verify_finds_a_copy_that_differs(cp):
-    """One that looks as if it had been copied: only its content tells."""
+    """The copy looks as if it were right: only its content differs."""
     for size in (10, 100_000):
         cp.file("src/f", bytes(size))
         cp.file("there/f", bytes(size - 1) + b"x")
@@ -446,7 +446,7 @@ def test_verify_needs_few_descriptors(cp, is_up, size):
 
 
 def test_modes_of_many_files_are_mended(cp):
-    """More than a client may have asked for at once."""
+    """There are more files than a client may ask about at once."""
     for i in range(1300):
         cp.file(f"src/{i}")
     cp.done("-r", "src", f":{cp.at}/copy")

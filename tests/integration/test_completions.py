@@ -242,7 +242,7 @@ def ask(*args):
 
 
 def test_every_option_of_the_program_is_offered(tmp):
-    """What --help shows, bash offers."""
+    """Bash offers every option that --help shows."""
     desk = Desk(tmp)
     desk.files["bash"] = desk.write("ours.bash", make("bash", BIN))
     commands, command = re.findall(r"^  ([a-z-]+) ", ask("--help"), re.M), None

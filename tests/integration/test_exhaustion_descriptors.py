@@ -236,7 +236,7 @@ def test_a_flood_stops_nobody_on_other_back_ends(user, backend, program):
 
 @pytest.mark.parametrize("backend", ["namespaces", "landlock", "bubblewrap"])
 def test_an_unsandboxed_command_that_floods_stops_nobody(backend, program):
-    """It may open as many files as the server, so that the kernel passes on no descriptor of the server: the spawner opens them
+    """Such a command may open as many files as the server, so that the kernel passes on no descriptor of the server: the spawner opens them
     by /proc."""
     need(backend)
     with rig_of("unprivileged", uid=UID, args=["--sandbox-backend", backend]) as rig, \

@@ -69,7 +69,7 @@ while os.getppid() != 1:
 
 @contextlib.contextmanager
 def as_neighbour():
-    """What this thread does with files meanwhile, the neighbour does."""
+    """While the context lasts this thread works with files as the neighbour."""
     LIBC.setfsgid(UNPRIVILEGED)
     LIBC.setfsuid(UNPRIVILEGED)
     try:

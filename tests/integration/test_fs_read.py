@@ -274,7 +274,7 @@ def test_real_paths_that_there_are_not(client, links):
     (b"a:b", None), (b"-._~", "-._~"), (b"quote\"'`", None), (b"{[<>]}|^", None), (b"!$&()*+,;=@", None),
 ], ids=repr)
 def test_paths_in_answers_are_uris(client, tmp, name, spelled):
-    """Whatever the name: the URI of an answer, given back, is the same file."""
+    """Whatever the name is: the URI of an answer, given back, names the same file."""
     path = os.fsencode(os.path.realpath(tmp)) + b"/" + name
     make(path, name)
     answer = fs(client, "canonicalize", path=path)["path"]

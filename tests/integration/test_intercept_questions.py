@@ -182,7 +182,7 @@ def chunks_of(client, process_id):
 @pytest.mark.parametrize("answer", ["open", "run", "escalate"])
 @pytest.mark.parametrize("name", PLACES)
 def test_terminate_ends_everything(places, name, answer, mark):
-    """Also while a question is open, and while escalated programs run."""
+    """A command ends also while a question is open, and while escalated programs run."""
     place = places.get(name)
     script = "setsid sh -c 'echo up; exec sleep 1000' & sh -c 'echo up; exec sleep 1000'"
     process_id, ident = place.start(["/bin/bash", "-c", script], intercept(rule("prompt", "sh")), place.tree().w, env={mark.name: mark.value})

@@ -261,7 +261,7 @@ ANSWERS = {"run": ({"decision": "run"}, "inside\n"), "escalate": ({"decision": "
 @pytest.mark.parametrize("name", ["plain", "pipeline", "background jobs", "exec builtin", "python subprocess", "vfork", "thread of start",
                                   "xargs in parallel", "make in parallel", "script", "large argument", "static program", "much input"])
 def test_scene_with_questions(place, name, answer):
-    """The same when a client decides."""
+    """Each scene again, when a client decides in place of the rules."""
     scene = SCENES[name]
     given, _ = ANSWERS[answer]
     done = place.sh(scene.script, intercept(RULES["ask"](scene.program)), decide=lambda question: given)

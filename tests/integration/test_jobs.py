@@ -148,7 +148,7 @@ def test_headers_without_end_are_refused(net, begin, line):
 
 @pytest.mark.slow
 def test_bodies_for_a_helper_that_does_not_read_count_until_it_has_them(net):
-    """Also the bodies of closed connections: their requests are cancelled, but bytes that are queued for the helper stay queued."""
+    """The bodies of closed connections count, too: their requests are cancelled, but bytes that are queued for the helper stay queued."""
     client, origin, _ = net
     server_pid = client.server.proc.pid
     helper = helper_pids(server_pid)[0]

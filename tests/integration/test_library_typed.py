@@ -27,7 +27,7 @@ class Typed:
         self.proc = subprocess.Popen([program, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="surrogateescape")
 
     def ask(self, *words):
-        """What the program printed for these words."""
+        """Returns what the program has printed for these words."""
         self.proc.stdin.write("\t".join(map(str, words)) + "\n")
         self.proc.stdin.flush()
         told = []

@@ -85,7 +85,7 @@ def two(server):
 
 
 def test_an_id_of_the_lists_is_one_that_the_six_accept(allowed):
-    """Whole or shortened: as session/list and process/list show it."""
+    """The id of a session is accepted as session/list and process/list show it, whole or shortened."""
     server, token = allowed
     with connect(server, token()) as owner, connect(server, token()) as guest:
         owner.start("p", ["cat"], pipeStdin=True)

@@ -186,7 +186,7 @@ def test_a_prebuilt_sandbox_is_no_other(open_door):
 @pytest.mark.parametrize("backend", ["namespaces", "landlock"])
 @pytest.mark.parametrize("user", USERS)
 def test_nor_is_a_sandboxed_command_of_another_server(user, backend):
-    """The same for a command of `farhand sandbox`, where there is no server."""
+    """A command of `farhand sandbox`, where there is no server, is refused in the same way."""
     with door_of(user, *ALLOWED if backend == "landlock" else (), backend=backend) as door:
         other = door.rig.new_server()
         with other, other.connect() as client:

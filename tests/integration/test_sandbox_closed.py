@@ -49,7 +49,7 @@ def test_the_state_directory_is_hidden(rig, name):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_file_requests_do_not_find_the_state_directory(rig, name):
-    """Neither do requests that only read, under a profile that denies nothing."""
+    """Requests that only read do not find it either, under a profile that denies nothing."""
     tree = rig.tree()
     tree.dir(tree.w)
     journal = [entry for entry in os.listdir(state(rig)) if entry.startswith("journal-")][0]
@@ -82,7 +82,7 @@ def test_a_link_on_the_way_to_it_refuses_nothing(rig):
 
 
 def test_a_state_directory_out_of_reach_refuses_nothing(rig):
-    """As after su(1), when HOME is that of another user."""
+    """HOME belongs to another user, as after su(1)."""
     if rig.uid == 0:
         pytest.skip("root reaches everything")
     with rig.new_server(env={"XDG_STATE_HOME": None, "HOME": "/root"}) as server, Client(server.url) as client:
@@ -92,7 +92,7 @@ def test_a_state_directory_out_of_reach_refuses_nothing(rig):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_socket_is_covered(rig, name):
-    """Also a socket in the workspace. The connection already fails, before the server could check its peer."""
+    """A socket in the workspace is covered, too. The connection already fails, before the server could check its peer."""
     tree = rig.tree()
     tree.dir(tree.w)
     path = tree.w + "/server.sock"
