@@ -36,7 +36,7 @@ TEST(only_one_json_object_is_a_sandbox)
         fd_close(server);
 }
 
-/* Calls each blocking function with an error as its answer: what matters is what it sends. */
+/* Calls each blocking function. Each gets an error as its answer, because the test looks only at what the functions send. */
 TEST(every_function_on_files_carries_the_sandbox)
 {
         int server;

@@ -1,5 +1,5 @@
-/* broker_wrapped: requests that come over streams of wrappers (wrapped.h), and what their callers send later. They are decided about, asked
- * about and counted as those of callers that wait in execve. */
+/* broker_wrapped: requests that come over streams of wrappers (wrapped.h), and what their callers send later. Such requests are decided
+ * about, asked about and counted like the requests of callers that wait in execve. */
 #include "intercept/broker_internal.h"
 
 #include "base/clock.h"

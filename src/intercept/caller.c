@@ -231,8 +231,8 @@ static bool waits_for_child(pid_t process)
         return n > 0 && proc_syscall_is_vfork(slice_from(text, (size_t)n));
 }
 
-/* The caller of vfork or posix_spawn sleeps until its child has executed a program; so its memory has one user that runs. All the processes
- * above that have the same memory must sleep so. */
+/* Walks up the ancestors that have the same memory. A process that has called vfork or posix_spawn sleeps until its child has executed a
+ * program: while all these ancestors sleep so, the caller alone can write to the memory. */
 bool caller_is_shared(const struct caller *c)
 {
         if (c->status.threads > 1 || c->status.process != c->thread)

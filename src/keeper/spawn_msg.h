@@ -101,5 +101,5 @@ struct spawn_report {
         uint64_t user_us;
         uint64_t system_us;
         uint64_t max_rss_bytes;
-        uint64_t run, escalated, denied; /* keeper::run and so on */
+        uint64_t run, escalated, denied; /* keeper::run, keeper::escalated and keeper::denied */
 };

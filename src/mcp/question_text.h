@@ -10,7 +10,7 @@
 struct question_style {
         bool is_brief;           /* of a program only one line is shown, as the reference does */
         const char *always_rule; /* the rule that the answer "always" adds; NULL: there is no such answer */
-        const char *always_file; /* where it goes */
+        const char *always_file; /* the file to which that rule is added */
 };
 
 /* Appends the text. */

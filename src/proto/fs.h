@@ -108,14 +108,14 @@ struct fs_rename {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice source, destination;
         bool may_replace;
-        bool follows; /* links in the directories */
+        bool follows; /* whether links in the directories are followed */
 };
 NODISCARD params_decode fs_rename_decode;
 
 struct fs_symlink {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice path, target;             /* the target ends in a NUL as well */
-        bool follows;                          /* links in the directories */
+        bool follows;                          /* whether links in the directories are followed */
 };
 NODISCARD params_decode fs_symlink_decode;
 

@@ -14,7 +14,7 @@
 
 struct fence {
         int fd;            /* the descriptor of the namespace; -1: there is none */
-        uint64_t again_ms; /* while there is none: when to try again */
+        uint64_t again_ms; /* while there is no fence: when to try again to make it */
 };
 #define FENCE_NONE ((struct fence){ .fd = -1 })
 

@@ -193,7 +193,7 @@ struct exec_start {
         bool is_own; /* the process belongs to its call alone: no other call finds it, and it ends with it */
 };
 
-/* Asks the server to start the command of a call. NULL with *ret_error. */
+/* Asks the server to start the command of a call. Returns NULL with *ret_error when that fails. */
 struct exec_session *exec_session_start(struct unified_call *call, const struct exec_start *how,
                                         struct farhand_error *ret_error);
 NODISCARD struct exec_session *exec_session_find(struct unified *u, int64_t id);

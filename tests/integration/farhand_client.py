@@ -470,7 +470,7 @@ class Client:
         self.messages.append(message)
         self.times.append(time.monotonic())
         if self.witness is not None:
-            self.witness.came(message)
+            self.witness.received(message)
         if "method" in message and "id" in message:
             # No client of these tests announced that it answers requests.
             self.bad.append(message)

@@ -133,7 +133,7 @@ class Witness:
         if isinstance(message, dict) and "id" in message and isinstance(message.get("method"), str):
             self._pending[self._key(message["id"])].append(message)
 
-    def came(self, message):
+    def received(self, message):
         if "method" in message:
             found = notification_faults(message)
             self.notified[message["method"]] += 1

@@ -252,9 +252,9 @@ def test_all_that_the_server_sends_is_valid(server, tmp):
 def test_a_witness_sees_what_is_wrong():
     witness = Witness()
     witness.sent({"id": 1, "method": "process/start", "params": {}})
-    witness.came({"id": 1, "result": {"processId": "p", "sandboxType": "none"}})
+    witness.received({"id": 1, "result": {"processId": "p", "sandboxType": "none"}})
     assert len(witness.faults) >= 2 and any("'pid'" in fault for fault in witness.faults)
-    witness.came({"method": "process/unknown", "params": {}})
+    witness.received({"method": "process/unknown", "params": {}})
     assert "not in index.json" in witness.faults[-1]
 
 

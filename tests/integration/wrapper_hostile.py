@@ -73,7 +73,7 @@ def escalated():
 
 
 def no_streams():
-    """Descriptors that are none, in every number; the broker takes what comes after them."""
+    """Sends descriptors that are no streams, and any number of them; the broker then takes good requests all the same."""
     null, inside, outside = os.open("/dev/null", os.O_RDWR), *os.pipe()
     memory, poll = os.memfd_create("x"), select.epoll()
     packets = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
