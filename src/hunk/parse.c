@@ -249,6 +249,7 @@ static int take_update(struct parser *p)
         bool is_end = slice_eq(line, S(END_MARK));
 
         if (is_end || is_header(line)) {
+                p->line = line; /* as messages show it */
                 int r = end_update(p, h, is_end);
                 if (r < 0)
                         return r;

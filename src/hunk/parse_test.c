@@ -93,6 +93,8 @@ TEST(errors_are_those_of_the_reference_program)
                 { BEGIN UPDATE "*** End of File\n" END, ON_LINE(2) "Update file hunk for path 'f' is empty" },
                 { BEGIN UPDATE "*** End of File\n a\n" END, "" },
                 { BEGIN UPDATE UPDATE "-a\n" END, ON_LINE(2) "Update file hunk for path 'f' is empty" },
+                { BEGIN UPDATE "@@ c\n*** Update File: g \n-a\n" END,
+                  ON_LINE(4) UNEXPECTED("*** Update File: g") },
                 { BEGIN UPDATE "*** Move to: \n-a\n" END, ON_LINE(3) UNEXPECTED("*** Move to: ") },
                 { BEGIN UPDATE "-a\n*** Add File: \n" END, ON_LINE(4) EXPECTED("*** Add File: ") },
                 { BEGIN "*** Add File:\tx\n" END, ON_LINE(2) HEADER("*** Add File:\tx") },
