@@ -3,7 +3,7 @@
 
 Small patches: an update of a source file of 20 KiB in three places, and a new file. Here, both are programs that are started for one patch. Far
 away ours speaks to a server on loopback; the reference's program is run by the reference's own server, because it has no other way on the command
-line. The large target has 1 GiB of lines. Without REFERENCE only ours is measured.
+line. The large target has 1 GiB of lines; the reference refuses files above 512 MiB. Without REFERENCE only ours is measured.
 """
 
 import argparse
@@ -88,8 +88,8 @@ def rows(made, url, reference_url):
               with_reference({"farhand": lambda t: [*far, made.small_patch(t)]}, "reference", lambda t: [
                   FARHAND, "run", "-n", "--url", reference_url, "-C", "/", "--", made.theirs, made.small_patch(t)]), third, folder, is_done, repeat=10)
     yield Row("patch-large", "`apply_patch`, a target of 1 GiB",
-              with_reference({"farhand": lambda t: [made.ours, made.large_patch(t)], "farhand, a server": lambda t: [*far, made.large_patch(t)]},
-                             "reference", lambda t: [made.theirs, made.large_patch(t)]), {}, folder, is_done, is_large=True)
+              {"farhand": lambda t: [made.ours, made.large_patch(t)], "farhand, a server": lambda t: [*far, made.large_patch(t)]},
+              {}, folder, is_done, is_large=True)
 
 
 def main():
