@@ -14,6 +14,8 @@
 /* A server without blocks and renames is sent whole files. */
 #define WHOLE_MAX ((uint64_t)64 * 1024 * 1024)
 #define WHOLE_MEMORY_MAX ((uint64_t)256 * 1024 * 1024)
+/* How much of files that hunks have changed is kept in memory to be shown. What is more is made again from the edits. */
+#define KEPT_MAX ((uint64_t)256 * 1024 * 1024)
 
 void draft_begin(struct draft *d, struct asks *asks)
 {
@@ -40,8 +42,16 @@ void draft_only_look(struct draft *d)
         d->is_look = true;
 }
 
+void draft_keep_contents(struct draft *d)
+{
+        d->keeps_contents = true;
+        d->contents_left = KEPT_MAX;
+}
+
 void draft_release(struct draft *d)
 {
+        for (size_t i = 0; i < d->begun; i++)
+                arena_release(&d->list[i].text);
         map_release(&d->used);
         map_release(&d->allowed);
         staging_release(&d->staging);
@@ -117,15 +127,26 @@ static int use(struct draft *d, const struct entry *e, const char *shown)
 
 /* ---- hunks ---- */
 
-/* Makes a file of this content, or gives an existing one this content. */
-static int put_file(struct draft *d, struct entry *e, const char *shown, const struct content *content)
+/* Frees the bytes that a hunk has given an entry: another hunk has made others of them. */
+static void drop_text(const struct draft *d, struct entry *e)
+{
+        if (e->text && !d->keeps_contents)
+                arena_release(e->text);
+        e->text = NULL;
+}
+
+/* Makes a file of this content, or gives an existing one this content. `text` holds its bytes alone; NULL: the arena of the draft does. */
+static int put_file(struct draft *d, struct entry *e, const char *shown, const struct content *content,
+                    struct arena *text)
 {
         if (!e || e->failure)
                 return fail_write(d, shown, e ? e->failure : NULL);
         if ((e->kind != FILE_ABSENT && e->kind != FILE_REGULAR) || !staging_make_parents(e, shown))
                 return fail_write(d, shown, NULL);
+        drop_text(d, e);
         e->kind = FILE_REGULAR;
         e->content = content;
+        e->text = text;
         e->step = STEP_WRITE;
         e->order = ++d->staging.steps;
         e->shown = shown;
@@ -134,6 +155,7 @@ static int put_file(struct draft *d, struct entry *e, const char *shown, const s
 
 static void take_file(struct draft *d, struct entry *e, enum entry_step step, const char *shown)
 {
+        drop_text(d, e);
         e->kind = FILE_ABSENT;
         e->content = NULL;
         e->has_mode = false;
@@ -170,7 +192,7 @@ static int draft_add(struct draft *d, const struct hunk *h, struct drafted *done
         done->fresh = content_from_text(a, hunk_added_text(a, h));
         done->added_lines = h->added_count;
         done->removed_lines = count_lines(done->old);
-        return put_file(d, e, done->path, done->fresh);
+        return put_file(d, e, done->path, done->fresh, NULL);
 }
 
 static int draft_delete(struct draft *d, struct drafted *done, bool needs_old)
@@ -197,15 +219,18 @@ static int draft_delete(struct draft *d, struct drafted *done, bool needs_old)
 }
 
 /* Makes the new text of an updated file: in memory when the old one is there, else as edits over it. */
-static const struct content *edit(struct draft *d, const struct content *old, const struct edits *edits)
+static const struct content *edit(struct draft *d, struct drafted *done)
 {
         struct arena *a = d->names.arena;
-        const struct content *fresh = content_edited(a, old, edits);
+        const struct content *fresh = content_edited(a, done->old, done->edits);
         struct slice text;
         struct err err = ERR_INIT;
-        if (old->kind != CONTENT_TEXT || fresh->size > d->names.file_max ||
-            content_load(a, d->names.asks, fresh, fresh->size, &text, &err) < 0)
+        if (done->old->kind != CONTENT_TEXT || fresh->size > d->names.file_max ||
+            (d->keeps_contents && fresh->size > d->contents_left) ||
+            content_load(&done->text, d->names.asks, fresh, fresh->size, &text, &err) < 0)
                 return fresh;
+        if (d->keeps_contents)
+                d->contents_left -= fresh->size;
         return content_from_text(a, text);
 }
 
@@ -229,7 +254,7 @@ static int find_places(struct draft *d, const struct hunk *h, struct drafted *do
         done->edits = edits;
         done->added_lines = edits->added_lines;
         done->removed_lines = edits->removed_lines;
-        done->fresh = edit(d, done->old, edits);
+        done->fresh = edit(d, done);
         return 0;
 }
 
@@ -243,7 +268,10 @@ static int edit_file(struct draft *d, const struct hunk *h, struct drafted *done
                 return 0;
         }
         done->old = staging_content(&d->staging, e, &failure);
-        return done->old ? find_places(d, h, done, path) : fail_read(d, path, failure, failure->text);
+        int r = done->old ? find_places(d, h, done, path) : fail_read(d, path, failure, failure->text);
+        if (r == 0 && done->fresh->kind == CONTENT_EDITS)
+                e->text = NULL; /* the edits lie over it, so it stays until the end */
+        return r;
 }
 
 static int draft_update(struct draft *d, const struct hunk *h, struct drafted *done, bool needs_old)
@@ -265,13 +293,13 @@ static int draft_update(struct draft *d, const struct hunk *h, struct drafted *d
                 return r;
         struct entry *to = done->from ? staging_find(&d->staging, done->path, true) : e;
         if (to == e)
-                return put_file(d, e, done->path, done->fresh);
+                return put_file(d, e, done->path, done->fresh, &done->text);
         struct entry *source = staging_find(&d->staging, path, false);
         if (use(d, source, path) < 0 || use(d, to, done->path) < 0)
                 return -EINVAL;
         if (to && needs_old && to->kind == FILE_REGULAR)
                 staging_keep(&d->staging, to);
-        r = put_file(d, to, done->path, done->fresh);
+        r = put_file(d, to, done->path, done->fresh, &done->text);
         if (r < 0)
                 return r;
         to->has_mode = e->has_mode || e->before.has_mode;
@@ -354,6 +382,7 @@ void draft_patch(struct draft *d, const struct patch *patch, const char *cwd, bo
         d->list = arena_alloc(d->names.arena, patch->hunk_count * sizeof(*d->list) + 1);
         prefetch(d, patch, cwd, needs_old);
         for (size_t i = 0; i < patch->hunk_count; i++) {
+                d->begun = i + 1;
                 if (draft_hunk(d, &patch->hunks[i], cwd, needs_old) < 0)
                         return;
                 d->count++;

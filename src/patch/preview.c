@@ -120,6 +120,7 @@ int patch_preview(struct farhand *f, const struct patch *p, const struct patch_o
         work_begin(&w, f, &without, false, ret);
         struct output out = { .sink = sink, .asks = &w.asks, .arena = w.arena, .err = ERR_INIT };
         draft_begin(&draft, &w.asks);
+        draft_keep_contents(&draft);
         if (p->hunk_count == 0)
                 ret->error = "No files were modified.\n";
         else if (ret->error[0] == '\0') {

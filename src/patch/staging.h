@@ -24,7 +24,8 @@ struct entry {
         /* What the hunks so far have made of the entry. */
         enum file_kind kind;
         const struct content *content; /* FILE_REGULAR; NULL: `old` */
-        bool has_mode;                 /* the file gets `mode` */
+        struct arena *text; /* holds the bytes of `content` and nothing else; NULL: they lie elsewhere */
+        bool has_mode;      /* the file gets `mode` */
         uint32_t mode;
         enum entry_step step;
         size_t order;      /* the number of the last step among the steps of all entries, from 1 */

@@ -306,3 +306,38 @@ def test_the_memory_of_many_files_is_bounded():
         for i in range(12):
             with open(apply.path(f"f{i}"), "rb") as f:
                 assert f.read(4) == b"new\n"
+
+
+def steps(path, count):
+    """A hunk for each step of a line that counts."""
+    return [update(path, f"step {i}", f"step {i + 1}") for i in range(count)]
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="freed memory is kept")
+def test_many_hunks_of_one_file_take_its_memory_once():
+    """What a hunk has made is forgotten when the next one has changed it. Only to be shown it is kept, as far as there is room."""
+    with Patcher() as apply:
+        body = b"y" * (7 * MIB) + b"\n"
+        with open(apply.path("f"), "wb") as f:
+            f.write(b"step 0\n" + body)
+        text = patch(*steps("f", 50))
+        assert peak_of(apply, text, "--dry-run") < 400 * 1024
+        assert peak_of(apply, text) < 100 * 1024
+        with open(apply.path("f"), "rb") as f:
+            assert f.read() == b"step 50\n" + body
+
+
+def test_a_file_that_outgrows_memory_between_two_hunks(apply):
+    """What was in memory lies below the edits then, and is needed until the end."""
+    body = b"y" * (7 * MIB) + b"\n"
+    grown = "".join(f"+{'x' * 1000}\n" for _ in range(2000))
+    with open(apply.path("f"), "wb") as f:
+        f.write(b"step 0\n" + body)
+    hunks = [*steps("f", 2), f"*** Update File: f\n*** Move to: g\n@@\n step 2\n{grown}", update("g", "step 2", "step 3")]
+    done = apply(stdin=patch(*hunks).encode())
+    assert (done.returncode, done.stderr) == (0, "")
+    with open(apply.path("g"), "rb") as f:
+        assert f.read() == b"step 3\n" + grown.replace("+", "").encode() + body
+    apply.works(None, "--undo")
+    with open(apply.path("f"), "rb") as f:
+        assert f.read() == b"step 0\n" + body
