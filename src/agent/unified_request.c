@@ -64,7 +64,7 @@ static int read_call(struct arena *a, const struct json_doc *d, const struct jso
                 r->kind = REQUEST_LIST_SESSIONS;
         else if (slice_eq(name, S("list_grants")))
                 r->kind = REQUEST_LIST_GRANTS;
-        else if (!unified_tool_find(name, &r->tool) || r->tool == UNIFIED_SHELL)
+        else if (!unified_tool_find(name, &r->tool) || r->tool >= UNIFIED_SHELL)
                 return err_set(err, 0, -EINVAL, "unknown tool `%.*s`", (int)MIN(name.n, (size_t)100), name.p);
         return 0;
 }

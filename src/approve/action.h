@@ -29,6 +29,7 @@ struct approval_action {
         enum approval_wish wish;
         const char *justification; /* why, in words for people; NULL: not told */
         const char *additional;    /* additional permissions as JSON (docs/PERMISSIONS.md); NULL: none */
+        bool is_read;              /* in place of a patch: one path is only read */
         /* A program that a command wants to start, about which its rules ask: argv is its file and its arguments, `justification` is that of
          * the rule. With a rule a yes runs the program outside of the sandbox. */
         bool is_program;

@@ -249,7 +249,7 @@ static void begin(struct approval *p)
                 begin_wish(p, APPROVAL_BECAUSE_ADDITIONAL, MODE_ADDITIONAL);
         else if (wish == APPROVAL_REQUIRE_ESCALATED)
                 begin_wish(p, APPROVAL_BECAUSE_ESCALATED, MODE_OUTSIDE);
-        else if (a->policy == APPROVAL_UNTRUSTED)
+        else if (a->policy == APPROVAL_UNTRUSTED && !p->action.is_read)
                 run_or_ask(p, APPROVAL_BECAUSE_UNTRUSTED, MODE_DEFAULT);
         else
                 run(p, MODE_DEFAULT);
@@ -262,7 +262,8 @@ static bool must_look_first(const struct approval *p)
 
         if (p->action.argv)
                 return false;
-        return a->policy == APPROVAL_UNTRUSTED || (a->is_restricted && grants_know_patches(&a->grants)) ||
+        return (a->policy == APPROVAL_UNTRUSTED && !p->action.is_read) ||
+               (a->is_restricted && grants_know_patches(&a->grants)) ||
                (a->is_restricted && a->policy == APPROVAL_ON_REQUEST &&
                 p->action.wish != APPROVAL_USE_DEFAULT);
 }
@@ -314,6 +315,7 @@ static void copy_action(struct approval *p, const struct approval_action *action
                 .wish = action->wish,
                 .justification = copy_text(a, action->justification),
                 .additional = copy_text(a, action->additional),
+                .is_read = action->is_read,
                 .is_program = action->is_program,
                 .rule = copy_text(a, action->rule),
         };

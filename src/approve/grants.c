@@ -14,6 +14,7 @@ struct grant {
         bool tty;         /* of a command */
         char *path;       /* of a patch: real */
         char *additional; /* NULL: none */
+        bool is_read;     /* of a patch: the path may only be read */
         bool is_outside;
 };
 
@@ -68,7 +69,7 @@ static bool covers(const struct grants *g, const struct approval_action *action,
                 if (it->is_outside != is_outside || !same(it->additional, additional) ||
                     !same(it->environment_id, action->environment_id))
                         continue;
-                if (path ? same(it->path, path)
+                if (path ? same(it->path, path) && it->is_read == action->is_read
                          : it->argv && it->tty == action->tty && same(it->cwd, action->cwd) &&
                                     same_argv(it->argv, action->argv))
                         return true;
@@ -120,6 +121,7 @@ static void add(struct grants *g, const struct approval_action *action, const ch
         new->is_outside = is_outside;
         if (path) {
                 new->path = mem_strdup(path);
+                new->is_read = action->is_read;
         } else {
                 new->cwd = mem_strdup(action->cwd);
                 new->argv = copy_argv(action->argv);
@@ -149,7 +151,7 @@ void grants_write(const struct grants *g, struct jsonw *w)
         jsonw_array(w);
         list_each (it, &g->list, link) {
                 jsonw_object(w);
-                jsonw_member_str(w, "kind", it->argv ? "command" : "patch");
+                jsonw_member_str(w, "kind", it->argv ? "command" : it->is_read ? "read" : "patch");
                 if (it->environment_id)
                         jsonw_member_str(w, "environment_id", it->environment_id);
                 if (it->argv) {

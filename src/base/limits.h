@@ -314,6 +314,9 @@
 #define LIMIT_UNIFIED_PATH_BYTES 4096
 /* The absolute paths of one patch, together. Beyond: the patch is refused. */
 #define LIMIT_UNIFIED_PATCH_PATHS_BYTES (64 * MIB)
+/* What read_file and view_image of farhand mcp read. Longer: the call fails, and says how long the file is. */
+#define LIMIT_FILE_READ_BYTES (16 * MIB)
+#define LIMIT_FILE_IMAGE_BYTES (5 * MIB)
 /* How long `farhand unified`, at its end, waits for the processes that it has ended. */
 #define LIMIT_UNIFIED_END_MS 2000
 /* How long `farhand unified` waits at its end for patches that are being applied. Beyond: the patches are left as after a kill, and the

@@ -160,10 +160,8 @@ static void initialize(struct conversation *c, const struct request *r)
                 &w, "instructions",
                 c->options.is_reference
                         ? "It has one tool, which runs a shell command and returns what it has written."
-                        : "Runs shell commands, long ones as sessions, and applies patches. Commands run in "
-                          "a "
-                          "sandbox: they may "
-                          "write in the workspace only, unless more is allowed.");
+                        : "Runs shell commands, long ones as sessions, applies patches, reads and writes "
+                          "files, in a sandbox: the workspace alone may be written, unless more is allowed.");
         jsonw_object_end(&w);
         reply_end(&w);
         outbox_answer(&c->options.outbox, r->batch, &out);

@@ -47,6 +47,8 @@ static int put_list(struct buf *out, const char *label, const char *const *list)
 static const char *heading(const struct approval_question *q)
 {
         bool is_command = q->action->argv;
+        if (q->action->is_read)
+                return "Read this file, which the sandbox does not allow?\n";
         if (q->is_outside)
                 return is_command ? "Run this command outside of the sandbox?\n"
                                   : "Change these files, which the sandbox does not allow?\n";

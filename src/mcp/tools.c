@@ -16,7 +16,7 @@ struct member {
 struct tool {
         const char *name, *title, *about;
         const struct member *input, *output; /* end with a name of NULL */
-        bool is_read_only, is_open_world;
+        bool is_read_only, is_open_world, is_idempotent;
         const char *input_title; /* of a schema that allows other members; NULL: it allows none */
 };
 
@@ -112,6 +112,79 @@ static const struct member shell_output[] = {
         MEMBERS_END,
 };
 
+#define MEMBER_PATH MEMBER("path", "string", "Relative to the workspace, or absolute", .is_required = true)
+#define MEMBER_REAL_PATH MEMBER("path", "string", "The absolute path", .is_required = true)
+
+static const struct member read_input[] = {
+        MEMBER_PATH,
+        MEMBER("offset", "integer", "The first line, from 1", .fallback = "1"),
+        MEMBER("limit", "integer", "How many lines; there are never more than 256 KiB", .fallback = "2000"),
+        MEMBER_ENVIRONMENT,
+        MEMBERS_END,
+};
+
+static const struct member read_output[] = {
+        MEMBER_REAL_PATH,
+        MEMBER("text", "string", "The lines", .is_required = true),
+        MEMBER("offset", "integer", "The number of the first of them", .is_required = true),
+        MEMBER("lines", "integer", "How many they are", .is_required = true),
+        MEMBER("total_lines", "integer", "How many the file has", .is_required = true),
+        MEMBER("size", "integer", "The bytes of the file", .is_required = true),
+        MEMBER("is_utf8", "boolean", "Otherwise U+FFFD stands for bytes that are not", .is_required = true),
+        MEMBER("is_cut", "boolean", "The line is longer than an answer", .is_required = true),
+        MEMBERS_END,
+};
+
+static const struct member write_file_input[] = {
+        MEMBER_PATH,
+        MEMBER("content", "string", "The whole new content", .is_required = true),
+        MEMBER("create_parents", "boolean", "Make the directories above that are missing",
+               .fallback = "false"),
+        MEMBER_ENVIRONMENT,
+        MEMBERS_END,
+};
+
+static const struct member write_file_output[] = {
+        MEMBER_REAL_PATH,
+        MEMBER("size", "integer", "The bytes of the file", .is_required = true),
+        MEMBERS_END,
+};
+
+static const struct member list_input[] = {
+        MEMBER_PATH,
+        MEMBER("after", "string", "Only names behind this one, when an earlier list was truncated"),
+        MEMBER_ENVIRONMENT,
+        MEMBERS_END,
+};
+
+static const struct member list_entry[] = {
+        MEMBER("name", "string", "The name", .is_required = true),
+        MEMBER("kind", "string", "file, directory, link or other", .is_required = true),
+        MEMBER("size", "integer", "The bytes of a file"),
+        MEMBERS_END,
+};
+
+static const struct member list_output[] = {
+        MEMBER_REAL_PATH,
+        MEMBER("entries", "array", "Sorted by name; at most 1000", .is_required = true,
+               .members = list_entry),
+        MEMBER("truncated", "boolean", "There are more", .is_required = true),
+        MEMBERS_END,
+};
+
+static const struct member image_input[] = {
+        MEMBER_PATH,
+        MEMBER_ENVIRONMENT,
+        MEMBERS_END,
+};
+
+static const struct member image_output[] = {
+        MEMBER_REAL_PATH,
+        MEMBER("mime_type", "string", "image/png, image/jpeg, image/gif or image/webp", .is_required = true),
+        MEMBER("size", "integer", "The bytes of the file", .is_required = true),
+        MEMBERS_END,
+};
+
 static const struct member run_output[] = {
         MEMBER("chunk_id", "string", "Names this piece of output"),
         MEMBER("wall_time_seconds", "number", "How long the call took", .is_required = true),
@@ -171,6 +244,39 @@ static const struct tool tools[] = {
                 .input = patch_input,
                 .output = run_output,
         },
+        {
+                .name = "read_file",
+                .title = "Read a file",
+                .about = "Returns lines of a text file of at most 16 MiB.",
+                .input = read_input,
+                .output = read_output,
+                .is_read_only = true,
+        },
+        {
+                .name = "write_file",
+                .title = "Write a file",
+                .about = "Makes a file, or replaces the whole content of one. To change a part of a file use "
+                         "apply_patch.",
+                .input = write_file_input,
+                .output = write_file_output,
+                .is_idempotent = true,
+        },
+        {
+                .name = "list_directory",
+                .title = "List a directory",
+                .about = "Returns the names in a directory, with what they are. Links are not followed.",
+                .input = list_input,
+                .output = list_output,
+                .is_read_only = true,
+        },
+        {
+                .name = "view_image",
+                .title = "Look at an image",
+                .about = "Returns an image of at most 5 MiB to look at: PNG, JPEG, GIF or WebP.",
+                .input = image_input,
+                .output = image_output,
+                .is_read_only = true,
+        },
 };
 
 /* ---- schemas ---- */
@@ -200,8 +306,15 @@ static void write_member(struct jsonw *w, const struct member *m, const struct t
         }
         if (m->is_nullable)
                 jsonw_member_bool(w, "nullable", true);
-        if (m->members)
+        if (m->members && strcmp(m->type, "array") == 0) {
+                jsonw_key(w, "items");
+                jsonw_object(w);
+                jsonw_member_str(w, "type", "object");
                 write_members(w, m->members, offer);
+                jsonw_object_end(w);
+        } else if (m->members) {
+                write_members(w, m->members, offer);
+        }
         if (m->when == WITH_ENVIRONMENTS) {
                 jsonw_key(w, "enum");
                 jsonw_array(w);
@@ -254,7 +367,7 @@ static void write_annotations(struct jsonw *w, const struct tool *t, const struc
         jsonw_member_str(w, "title", t->title);
         jsonw_member_bool(w, "readOnlyHint", is_read_only);
         jsonw_member_bool(w, "destructiveHint", !is_read_only);
-        jsonw_member_bool(w, "idempotentHint", t->is_read_only);
+        jsonw_member_bool(w, "idempotentHint", t->is_read_only || t->is_idempotent);
         jsonw_member_bool(w, "openWorldHint", t->is_open_world);
         jsonw_object_end(w);
 }

@@ -164,14 +164,22 @@ static int check_wish(struct decoder *c, enum approval_wish wish, const char *ad
 
 /* ---- the tools ---- */
 
+static const char *const tool_names[] = {
+        [UNIFIED_EXEC_COMMAND] = "exec_command",     [UNIFIED_WRITE_STDIN] = "write_stdin",
+        [UNIFIED_APPLY_PATCH] = "apply_patch",       [UNIFIED_SHELL] = "shell",
+        [UNIFIED_READ_FILE] = "read_file",           [UNIFIED_WRITE_FILE] = "write_file",
+        [UNIFIED_LIST_DIRECTORY] = "list_directory", [UNIFIED_VIEW_IMAGE] = "view_image",
+};
+
+const char *unified_tool_name(enum unified_tool tool)
+{
+        return tool_names[tool];
+}
+
 bool unified_tool_find(struct slice name, enum unified_tool *ret)
 {
-        static const char *const names[] = { [UNIFIED_EXEC_COMMAND] = "exec_command",
-                                             [UNIFIED_WRITE_STDIN] = "write_stdin",
-                                             [UNIFIED_APPLY_PATCH] = "apply_patch",
-                                             [UNIFIED_SHELL] = "shell" };
-        size_t which = slice_find(name, names, ARRAY_LEN(names));
-        if (which == ARRAY_LEN(names))
+        size_t which = slice_find(name, tool_names, ARRAY_LEN(tool_names));
+        if (which == ARRAY_LEN(tool_names))
                 return false;
         *ret = (enum unified_tool)which;
         return true;

@@ -21,8 +21,18 @@
 /* How much output a call returns when it does not say how much. */
 #define OUTPUT_TOKENS 10000
 
-enum unified_tool { UNIFIED_EXEC_COMMAND, UNIFIED_WRITE_STDIN, UNIFIED_APPLY_PATCH, UNIFIED_SHELL };
+enum unified_tool {
+        UNIFIED_EXEC_COMMAND,
+        UNIFIED_WRITE_STDIN,
+        UNIFIED_APPLY_PATCH,
+        UNIFIED_SHELL,
+        UNIFIED_READ_FILE,
+        UNIFIED_WRITE_FILE,
+        UNIFIED_LIST_DIRECTORY,
+        UNIFIED_VIEW_IMAGE
+};
 /* Returns false when there is no tool of that name. */
+const char *unified_tool_name(enum unified_tool tool);
 NODISCARD bool unified_tool_find(struct slice name, enum unified_tool *ret);
 
 struct exec_args {

@@ -131,6 +131,8 @@ void unified_call_free(struct unified_call *c)
                 patch_job_release(c->job);
         if (c->look)
                 patch_job_release(c->look);
+        file_request_forget(c);
+        free(c->file.result);
         approval_free(c->approval);
         free(c->denials);
         buf_release(&c->output);
@@ -157,6 +159,10 @@ static const struct tool_kind kinds[] = {
         [UNIFIED_WRITE_STDIN] = { .decode = write_decode, .advance = write_advance },
         [UNIFIED_APPLY_PATCH] = { .decode = patching_decode, .advance = patching_advance },
         [UNIFIED_SHELL] = { .decode = shell_decode, .advance = shell_advance, .starts_process = true },
+        [UNIFIED_READ_FILE] = { .decode = filing_decode, .advance = filing_advance },
+        [UNIFIED_WRITE_FILE] = { .decode = filing_decode, .advance = filing_advance },
+        [UNIFIED_LIST_DIRECTORY] = { .decode = filing_decode, .advance = filing_advance },
+        [UNIFIED_VIEW_IMAGE] = { .decode = filing_decode, .advance = filing_advance },
 };
 
 static const struct tool_kind *kind_of(const struct unified_call *c)
@@ -175,6 +181,8 @@ static void finish(struct unified_call *c)
                 result.text = buf_slice(&c->text);
                 result.output = buf_slice(&c->output);
                 result.structured = buf_slice(&c->structured);
+                result.image_type = c->file.image_type;
+                result.image = c->file.image;
         }
         if (c->session && (c->ends_process || c->session->is_own))
                 exec_session_end_tree(c->session);

@@ -251,6 +251,7 @@ bool exec_advance(struct unified_call *c, uint64_t now_ms)
         case CALL_PAUSING:
         case CALL_PATCHING:
         case CALL_LOOKING:
+        case CALL_FILING:
         case CALL_DONE:
                 break;
         }

@@ -222,6 +222,7 @@ bool patching_advance(struct unified_call *c, UNUSED uint64_t now_ms)
         case CALL_PAUSING:
         case CALL_COLLECTING:
         case CALL_REPORTING:
+        case CALL_FILING:
         case CALL_DONE:
                 break;
         }

@@ -286,6 +286,7 @@ bool shell_advance(struct unified_call *c, uint64_t now_ms)
         case CALL_PAUSING:
         case CALL_PATCHING:
         case CALL_LOOKING:
+        case CALL_FILING:
         case CALL_DONE:
                 break;
         }

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "patch/apply.h"
 #include "unified/deltas.h"
+#include "unified/file_args.h"
 #include "unified/shell_args.h"
 #include "unified/unified.h"
 
@@ -96,6 +97,7 @@ enum call_state {
         CALL_COLLECTING, /* waits for the end of its window, or of the process */
         CALL_REPORTING,  /* asks the server what was denied */
         CALL_PATCHING,   /* a thread applies a patch */
+        CALL_FILING,     /* a request for a file is under way */
         CALL_LOOKING,    /* a thread finds out the real paths of a patch */
         CALL_DONE,       /* the result is ready */
 };
@@ -107,6 +109,26 @@ struct shell_state {
         uint64_t started_us; /* when the first run began */
         uint64_t end_ms;     /* is_timed_out: until then the call waits for the end of the process */
         bool is_timed_out;
+};
+
+struct file_request;
+
+/* A call of a tool for files. */
+struct file_state {
+        struct file_args args;
+        const char *path; /* absolute */
+        const char *
+                run_path; /* what the requests of this run name: the path, or the real path that was allowed */
+        const char *sandbox; /* of this run; NULL: none */
+        bool is_bound;       /* the run is allowed for its real path: no link is followed */
+        bool looks_at_directory;
+        enum { FILE_STAT, FILE_CONTENT } step;
+        struct file_request *request; /* which is under way; NULL: none */
+        char *result;                 /* of the last request, JSON; NULL: `error` says why there is none */
+        struct farhand_error error;
+        const char *denied;     /* the error of the run that the sandbox has denied */
+        const char *image_type; /* unified_result::image_type */
+        struct slice image;     /* in the strings of the call */
 };
 
 struct unified_call {
@@ -121,6 +143,7 @@ struct unified_call {
         struct write_args write;
         struct patch_args patch;
         struct shell_state shell;
+        struct file_state file;
         struct host *host;
         struct exec_session *session; /* the session that the call uses; NULL: none */
         struct approval *approval;
@@ -160,9 +183,10 @@ struct unified {
         size_t call_count;
         uint64_t clock; /* counts the uses of sessions */
         bool is_paused;
-        bool is_due;      /* something has changed outside of a step */
-        int wake;         /* an eventfd, which threads make readable */
-        struct list jobs; /* patch_job::link */
+        bool is_due;               /* something has changed outside of a step */
+        int wake;                  /* an eventfd, which threads make readable */
+        struct list jobs;          /* patch_job::link */
+        struct list file_requests; /* file_request::link */
 };
 
 /* ---- hosts.c ---- */
@@ -292,7 +316,15 @@ void patch_job_release(struct patch_job *j); /* the call has taken the result */
  * job and unified::wake, which must not be freed. */
 NODISCARD bool patch_jobs_finish(struct unified *u);
 
-/* ---- exec.c, write.c, patching.c, shell.c ---- */
+/* ---- file_request.c ---- */
+
+/* Asks the server of the call. Its answer is in file_state::result or ::error once file_state::request is NULL. Returns false with ::error. */
+NODISCARD bool file_request_begin(struct unified_call *c, const char *method, const char *params,
+                                  bool is_repeatable);
+void file_request_forget(struct unified_call *c); /* nobody waits for the answer any more */
+void file_requests_release(struct unified *u);    /* when no server can answer any more */
+
+/* ---- exec.c, write.c, patching.c, shell.c, filing.c ---- */
 
 /* Each tool has two functions, one to decode and one to advance, and a row in the table of calls.c, which says what the two do. */
 NODISCARD int exec_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
@@ -307,6 +339,9 @@ NODISCARD bool patching_advance(struct unified_call *c, uint64_t now_ms);
 NODISCARD int shell_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
                            struct err *err);
 NODISCARD bool shell_advance(struct unified_call *c, uint64_t now_ms);
+NODISCARD int filing_decode(struct unified_call *c, const struct json_doc *d, const struct json *arguments,
+                            struct err *err);
+NODISCARD bool filing_advance(struct unified_call *c, uint64_t now_ms);
 /* Changes a call of exec_command into a call of apply_patch when the command does nothing but apply a patch, or fails the call when the
  * command is a patch without a call. Returns whether it has done either. */
 NODISCARD bool patching_takes(struct unified_call *c);

@@ -37,6 +37,8 @@ struct unified_result {
         struct slice output; /* the part of the text that is output */
         struct slice
                 structured; /* the result of a tool of another form, as JSON of an object; empty: `answer` and `output` are the result */
+        const char *image_type; /* of an image, which takes the place of the text; NULL: there is none */
+        struct slice image;     /* its bytes */
 };
 
 enum unified_event_kind {

@@ -131,6 +131,7 @@ bool write_advance(struct unified_call *c, uint64_t now_ms)
         case CALL_REPORTING:
         case CALL_PATCHING:
         case CALL_LOOKING:
+        case CALL_FILING:
         case CALL_DONE:
                 break;
         }

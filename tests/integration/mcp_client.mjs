@@ -48,6 +48,15 @@ const bash = (command) => client.callTool({ name: "shell", arguments: { command,
 saw.shell = (await bash("echo out; echo err >&2; exit 3")).structuredContent;
 saw.removal = (await bash("mkdir d; rm -rf d; ls -d d; echo $?")).structuredContent;
 
+// Files
+const tool = async (name, args) => await client.callTool({ name, arguments: args });
+saw.written = (await tool("write_file", { path: "file", content: "one\ntwo\n" })).structuredContent.size;
+saw.read = (await tool("read_file", { path: "file", offset: 2 })).structuredContent.text;
+saw.list = (await tool("list_directory", { path: "." })).structuredContent.entries.map((entry) => entry.name);
+await run("printf 'GIF89a' >image");
+saw.image = (await tool("view_image", { path: "image" })).content;
+await run("rm file image");
+
 // Roots
 roots = [outside];
 await client.sendRootsListChanged();

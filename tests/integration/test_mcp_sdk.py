@@ -64,6 +64,11 @@ def test_shell(saw):
     assert question.split("`")[1].endswith("/rm -rf d")
 
 
+def test_files(saw):
+    assert saw["written"] == 8 and saw["read"] == "two\n" and "file" in saw["list"]
+    assert saw["image"] == [{"type": "image", "data": "R0lGODlh", "mimeType": "image/gif"}]
+
+
 def test_questions(saw):
     assert saw["approved"] == 0 and saw["declined"] == 1
     assert [question.split("\n")[0] for question in saw["questions"] if not question.startswith("Allow ")] == ["Run this command outside of the sandbox?"] * 2
