@@ -92,7 +92,8 @@ bench: static
 	@build/bench $(ARGS)
 	@[ -n "$(ARGS)" ] || tests/bench/cli.py
 	@[ -n "$(ARGS)" ] || tests/bench/patch.py
-	@[ -n "$(ARGS)" ] || exec tests/bench/intercept.py
+	@[ -n "$(ARGS)" ] || tests/bench/intercept.py
+	@[ -n "$(ARGS)" ] || exec tests/bench/mcp.py
 
 install:
 	@scripts/build build
