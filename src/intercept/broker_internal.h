@@ -10,6 +10,7 @@
 #include "intercept/watch_exec.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 
 enum request_state {
         REQUEST_READ,    /* a wrapper is asking: not all of its request has come */
@@ -70,6 +71,11 @@ struct broker {
 /* Returns whether another start may be looked at: whether there is room for its report on the way to the server. */
 NODISCARD bool broker_may_take(const struct broker *b);
 NORETURN void broker_die(const char *what, int os_errno);
+/* Adds one to a counter of the keeper, which the server reports with the exit of the command. */
+static inline void broker_count(_Atomic uint64_t *counter)
+{
+        atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
 
 /* ---- broker_notice.c: a process wants to start a program ---- */
 void broker_take(struct broker *b);
@@ -101,6 +107,14 @@ void requests_told(struct broker *b);
 /* Asks the server about a start. Denies it when nobody can be asked. */
 void request_ask(struct broker *b, struct request *r, const struct intercept_verdict *verdict);
 void request_answer(struct broker *b, const struct intercept_answer *answer);
+/* Lets the request wait for something else. It is no question any more, and holds no memory of questions. */
+void request_wait(struct broker *b, struct request *r, enum request_state state);
+/* Ends the request. The end of the turn frees it. */
+void request_end(struct broker *b, struct request *r);
+/* Opens the pidfd of the caller's process, unless it is open already. Returns 0 or -errno. */
+NODISCARD int request_open(struct request *r);
+/* Tells a wrapper that its program is to run outside. The wrapper then hands over its descriptors. */
+void request_want_descriptors(struct request *r);
 /* Called when there is no server any more. */
 void requests_deny_asked(struct broker *b);
 /* Called with what poll has returned for the descriptors of the request. */
@@ -108,6 +122,16 @@ void request_step(struct broker *b, struct request *r, const struct pollfd *call
                   const struct pollfd *report, const struct pollfd *outside);
 /* Looks whether the callers still wait, and passes their signals on. */
 void requests_look(struct broker *b);
+
+/* ---- broker_outside.c: programs outside of the sandbox, with request_escalate and request_given ---- */
+/* Called when the program has ended: ends its caller in the same way. */
+void outside_ended(struct broker *b, struct request *r);
+/* Called when execve of the program is over: when it has failed the execve of the caller fails, too. */
+void outside_reported(struct broker *b, struct request *r);
+/* Called when the caller has died: its program gets the signal of which the caller has died, and is killed when it stays. */
+void outside_lose_caller(struct request *r);
+/* Passes on the signals that the caller has got, because they do not reach the caller before its execve has ended. */
+void outside_pass_signals_on(struct request *r);
 
 /* ---- broker_wrapped.c: a wrapper asks ---- */
 NODISCARD bool streams_may_begin(const struct broker *b);

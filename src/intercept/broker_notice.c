@@ -73,7 +73,7 @@ void broker_take(struct broker *b)
                 broker_decide(b, r);
         } else {
                 if (e == -EACCES || e == -EPERM)
-                        atomic_fetch_add_explicit(&b->start.keeper->denied, 1, memory_order_relaxed);
+                        broker_count(&b->start.keeper->denied);
                 (void)caller_fail(&r->caller, e == -EPERM || e == -ESRCH ? -EACCES : e);
         }
         if (list_is_linked(&r->link) && r->state != REQUEST_OVER)

@@ -1,38 +1,20 @@
-/* broker_request: what becomes of the start of a program: it goes on, runs outside, is denied, or waits for an answer. */
+/* broker_request: what becomes of the start of a program: it goes on, is denied, fails, or waits for an answer or for a place outside. */
 #include "intercept/broker_internal.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/sys.h"
 #include "intercept/finish.h"
 #include "intercept/tell.h"
 #include "intercept/wrapped.h"
 #include "keeper/keeper_shared.h"
 
 #include <errno.h>
-#include <linux/ioctl.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
+#include <signal.h>
 #include <unistd.h>
 
-#define MS_US 1000ULL
 #define EXIT_DENIED 1
-
-/* Signals that stop a process: they have no effect on a caller that waits inside of execve, and so none on its program. */
-#define STOP_SIGNALS                                                                   \
-        (SYS_SIGNAL_BIT(SIGSTOP) | SYS_SIGNAL_BIT(SIGTSTP) | SYS_SIGNAL_BIT(SIGTTIN) | \
-         SYS_SIGNAL_BIT(SIGTTOU))
-
-/* The kernel's struct pidfd_info, in its first version (Linux 6.13), and what says how a process has ended (6.15). */
-struct pidfd_info_exit {
-        uint64_t mask, cgroup;
-        uint32_t ids[11];
-        int32_t exit_code;
-};
-#define PIDFD_INFO_HAS_EXIT (1ULL << 3)
-#define PIDFD_GET_INFO_EXIT _IOWR(0xFF, 11, struct pidfd_info_exit)
 
 struct request *request_new(void)
 {
@@ -65,11 +47,6 @@ struct intercept_exec request_exec(const struct request *r)
                                         .argc = c->argc };
 }
 
-static void count(_Atomic uint64_t *counter)
-{
-        atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
 static void request_keep(struct broker *b, struct request *r, enum request_state state)
 {
         r->state = state;
@@ -77,8 +54,7 @@ static void request_keep(struct broker *b, struct request *r, enum request_state
                 list_append(&b->requests, &r->link);
 }
 
-/* Lets the request wait for something else. It is no question any more, and holds no memory of questions. */
-static void request_wait(struct broker *b, struct request *r, enum request_state state)
+void request_wait(struct broker *b, struct request *r, enum request_state state)
 {
         if (r->state == REQUEST_ASKED && list_is_linked(&r->link))
                 b->questions--;
@@ -87,8 +63,7 @@ static void request_wait(struct broker *b, struct request *r, enum request_state
         request_keep(b, r, state);
 }
 
-/* Ends the request. The end of the turn frees it. */
-static void request_end(struct broker *b, struct request *r)
+void request_end(struct broker *b, struct request *r)
 {
         request_wait(b, r, REQUEST_OVER);
         if (r->caller.wrapped)
@@ -98,7 +73,7 @@ static void request_end(struct broker *b, struct request *r)
 void request_run(struct broker *b, struct request *r, bool must_watch)
 {
         if (r->caller.wrapped) { /* the wrapper executes the program itself */
-                count(&b->start.keeper->run);
+                broker_count(&b->start.keeper->run);
                 (void)wrapped_answer(r->caller.wrapped, ESCALATE_RUN, slice_from(NULL, 0));
                 return request_end(b, r);
         }
@@ -108,23 +83,23 @@ void request_run(struct broker *b, struct request *r, bool must_watch)
                 return request_end(b, r);
         }
         if (!must_watch && !caller_is_shared(&r->caller)) {
-                count(&b->start.keeper->run);
+                broker_count(&b->start.keeper->run);
                 if ((e = caller_continue(&r->caller)) < 0 && e != -ENOENT)
                         (void)caller_fail(&r->caller, -EACCES);
                 return request_end(b, r);
         }
         request_end(b, r);
         if (watch_exec_begin(&r->watch, &r->caller) < 0) {
-                count(&b->start.keeper->denied);
+                broker_count(&b->start.keeper->denied);
                 return;
         }
-        count(&b->start.keeper->run);
+        broker_count(&b->start.keeper->run);
         r->begun_us = clock_mono_us();
         b->watched++;
         request_keep(b, r, REQUEST_WATCHED);
 }
 
-static int request_open(struct request *r)
+int request_open(struct request *r)
 {
         if (r->pidfd >= 0)
                 return 0;
@@ -149,7 +124,7 @@ static void wrapped_deny(struct wrapped *w, struct slice reason, struct slice te
 void request_deny(struct broker *b, struct request *r, struct slice reason)
 {
         _buf_ struct buf text = BUF_INIT(LIMIT_INTERCEPT_REASON_BYTES + 64);
-        count(&b->start.keeper->denied);
+        broker_count(&b->start.keeper->denied);
         if (request_open(r) < 0)
                 return request_fail(b, r, -EACCES);
         reason.n = MIN(reason.n, (size_t)LIMIT_INTERCEPT_REASON_BYTES);
@@ -167,24 +142,9 @@ void request_deny(struct broker *b, struct request *r, struct slice reason)
         request_end(b, r);
 }
 
-/* ---- outside of the sandbox ---- */
+/* ---- wrappers ---- */
 
-static void children_add(struct broker *b)
-{
-        b->outside++;
-        atomic_fetch_add_explicit(&b->start.keeper->broker_children, 1, memory_order_acq_rel);
-}
-
-/* Counts a program outside as ended. The keeper may be waiting for the last one, so it is woken then. */
-static void children_drop(struct broker *b)
-{
-        b->outside--;
-        if (atomic_fetch_sub_explicit(&b->start.keeper->broker_children, 1, memory_order_acq_rel) == 1)
-                (void)sys_kill(sys_getpid(), KEEPER_LOOK);
-}
-
-/* Tells a wrapper that its program is to run outside. The wrapper then hands over its descriptors. */
-static void ask_for_descriptors(struct request *r)
+void request_want_descriptors(struct request *r)
 {
         r->begun_us = clock_mono_us();
         if (wrapped_answer(r->caller.wrapped, ESCALATE_ESCALATE, slice_from(NULL, 0)) < 0)
@@ -196,7 +156,7 @@ void request_fail(struct broker *b, struct request *r, int error)
         struct wrapped *w = r->caller.wrapped;
         if (w && !w->is_escalated) {
                 r->failure = error;
-                ask_for_descriptors(r);
+                request_want_descriptors(r);
                 return request_wait(b, r, REQUEST_GIVEN);
         }
         if (w)
@@ -204,108 +164,6 @@ void request_fail(struct broker *b, struct request *r, int error)
         else
                 (void)caller_fail(&r->caller, error);
         request_end(b, r);
-}
-
-static void request_start(struct broker *b, struct request *r)
-{
-        const char *why = "it cannot be started";
-        struct intercept_exec exec = request_exec(r);
-        struct slice path = intercept_path(&b->arena, &exec);
-        children_add(b); /* first: the keeper must not end meanwhile */
-        int e = escalate_start(&r->caller, path, b->start.keeper, r->pidfd, &r->outside, &why);
-        if (e < 0) {
-                children_drop(b);
-                return e == -E2BIG ? request_fail(b, r, e) : request_deny(b, r, slice_from_str(why));
-        }
-        count(&b->start.keeper->escalated);
-        request_wait(b, r, REQUEST_OUTSIDE);
-}
-
-void request_escalate(struct broker *b, struct request *r)
-{
-        int e = request_open(r);
-        if (e == 0)
-                e = caller_read_cwd(&r->caller);
-        /* A caller that is traced could not be ended afterwards. */
-        if (e < 0 || (r->caller.status.tracer && !r->caller.wrapped)) {
-                count(&b->start.keeper->denied);
-                return request_fail(b, r, -EACCES);
-        }
-        if (b->outside >= LIMIT_INTERCEPT_ESCALATED)
-                return request_deny(b, r, S("too many programs run outside of the sandbox"));
-        if (!r->caller.wrapped)
-                return request_start(b, r);
-        ask_for_descriptors(r);
-        request_wait(b, r, REQUEST_GIVEN);
-}
-
-void request_given(struct broker *b, struct request *r)
-{
-        if (r->failure)
-                return request_fail(b, r, r->failure);
-        if (b->outside >= LIMIT_INTERCEPT_ESCALATED)
-                return request_deny(b, r, S("too many programs run outside of the sandbox"));
-        request_start(b, r);
-}
-
-static bool death_from_pidfd(int pidfd, int *ret_status)
-{
-        struct pidfd_info_exit info = { .mask = PIDFD_INFO_HAS_EXIT };
-        if (ioctl(pidfd, PIDFD_GET_INFO_EXIT, &info) < 0 || !(info.mask & PIDFD_INFO_HAS_EXIT))
-                return false;
-        *ret_status = info.exit_code;
-        return true;
-}
-
-/* Reads from /proc how the caller has ended. Until its parent has waited for it, its number cannot belong to another process. */
-static bool death_from_proc(const struct request *r, int *ret_status)
-{
-        _buf_ struct buf text = BUF_INIT(4096);
-        return caller_proc_read(r->caller.status.process, "stat", &text) == 0 &&
-               proc_stat_parse_exit(buf_slice(&text), ret_status) == 0 && sys_pidfd_signal(r->pidfd, 0) == 0;
-}
-
-/* Returns the signal of which the caller died, or SIGTERM if that cannot be found out: older kernels do not tell once the parent of the
- * caller has waited for it. */
-static int caller_death(const struct request *r)
-{
-        int status;
-        bool is_known = death_from_pidfd(r->pidfd, &status) || death_from_proc(r, &status) ||
-                        death_from_pidfd(r->pidfd, &status);
-        return is_known && WIFSIGNALED(status) ? WTERMSIG(status) : SIGTERM;
-}
-
-static void caller_died(struct request *r)
-{
-        escalated_signal(&r->outside, caller_death(r));
-        escalated_signal(&r->outside, SIGCONT);
-        r->deadline_us = clock_mono_us() + LIMIT_INTERCEPT_END_MS * MS_US;
-        r->state = REQUEST_ENDING;
-}
-
-static void outside_ended(struct broker *b, struct request *r)
-{
-        if (r->state == REQUEST_ENDING)
-                escalated_signal(
-                        &r->outside,
-                        SIGKILL); /* for the rest of its process group, whose number is free after escalated_reap */
-        int status = escalated_reap(&r->outside);
-        children_drop(b);
-        if (r->state == REQUEST_OUTSIDE && r->caller.wrapped)
-                (void)wrapped_result(r->caller.wrapped, status);
-        else if (r->state == REQUEST_OUTSIDE)
-                finish_with_status(&r->caller, r->pidfd, status);
-        request_end(b, r);
-}
-
-static void outside_reported(struct broker *b, struct request *r)
-{
-        int e = escalated_report(&r->outside);
-        if (e == 0 || r->state != REQUEST_OUTSIDE)
-                return;
-        (void)escalated_reap(&r->outside);
-        children_drop(b);
-        request_fail(b, r, e);
 }
 
 /* ---- decisions ---- */
@@ -359,7 +217,7 @@ void request_ask(struct broker *b, struct request *r, const struct intercept_ver
         if (e == 0)
                 e = caller_read_cwd(&r->caller);
         if (e < 0) {
-                count(&b->start.keeper->denied);
+                broker_count(&b->start.keeper->denied);
                 return request_fail(b, r, -EACCES);
         }
         const struct intercept_exec exec = request_exec(r);
@@ -426,7 +284,7 @@ static void caller_gone(struct broker *b, struct request *r)
         if (r->state == REQUEST_ASKED)
                 request_withdraw(b, r);
         else if (r->state == REQUEST_OUTSIDE)
-                caller_died(r);
+                outside_lose_caller(r);
 }
 
 void request_lose(struct broker *b, struct request *r)
@@ -462,18 +320,6 @@ void request_step(struct broker *b, struct request *r, const struct pollfd *call
                 escalated_signal(&r->outside, SIGKILL);
 }
 
-/* Passes on the signals that a caller has got, because they do not reach the caller before its execve has ended. */
-static void signals_pass_on(struct request *r)
-{
-        const struct proc_status *s = &r->caller.status;
-        uint64_t due = s->pending &
-                       ~(s->blocked | s->ignored | STOP_SIGNALS | SYS_SIGNAL_BIT(SIGCHLD) | r->passed_on);
-        for (int signo = 1; signo <= 64; signo++)
-                if (due & SYS_SIGNAL_BIT(signo))
-                        escalated_signal(&r->outside, signo);
-        r->passed_on |= due;
-}
-
 /* The pidfd of a caller tells of its process only. That a thread has died before its process shows in the notification. */
 void requests_look(struct broker *b)
 {
@@ -486,6 +332,6 @@ void requests_look(struct broker *b)
                 if (!caller_is_there(&r->caller))
                         caller_gone(b, r);
                 else if (r->state == REQUEST_OUTSIDE && caller_read_status(&r->caller) == 0)
-                        signals_pass_on(r);
+                        outside_pass_signals_on(r);
         }
 }
