@@ -188,12 +188,14 @@ static struct slice get_path(struct reader *r)
 static bool are_arguments(struct slice argv, uint32_t argc)
 {
         uint32_t found = 0;
+        if (!argv.p)
+                return false;
         for (const char *p = argv.p, *end = argv.p + argv.n; p < end; p++, found++) {
                 p = memchr(p, 0, (size_t)(end - p));
                 if (!p)
                         return false;
         }
-        return argv.p && found == argc;
+        return found == argc;
 }
 
 static void get_question(struct reader *r, bool is_ask, struct intercept_question *q)
