@@ -1,10 +1,11 @@
 /* Executes a program while another thread rewrites what is to be executed, for the tests of races against the broker.
  *
- *     race WHAT HOW SECONDS ROUNDS FOLDER
+ *     race WHAT HOW MILLISECONDS ENOUGH ROUNDS FOLDER
  *
  * WHAT: "path" changes FOLDER/note-good to FOLDER/note-evil and back, "argument" the argument "good" of FOLDER/note, "pointer" the
  * vector so that it points to the other argument. HOW: the caller is a child that has the memory of its parent ("shared"), or the second
- * thread of a process of its own ("thread"). Ends after so many rounds or seconds, whichever comes first, and prints the rounds. */
+ * thread of a process of its own ("thread"). Ends after so many rounds; or after so many milliseconds, if there were enough rounds then. Prints
+ * the rounds. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -74,16 +75,20 @@ static int by_shared_memory(void)
 static int by_thread(char *what)
 {
         pid_t pid = fork();
+        int status;
 
         if (pid == 0) {
                 pthread_t writer, caller;
 
-                pthread_create(&writer, NULL, rewrite, what);
-                pthread_create(&caller, NULL, execute, NULL);
+                if (pthread_create(&writer, NULL, rewrite, what) != 0 ||
+                    pthread_create(&caller, NULL, execute, NULL) != 0)
+                        _exit(101); /* else it would wait for ever */
                 for (;;)
                         pause();
         }
-        return pid < 0 || waitpid(pid, NULL, 0) < 0 ? -1 : 0;
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+                return -1;
+        return WIFEXITED(status) && WEXITSTATUS(status) == 101 ? -1 : 0;
 }
 
 /* The letters lie at a multiple of four, so that no reader sees half of a change. */
@@ -101,27 +106,32 @@ static void lay_out(const char *what, const char *folder)
         word = (_Atomic uint32_t *)(path + length + strlen("note-"));
 }
 
+static long long now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
 int main(int argc, char **args)
 {
-        struct timespec now, end;
-        long rounds = 0;
+        long rounds = 0, enough, most;
+        long long end;
         pthread_t writer;
 
-        if (argc != 6)
+        if (argc != 7)
                 return 2;
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        end.tv_sec += atol(args[3]);
-        lay_out(args[1], args[5]);
+        end = now_ms() + atol(args[3]);
+        enough = atol(args[4]);
+        most = atol(args[5]);
+        lay_out(args[1], args[6]);
         bool is_shared = strcmp(args[2], "shared") == 0;
         if (is_shared && pthread_create(&writer, NULL, rewrite, args[1]) != 0)
                 return 3;
-        for (; rounds < atol(args[4]); rounds++) {
-                clock_gettime(CLOCK_MONOTONIC, &now);
-                if (now.tv_sec > end.tv_sec)
-                        break;
+        for (; rounds < most && (rounds < enough || now_ms() < end); rounds++)
                 if ((is_shared ? by_shared_memory() : by_thread(args[1])) < 0)
                         return 4;
-        }
         is_over = true;
         printf("%ld\n", rounds);
         return 0;

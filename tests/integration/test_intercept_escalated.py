@@ -9,7 +9,7 @@ import pytest
 from farhand_client import wait_until
 from intercept_rig import FORBIDDEN, PLACES, Places, intercept, programs, rule
 from reach import UNPRIVILEGED
-from test_intercept_scenes import LOADER
+from intercept_scenes import LOADER
 from test_kill9 import Mark
 
 ALLOW_SH = rule("allow", "sh")

@@ -1,0 +1,10 @@
+"""The scenes of intercept_scenes.py for commands of a user without rights, with a view of its own."""
+
+import pytest
+
+from intercept_scenes import places, test_scene, test_scene_with_questions  # pylint: disable=unused-import
+
+
+@pytest.fixture(params=["namespaces", "bubblewrap"])
+def place(request, places):  # pylint: disable=redefined-outer-name
+    return places.get(f"{request.param}-unprivileged")
