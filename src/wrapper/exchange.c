@@ -92,7 +92,14 @@ int exchange_begin(struct exchange *x)
                 return x->shared;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
-        x->stream = pair[0];
+        /* A number that is free may be one of the standard streams, which are written to. */
+        x->stream = fcntl(pair[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        fd_close(pair[0]);
+        if (x->stream < 0) {
+                int e = errno;
+                fd_close(pair[1]);
+                return -e;
+        }
         /* The server never waits for a wrapper. */
         int r = fd_set_nonblock(pair[1], true);
         if (r == 0)

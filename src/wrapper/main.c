@@ -12,6 +12,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,16 +20,22 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define STDERR_WAIT_MS 500
+
 enum { EXIT_DENIED = 1, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 extern char **environ;
 
-/* Prints why nothing ran, with one write, so that the lines of several wrappers do not mix. Returns the exit status. */
+/* Prints why nothing ran, with one write, so that the lines of several wrappers do not mix; nobody waits for a reader that does not read.
+ * Returns the exit status. */
 static int fail(int status, const char *what, const char *why)
 {
         _buf_ struct buf line = BUF_INIT(2 * LIMIT_INTERCEPT_REASON_BYTES);
+        struct pollfd errors = { STDERR_FILENO, POLLOUT, 0 };
 
-        if (buf_printf(&line, "%s%s%s\n", what, *why ? ": " : "", why) == 0)
+        (void)signal(SIGPIPE, SIG_IGN);
+        if (poll(&errors, 1, STDERR_WAIT_MS) == 1 && errors.revents == POLLOUT &&
+            buf_printf(&line, "%s%s%s\n", what, *why ? ": " : "", why) == 0)
                 (void)!fd_write_all(STDERR_FILENO, buf_slice(&line));
         return status;
 }

@@ -35,7 +35,7 @@ def place(request, places):
 @pytest.fixture
 def one(places):
     """The one place for tests that do not depend on the sandbox."""
-    return places.get("namespaces-root" if os.geteuid() == 0 else "namespaces-user")
+    return places.get("namespaces-root" if os.geteuid() == 0 else "namespaces-unprivileged")
 
 
 @pytest.fixture
@@ -248,3 +248,25 @@ def test_a_wrapper_that_cannot_be_executed_is_refused(one, path):
 def test_without_the_pair_nothing_is_executed(one):
     done = sh(one, f"exec 198>&-; w {where()} where; echo $?", rule("allow", "where"))
     assert done.out == b"1\n" and b"CODEX_ESCALATE_SOCKET" in done.err, done
+
+
+# Standard error of a program that is denied
+
+
+@pytest.mark.parametrize("how, status", [("2>&-", 1), ("2>&1 | true; echo ${PIPESTATUS[0]} #", 1)], ids=["closed", "nobody reads"])
+def test_a_denied_program_ends_with_its_status_whatever_becomes_of_the_words(one, how, status):
+    done = sh(one, f"w {where()} where {how}; echo $?", rule("forbidden", "where"))
+    assert done.out == f"{status}\n".encode() and done.counts["denied"] == 1, done
+
+
+def test_a_denied_program_waits_for_no_reader_of_its_words(one):
+    tree = one.tree()
+    done = sh(one, f"mkfifo f; exec 8<>f; head -c 65536 /dev/zero >&8; w {where()} where 2>&8; echo $?", rule("forbidden", "where"), cwd=tree.w)
+    assert done.out == b"1\n", done
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_an_escalated_program_gets_no_descriptor_of_the_wrapper_in_place_of_a_closed_one(one, closed):
+    done = sh(one, f"w /bin/sh sh -c 'for n in 0 2; do [ -e /proc/$$/fd/$n ] || echo no $n; done' {closed}", rule("allow", "sh"))
+    assert done.out.split() == [word for n, sign in (("0", "<"), ("2", "2>")) if sign in closed.split("&")[0] + closed[4:]
+                                for word in (b"no", n.encode())], done
