@@ -1,17 +1,20 @@
 """The README's walk: every `console` block, in order, typed as it is written in one shell on a terminal.
 
 A line that begins with `$ ` is typed; the lines below it, up to the next such line, are what it prints, and `…` in them stands for
-anything. The shell has a home and a working directory of its own, and the program that is tested is first in its PATH. The other
+anything. The shell has a home and a working directory of its own, and the program that is tested is first in its PATH. Commands that
+need the machine `far` are typed in another shell, which reaches one by a real ssh. The other
 blocks of the README, in other forms, are those of test_words.py.
 """
 
 import os
 import re
+import subprocess
 import tempfile
 
 import pytest
 
-from farhand_client import BIN, merged_env
+import sshd_rig
+from farhand_client import BIN, PATIENCE, merged_env
 from test_cmd_detached import Desk, Screen
 from test_cmd_run import CLEAN
 from words import blocks
@@ -27,8 +30,9 @@ SKIPPED = {
     "farhand connect": "it needs another machine",
 }
 # Words of a command that need another machine, anywhere in it.
-FAR = ("ssh://", "wss://", "@far", "far:")
+FAR = ("ssh://", "wss://", "@far", "far:", "--env far")
 PROMPT = b"[typed]"
+UNSET = dict.fromkeys(("FARHAND_HOME", "CODEX_HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR"))
 
 
 def walk(name="README.md"):
@@ -64,7 +68,7 @@ def shell():
     with tempfile.TemporaryDirectory(prefix="fh-walk-", dir="/tmp") as home:
         desk = Desk(home)
         os.mkdir(f"{home}/here")
-        env = merged_env({**CLEAN, "FARHAND_HOME": None, "CODEX_HOME": None, "XDG_CONFIG_HOME": None, "HOME": home, "TERM": "dumb",
+        env = merged_env({**CLEAN, **UNSET, "HOME": home, "TERM": "dumb",
                           "XDG_RUNTIME_DIR": desk.runtime, "LC_ALL": "C.UTF-8",
                           "PATH": f"{os.path.dirname(os.path.realpath(BIN))}:{os.environ['PATH']}"})
         begin = f"cd {home}/here; stty -echo; exec env PS1='{PROMPT.decode()}' bash --noprofile --norc --noediting -i"
@@ -89,11 +93,27 @@ def test_every_command_of_the_walk_does_what_is_shown(shell):
     print("\n".join(skipped))
 
 
+@pytest.mark.skipif(sshd_rig.why_not() is not None, reason=str(sshd_rig.why_not()))
+def test_every_command_for_another_machine_does_what_is_shown(tmp_path):
+    shim = str(tmp_path / "shim")
+    sshd_rig.compile_shim(shim)
+    with sshd_rig.far_machine(shim) as far:
+        env = {name: value for name, value in far.env.items() if name not in UNSET}
+        env["PATH"] = f"{far.near}/bin:{os.path.dirname(os.path.realpath(BIN))}:/usr/bin:/bin"
+        typed = [row for row in walk() if any(word in row[1] for word in FAR)]
+        assert len(typed) >= 4
+        for where, command, shown in typed:
+            done = subprocess.run(["bash", "--norc", "-c", command], cwd=far.near, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=60 * PATIENCE, check=False)
+            printed = done.stdout + done.stderr
+            assert is_like(shown, printed), f"{where}: $ {command}\nshown:\n" + "\n".join(shown) + f"\nprinted:\n{printed}"
+
+
 def test_the_walk_is_found():
     """Enough commands are typed; a change of the README's form could otherwise hide them."""
     typed = [command for _, command, _ in walk() if not why_skipped(command)]
     assert len(typed) >= 15
-    for word in ("run --", "--read-only", "--detach", "ps", "logs", "kill", "attach", "fs put", "fs cat", "env add"):
+    for word in ("run --", "--read-only", "mcp install", "mcp uninstall", "--detach", "ps", "logs", "kill", "attach", "fs put", "fs cat", "env add"):
         assert any(word in command for command in typed), word
 
 
