@@ -9,8 +9,8 @@
 #include "keeper/keeper_shared.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <linux/ioctl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
