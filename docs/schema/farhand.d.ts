@@ -359,10 +359,11 @@ export interface ExecIntercept {
   /** Also tell of programs about which nobody was asked. false is the default. */
   report?: boolean;
   /**
-   * wrapper: only what a shell asks about that was built to execute a wrapper in place of each program. seccomp is the
-   * default.
+   * seccomp: the kernel lets each start wait. preload: a library in each program asks; static programs are not seen.
+   * any, the default: the first of these that works. wrapper: only what a shell asks about that was built to execute a
+   * wrapper in place of each program.
    */
-  mechanism?: "seccomp" | "wrapper" | null;
+  mechanism?: "any" | "seccomp" | "preload" | "wrapper" | null;
   /**
    * With the mechanism wrapper alone: the absolute path of the wrapper. Absent: farhand-execve-wrapper of the server.
    */
@@ -461,6 +462,14 @@ export interface ProcessStartResult {
   /** Farhand alone, always. */
   pid?: number;
   limits?: EnforcedLimits;
+  intercept?: ExecIntercepted;
+}
+
+/** Farhand alone, for a start with intercept. */
+export interface ExecIntercepted {
+  mechanism: "seccomp" | "preload" | "wrapper";
+  /** What is not seen. */
+  warning?: string;
 }
 
 export interface ProcessStartErrorData extends ErrorData {

@@ -91,9 +91,11 @@ static void on_writable(UNUSED struct farhand_process *process, void *arg)
         give_input(arg);
 }
 
-static void on_started(UNUSED struct farhand_process *process, void *arg, UNUSED int64_t pid)
+static void on_started(struct farhand_process *process, void *arg, UNUSED int64_t pid)
 {
-        ((struct pump *)arg)->has_started = true;
+        struct pump *p = arg;
+        p->has_started = true;
+        remote_warn_of_start(p->remote, process);
 }
 
 static void on_output(UNUSED struct farhand_process *process, void *arg, enum farhand_stream stream,

@@ -27,6 +27,22 @@ void remote_say(const struct remote *r, const char *fmt, ...)
         fprintf(stderr, "farhand: %s%s", printable_str(&a, text), r->is_raw ? "\r\n" : "\n");
 }
 
+void remote_warn_of_start(const struct remote *r, const struct farhand_process *p)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _buf_ struct buf text = BUF_INIT(INFO_MAX);
+        struct json_doc doc;
+        struct json_error bad;
+        const char *answer = farhand_process_start_answer(p);
+        if (!answer || buf_append(&text, slice_from_str(answer)) < 0 ||
+            json_parse(&a, buf_slice(&text), &doc, &bad) < 0)
+                return;
+        const struct json *warning =
+                json_get(&doc, json_get(&doc, json_root(&doc), S("intercept")), S("warning"));
+        if (warning && warning->type == JSON_STRING)
+                remote_say(r, "warning: %.*s", SLICE(json_string(&a, &doc, warning)));
+}
+
 int remote_choose(struct remote *r)
 {
         struct environments all;

@@ -55,3 +55,5 @@ static inline bool remote_is_local(const struct remote *r)
 /* Prints "farhand: TEXT" on stderr. Control characters are escaped, because texts of a server or a file must not control the
  * terminal. */
 void remote_say(const struct remote *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Prints what the server does not see of a command whose programs it is to intercept, if it says so in its answer to the start. */
+void remote_warn_of_start(const struct remote *r, const struct farhand_process *p);

@@ -64,6 +64,8 @@ static int run_detached(struct remote *r, struct farhand *f, struct farhand_comm
                 ;
         if (p && farhand_process_is_closed(p) && !has_started)
                 (void)farhand_process_wait(p, 0, NULL, &error); /* fills `error` with the reason */
+        if (has_started)
+                remote_warn_of_start(r, p);
         const char *process_id = p ? arena_dup(&r->arena, slice_from_str(farhand_process_id(p))) : "";
         farhand_process_free(p);
         if (!has_started) {

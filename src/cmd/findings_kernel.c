@@ -247,9 +247,12 @@ static void report_interception(struct findings *f)
                 findings_add(f, "interception", FINDING_OK, "works");
                 return;
         }
-        struct finding *one = findings_add(f, "interception", FINDING_WARN,
-                                           "programs of a command cannot be decided about: %s: %s", t.step,
-                                           errno_text(t.os_errno));
+        struct finding *one =
+                findings_add(f, "interception", FINDING_WARN, "%s: %s: %s",
+                             intercept_means() == INTERCEPT_BY_PRELOAD
+                                     ? "a library decides about programs, and static ones are not seen"
+                                     : "programs of a command cannot be decided about",
+                             t.step, errno_text(t.os_errno));
         one->os_errno = t.os_errno;
         one->remedy = t.remedy;
 }

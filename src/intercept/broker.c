@@ -182,7 +182,7 @@ void *broker_run(void *broker_start)
         (void)urgent_begin(0, URGENT_SHORT, &before); /* each start of a program waits for this thread */
         list_init(&b.requests);
         remembered_init(&b.remembered);
-        if (!kernel_is_known())
+        if (b.start.asking == EXEC_ASKED_BY_KERNEL && !kernel_is_known())
                 broker_die("notifications of this kernel", ENOSYS);
         int r = intercept_unpack(b.start.config, &b.options, &b.rules);
         if (r < 0)
@@ -190,7 +190,9 @@ void *broker_run(void *broker_start)
         fd_close(b.start.config);
         /* While one of the two runs the other waits: a processor of its own would only have to be woken. Older kernels refuse, and wake
          * as always. */
-        (void)ioctl(b.start.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+        if (b.start.asking == EXEC_ASKED_BY_KERNEL)
+                (void)ioctl(b.start.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+                            SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 
         while (!b.is_over || !list_is_empty(&b.requests))
                 turn(&b);

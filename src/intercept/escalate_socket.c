@@ -13,7 +13,8 @@
 
 bool escalate_is_variable(struct slice name)
 {
-        static const char *const names[] = { ESCALATE_VARIABLE, "EXEC_WRAPPER", "BASH_EXEC_WRAPPER" };
+        static const char *const names[] = { ESCALATE_VARIABLE, "EXEC_WRAPPER", "BASH_EXEC_WRAPPER",
+                                             PRELOADED_VARIABLE };
 
         return slice_find(name, names, ARRAY_LEN(names)) < ARRAY_LEN(names);
 }

@@ -22,6 +22,7 @@
 #include "base/slice.h"
 
 #define ESCALATE_VARIABLE "CODEX_ESCALATE_SOCKET"
+#define PRELOADED_VARIABLE "FARHAND_EXEC_PRELOAD" /* intercept/preloaded.h */
 #define ESCALATE_PLAIN_FDS 16
 #define ESCALATE_MORE_FDS 250 /* the kernel takes 253 with one message */
 

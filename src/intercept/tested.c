@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "intercept/finish.h"
+#include "intercept/preloaded.h"
 #include "sandbox/exec_notify.h"
 
 #include <errno.h>
@@ -221,7 +222,14 @@ static bool is_passing(const struct outcome *o)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct intercept_tested known; /* under `lock` */
 static bool is_known;                 /* under `lock` */
-static atomic_bool is_impossible;
+static atomic_uint means;             /* enum intercept_means */
+
+static enum intercept_means other_means(void)
+{
+        struct preloaded found;
+        const char *missing;
+        return preloaded_find(&found, &missing) == 0 ? INTERCEPT_BY_PRELOAD : INTERCEPT_BY_NOTHING;
+}
 
 struct intercept_tested intercept_test(void)
 {
@@ -233,16 +241,16 @@ struct intercept_tested intercept_test(void)
                 if (!is_passing(&o)) {
                         known = result;
                         is_known = true;
-                        atomic_store(&is_impossible, result.step != NULL);
+                        atomic_store(&means, result.step ? other_means() : INTERCEPT_BY_KERNEL);
                 }
         }
         pthread_mutex_unlock(&lock);
         return result;
 }
 
-bool intercept_is_impossible(void)
+enum intercept_means intercept_means(void)
 {
-        return atomic_load(&is_impossible);
+        return (enum intercept_means)atomic_load(&means);
 }
 
 int intercept_refuse(const struct intercept_tested *t, struct err *err)

@@ -13,8 +13,13 @@ struct intercept_tested {
 /* Returns the result of the first call that could tell. For any thread; forks a process, which ends within seconds. A failure for want of
  * memory, processes or descriptors is not kept: the next call tries again. */
 NODISCARD struct intercept_tested intercept_test(void);
-/* Returns whether it is known already that nothing can be intercepted. Never blocks. */
-NODISCARD bool intercept_is_impossible(void);
+enum intercept_means {
+        INTERCEPT_BY_KERNEL,  /* also when it is not known yet */
+        INTERCEPT_BY_PRELOAD, /* only a library can do it (intercept/preloaded.h) */
+        INTERCEPT_BY_NOTHING,
+};
+/* Returns what is known already of how programs can be intercepted. Never blocks. */
+NODISCARD enum intercept_means intercept_means(void);
 
 /* Sets the error for a command that cannot be intercepted. Returns its code. */
 int intercept_refuse(const struct intercept_tested *t, struct err *err);

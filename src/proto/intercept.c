@@ -53,7 +53,7 @@ static void decode_wrapper(struct decoder *d, struct process_intercept *ret)
         decode_optional_string_or_null(d, "wrapper", &path);
         if (d->has_failed || !path.p)
                 return;
-        if (!ret->is_by_shell)
+        if (ret->mechanism != INTERCEPT_MECHANISM_WRAPPER)
                 decode_fail(d, "wrapper: only with the mechanism wrapper");
         else if (path.n == 0 || path.p[0] != '/' || path.n >= PATH_MAX || slice_has_nul(path))
                 decode_fail(d, "wrapper: must be an absolute path");
@@ -80,7 +80,10 @@ void process_intercept_decode(struct decoder *outer, const struct json *value, s
         static const char *const rests[] = { [INTERCEPT_REST_HEURISTIC] = "heuristic",
                                              [INTERCEPT_REST_RUN] = "run",
                                              [INTERCEPT_REST_ASK] = "ask" };
-        static const char *const mechanisms[] = { "seccomp", "wrapper" };
+        static const char *const mechanisms[] = { [INTERCEPT_MECHANISM_ANY] = "any",
+                                                  [INTERCEPT_MECHANISM_SECCOMP] = "seccomp",
+                                                  [INTERCEPT_MECHANISM_PRELOAD] = "preload",
+                                                  [INTERCEPT_MECHANISM_WRAPPER] = "wrapper" };
         struct decoder d;
 
         if (!outer->has_failed && value->type != JSON_OBJECT) {
@@ -95,7 +98,8 @@ void process_intercept_decode(struct decoder *outer, const struct json *value, s
         ret->denies_prompts = decode_choice(&d, "onPrompt", prompts, ARRAY_LEN(prompts)) == 1;
         ret->rest = (enum intercept_rest)decode_choice(&d, "onUnmatched", rests, ARRAY_LEN(rests));
         decode_optional_bool(&d, "report", &ret->reports);
-        ret->is_by_shell = decode_choice(&d, "mechanism", mechanisms, ARRAY_LEN(mechanisms)) == 1;
+        ret->mechanism =
+                (enum intercept_mechanism)decode_choice(&d, "mechanism", mechanisms, ARRAY_LEN(mechanisms));
         decode_wrapper(&d, ret);
         decode_end_inside(outer, &d);
 }

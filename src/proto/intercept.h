@@ -17,6 +17,14 @@ enum intercept_rest {
         INTERCEPT_REST_ASK,
 };
 
+/* How it is noticed that a program is to be started. */
+enum intercept_mechanism {
+        INTERCEPT_MECHANISM_ANY, /* a filter, or where the kernel cannot do that a library */
+        INTERCEPT_MECHANISM_SECCOMP,
+        INTERCEPT_MECHANISM_PRELOAD,
+        INTERCEPT_MECHANISM_WRAPPER, /* the shell asks by its wrapper */
+};
+
 struct process_intercept {
         const struct intercept_rules_text *rules;
         size_t rule_count;
@@ -26,7 +34,7 @@ struct process_intercept {
         bool denies_prompts;      /* onPrompt */
         enum intercept_rest rest; /* onUnmatched */
         bool reports;
-        bool is_by_shell;    /* mechanism: the shell asks by its wrapper, and not the kernel by a filter */
+        enum intercept_mechanism mechanism;
         const char *wrapper; /* NULL: the one that is installed with the server */
 };
 /* Decodes the value of the member. The rules are read by rules/exec_rules.h later. */

@@ -14,7 +14,7 @@ static int handle_info(struct req *req, UNUSED const void *params, struct err *e
                 return r;
         struct jsonw w;
         conn_reply_begin(req->client->conn, req->id, ENVIRONMENT_INFO_HINT, &w);
-        environment_info_write(&w, known, !intercept_is_impossible());
+        environment_info_write(&w, known, intercept_means() != INTERCEPT_BY_NOTHING);
         conn_reply_end(req->client->conn, req->id, &w);
         return 0;
 }

@@ -80,7 +80,7 @@ static void write_result(struct req *req, const struct session *session)
         jsonw_key(&w, "environmentInfo");
         jsonw_object(&w);
         environment_info_write(&w, preparer_backends_known(&req->server->confine.preparer),
-                               !intercept_is_impossible());
+                               intercept_means() != INTERCEPT_BY_NOTHING);
         jsonw_object_end(&w);
         jsonw_member_str(&w, "serverId", req->server->id);
         jsonw_member_u64(&w, "detachMs", session->detach_ms);

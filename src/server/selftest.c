@@ -57,7 +57,9 @@ static void log_interception(void)
 {
         struct intercept_tested t = intercept_test();
         if (t.step)
-                log_warn("programs cannot be intercepted: whatever asks for it is refused",
+                log_warn(intercept_means() == INTERCEPT_BY_PRELOAD
+                                 ? "programs are intercepted by preloading only: static programs are not seen"
+                                 : "programs cannot be intercepted: whatever asks for it is refused",
                          "step=%s errno=%s remedy=%s", t.step, errno_name(t.os_errno),
                          log_quote(slice_from_str(t.remedy)));
 }
@@ -81,7 +83,7 @@ static void done(struct work *w)
                 struct jsonw out;
                 struct conn *conn = i->parked.client->conn;
                 conn_reply_begin(conn, &i->parked.id, ENVIRONMENT_INFO_HINT, &out);
-                environment_info_write(&out, known, !intercept_is_impossible());
+                environment_info_write(&out, known, intercept_means() != INTERCEPT_BY_NOTHING);
                 conn_reply_end(conn, &i->parked.id, &out);
                 parked_done(&i->parked);
         }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "intercept/message.h"
 #include "intercept/pack.h"
+#include "intercept/preloaded.h"
 #include "intercept/tested.h"
 #include "proto/process.h"
 #include "sandbox/helper.h"
@@ -163,11 +164,53 @@ static int find_wrapper(const struct process_intercept *in, struct interception 
                        path ? path : WRAPPER, errno_text(e), e);
 }
 
+static int find_library(struct interception *ret, struct err *err)
+{
+        const char *missing = "";
+        struct preloaded found;
+        int e = -preloaded_find(&found, &missing);
+        if (e == 0) {
+                ret->asking = EXEC_ASKED_BY_SHELL;
+                ret->wrapper = mem_strdup(found.wrapper);
+                ret->library = mem_strdup(found.library);
+                return 0;
+        }
+        err->client_code = RPC_INTERNAL;
+        err->reason = "interceptUnavailable";
+        err->step = "preload";
+        err->os_errno = e;
+        err->remedy = "install it beside the server, or in ../libexec/farhand, under a path without a "
+                      "colon, space, semicolon or dollar";
+        return err_set(err, RPC_INTERNAL, -e,
+                       "no program can be intercepted by preloading: %s: %s (os error %d)", missing,
+                       errno_text(e), e);
+}
+
+static int choose_mechanism(const struct process_intercept *in, struct interception *ret, struct err *err)
+{
+        struct err kernel = ERR_INIT, ignored = ERR_INIT;
+        switch (in->mechanism) {
+        case INTERCEPT_MECHANISM_WRAPPER:
+                return find_wrapper(in, ret, err);
+        case INTERCEPT_MECHANISM_PRELOAD:
+                return find_library(ret, err);
+        case INTERCEPT_MECHANISM_SECCOMP:
+                return test_kernel(err);
+        case INTERCEPT_MECHANISM_ANY:
+                break;
+        }
+        int r = test_kernel(&kernel);
+        if (r == 0 || find_library(ret, &ignored) == 0)
+                return 0;
+        *err = kernel;
+        return r;
+}
+
 int interception_make(struct arena *a, struct process_start *in, const char *const *env,
                       struct interception *ret, struct err *err)
 {
         _exec_rules_ struct exec_rules *rules = NULL;
-        int r = in->intercept.is_by_shell ? find_wrapper(&in->intercept, ret, err) : test_kernel(err);
+        int r = choose_mechanism(&in->intercept, ret, err);
         if (r == 0)
                 r = read_rules(a, &in->intercept, ret, &rules, err);
         if (r == 0)
@@ -184,5 +227,6 @@ void interception_release(struct interception *i)
         fd_close(i->config);
         free(i->frame);
         free(i->wrapper);
+        free(i->library);
         *i = INTERCEPTION_NONE;
 }

@@ -18,7 +18,8 @@ struct interception {
         struct intercept_options options;
         int config; /* what intercept_pack made; -1: none */
         enum exec_asking asking;
-        char *wrapper;                /* with EXEC_ASKED_BY_SHELL: its path, on the heap */
+        char *wrapper; /* with EXEC_ASKED_BY_SHELL: its path, on the heap */
+        char *library; /* the path of the library that is loaded into every program, on the heap; NULL: none is */
         enum intercept_action action; /* INTERCEPT_RUN, INTERCEPT_ESCALATE or INTERCEPT_ASK */
         /* The first program as a frame of intercept/message.h, on the heap: INTERCEPT_MSG_ASK, or INTERCEPT_MSG_TOLD. NULL: nothing
          * was decided. */

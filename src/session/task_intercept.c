@@ -2,7 +2,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "core/server.h"
-#include "intercept/escalate_socket.h"
+#include "intercept/preloaded.h"
 #include "session/task_intercept_internal.h"
 
 #include <errno.h>
@@ -73,9 +73,10 @@ int task_intercept_ask_first(struct task *t, uint64_t bytes, struct err *err)
         return err_set(err, RPC_INVALID_REQUEST, -EMSGSIZE, "Execution denied: %s", QUESTION_TOO_LONG);
 }
 
-/* Returns the environment with the variables by which the shell finds its wrapper, and the wrapper its socket, in place of those that
- * the client has set. */
-static const char *const *wrapper_environment(struct arena *a, const char *const *env, const char *wrapper)
+/* Returns the environment with the variables by which the shell, or the library, finds the wrapper, and the wrapper its socket, in place of
+ * those that the client has set. */
+static const char *const *wrapper_environment(struct arena *a, const char *const *env,
+                                              const struct interception *how)
 {
         size_t count = 0, kept = 0;
         while (env[count])
@@ -87,10 +88,35 @@ static const char *const *wrapper_environment(struct arena *a, const char *const
                         ret[kept++] = env[i];
         }
         ret[kept++] = ESCALATE_VARIABLE "=" EXEC_PAIR_NUMBER_TEXT;
-        ret[kept++] = arena_printf(a, "EXEC_WRAPPER=%s", wrapper);
-        ret[kept++] = arena_printf(a, "BASH_EXEC_WRAPPER=%s", wrapper);
+        if (how->library) {
+                ret[kept++] =
+                        arena_printf(a, PRELOADED_VARIABLE "=" PRELOADED_FIRST "%s:%s:%s",
+                                     how->options.scope == INTERCEPT_SHELL ? PRELOADED_SHELL : PRELOADED_ALL,
+                                     how->library, how->wrapper);
+        } else {
+                ret[kept++] = arena_printf(a, "EXEC_WRAPPER=%s", how->wrapper);
+                ret[kept++] = arena_printf(a, "BASH_EXEC_WRAPPER=%s", how->wrapper);
+        }
         ret[kept] = NULL;
         return ret;
+}
+
+/* The command begins with the wrapper: it looks whether the library can be loaded where the command runs, and executes the program. */
+static void wrap_first(struct arena *a, struct command_spec *command, const char *program,
+                       const char *wrapper)
+{
+        size_t count = 0;
+        while (command->argv[count])
+                count++;
+        const char **argv = arena_alloc(a, (count + 3) * sizeof(*argv)),
+                   **one = arena_alloc(a, 2 * sizeof(*one));
+        argv[0] = wrapper;
+        argv[1] = program;
+        memcpy(argv + 2, command->argv, (count + 1) * sizeof(*argv));
+        one[0] = wrapper;
+        one[1] = NULL;
+        command->argv = argv;
+        command->candidates = one;
 }
 
 int task_intercept_connect(struct task *t, struct arena *a, struct command_spec *command)
@@ -108,7 +134,9 @@ int task_intercept_connect(struct task *t, struct arena *a, struct command_spec 
         command->intercept_socket = i->broker_socket;
         command->asking = i->how.asking;
         if (i->how.asking == EXEC_ASKED_BY_SHELL)
-                command->env = wrapper_environment(a, command->env, i->how.wrapper);
+                command->env = wrapper_environment(a, command->env, &i->how);
+        if (i->how.library)
+                wrap_first(a, command, command->candidates[0], i->how.wrapper);
         return 0;
 }
 
@@ -216,12 +244,33 @@ bool task_intercept_holds_limits(const struct task *t)
         return t->intercept && t->intercept->question_count > 0;
 }
 
+bool task_intercept_is_preloaded(const struct task *t)
+{
+        return t->intercept && t->intercept->how.library && !task_intercept_is_escalated(t);
+}
+
 /* --- what is told of a task --------------------------------------------------------------------------------------- */
 
 void task_intercept_open_write(struct jsonw *w, const struct task *t)
 {
         if (t->intercept)
                 jsonw_member_u64(w, "openQuestions", t->intercept->question_count);
+}
+
+void task_intercept_start_write(struct jsonw *w, const struct task *t)
+{
+        const struct task_intercept *i = t->intercept;
+        if (!i)
+                return;
+        jsonw_key(w, "intercept");
+        jsonw_object(w);
+        jsonw_member_str(w, "mechanism",
+                         i->how.library                         ? "preload"
+                         : i->how.asking == EXEC_ASKED_BY_SHELL ? "wrapper"
+                                                                : "seccomp");
+        if (i->how.library)
+                jsonw_member_str(w, "warning", PRELOADED_WARNING);
+        jsonw_object_end(w);
 }
 
 /* The broker counts what is executed below the first program. */

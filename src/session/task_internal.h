@@ -192,6 +192,10 @@ void task_intercept_tell_again(struct task *t);
 
 /* Withdraws the question about the first program. */
 void task_intercept_withdraw_first(struct task *t);
+/* Returns whether the task's programs have a library that asks about their starts. */
+NODISCARD bool task_intercept_is_preloaded(const struct task *t);
+/* Writes the member `intercept` of the answer to a start. */
+void task_intercept_start_write(struct jsonw *w, const struct task *t);
 /* Writes the member `intercepted` of the exit record. */
 void task_intercept_exit_write(struct jsonw *w, const struct task *t);
 

@@ -48,12 +48,13 @@ void task_start_succeeded(struct task *t)
         }
         struct jsonw w;
         struct conn *conn = s->parked.client->conn;
-        conn_reply_begin(conn, &s->parked.id, jsonw_string_max(task_id(t)) + 96, &w);
+        conn_reply_begin(conn, &s->parked.id, jsonw_string_max(task_id(t)) + 512, &w);
         jsonw_member_string(&w, "processId", task_id(t));
         jsonw_member_str(&w, "sandboxType", t->is_sandboxed ? "linuxSeccomp" : "none");
         jsonw_member_i64(&w, "pid", t->process->pid);
         if (t->limits)
                 write_enforced(&w, t->limits);
+        task_intercept_start_write(&w, t);
         conn_reply_end(conn, &s->parked.id, &w);
         parked_done(&s->parked);
 }
@@ -104,6 +105,16 @@ void task_start_failed(struct task *t, const char *step, int os_errno)
                 say_which(t, step, os_errno, &err);
         err.step = step;
         err.os_errno = os_errno;
+        /* What is executed first is the wrapper. */
+        if (task_intercept_is_preloaded(t) && step && strcmp(step, "exec") == 0) {
+                err_set(&err, RPC_INTERNAL, -os_errno,
+                        "no program can be intercepted in this sandbox: the wrapper cannot be executed: %s "
+                        "(os error %d)",
+                        errno_text(os_errno), os_errno);
+                err.step = "preload";
+                err.reason = "interceptUnavailable";
+                err.remedy = "let the profile read the directory in which farhand-preload.so is installed";
+        }
         if (t->sandbox.image_fd >= 0 && step && prepare_is_step(step)) {
                 prepare_explain(t->sandbox.image_fd, step, os_errno, t->process->failed_op, &err);
                 err.client_code = RPC_INVALID_PARAMS;

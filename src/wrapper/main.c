@@ -5,11 +5,13 @@
  *
  * It fails closed: without an answer no program runs. */
 #include "wrapper/exchange.h"
+#include "wrapper/preload.h"
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "intercept/preloaded.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -46,6 +48,9 @@ static int run(char **argv)
 {
         const char *file = argv[1];
 
+        int r = preload_restore();
+        if (r < 0)
+                return fail(EXIT_NOT_EXECUTABLE, file, strerror(-r));
         execve(file, argv + 2, environ);
         if (errno == ENOEXEC) {
                 size_t count = 0;
@@ -80,14 +85,12 @@ static int end_as(const struct escalate_result *result)
         return result->exit_code & 0xff;
 }
 
-int main(int argc, char **argv)
+static int ask(char **argv)
 {
         struct exchange x = EXCHANGE_INIT;
         struct escalate_answer answer;
         struct escalate_result result;
 
-        if (argc < 3)
-                return fail(2, "farhand-execve-wrapper FILE ARGV0 [ARG…]", "");
         int r = exchange_begin(&x);
         if (r < 0)
                 return fail(EXIT_DENIED, "farhand-execve-wrapper: " ESCALATE_VARIABLE,
@@ -113,4 +116,16 @@ int main(int argc, char **argv)
         }
         _free_ char *reason = slice_dup(answer.reason.p ? answer.reason : S(""));
         return fail(EXIT_DENIED, "Execution denied", reason);
+}
+
+int main(int argc, char **argv)
+{
+        bool is_first;
+
+        if (argc < 3)
+                return fail(2, "farhand-execve-wrapper FILE ARGV0 [ARG…]", "");
+        int r = preload_begin(&is_first);
+        if (r < 0)
+                return fail(EXIT_NOT_EXECUTABLE, "farhand-execve-wrapper: " PRELOADED_VARIABLE, strerror(-r));
+        return is_first ? run(argv) : ask(argv);
 }

@@ -1,0 +1,35 @@
+/* preloaded: the mechanism for machines on which the kernel lets no start of a program wait: ld.so loads a library into each program of
+ * the command, and the library executes farhand-execve-wrapper in place of what the program wants to execute.
+ *
+ *     command, with farhand-preload.so ──execve── farhand-execve-wrapper ──asks── broker
+ *                                                         └──execve── the program, with farhand-preload.so
+ *
+ * The variable PRELOADED_VARIABLE tells library and wrapper of each other: WORD:LIBRARY:WRAPPER. Where a program has changed or lost it,
+ * the library puts back what it has found when it was loaded.
+ */
+#pragma once
+
+#include "intercept/escalate_socket.h"
+
+#include <limits.h>
+
+/* The words. */
+#define PRELOADED_FIRST \
+        "first-" /* in front of the next two: the wrapper is the command's first program, which is decided about already */
+#define PRELOADED_ALL "all"     /* the program's own starts are asked about */
+#define PRELOADED_SHELL "shell" /* they are, and of these only the shell itself has its starts asked about */
+#define PRELOADED_OFF "off"     /* they are not */
+
+#define PRELOADED_VARIABLE_BYTES (2 * PATH_MAX + 64)
+
+#define PRELOADED_WARNING                                                                                 \
+        "the kernel lets no start of a program wait here: static programs, and programs that make their " \
+        "system calls themselves, start others undecided"
+
+struct preloaded {
+        char library[PATH_MAX], wrapper[PATH_MAX];
+};
+
+/* Finds the two files that are installed with the server. Returns 0; or -errno, and *ret_missing is the name of what is not there or cannot be
+ * used. */
+NODISCARD int preloaded_find(struct preloaded *ret, const char **ret_missing);
