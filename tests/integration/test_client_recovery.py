@@ -118,9 +118,13 @@ def start_and_wait(home, url, script="echo ready; sleep 600"):
     return proc
 
 
+# No other program takes the port of a dead server here, as connections from 127.0.0.1 may there.
+HOST = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+
+
 def start_on_a_server_that_dies(home):
-    """Returns the port of the server, which was killed, and the client."""
-    with Server() as server:
+    """Returns the port of the server on HOST, which was killed, and the client."""
+    with Server(listen=f"ws://{HOST}:0") as server:
         proc = start_and_wait(home, server.url)
         server.stop(signal.SIGKILL)
         return server.port, proc
@@ -129,7 +133,7 @@ def start_on_a_server_that_dies(home):
 def test_a_server_that_was_restarted_does_not_know_the_session(home):
     port, proc = start_on_a_server_that_dies(home)
     began = time.monotonic()
-    with Server(listen=f"ws://127.0.0.1:{port}"), killed(proc):
+    with Server(listen=f"ws://{HOST}:{port}"), killed(proc):
         assert proc.wait(SECONDS) == 255 and time.monotonic() - began < 10 * PATIENCE
         told = proc.stderr.read().decode()
         assert "trying to resume\n" in told and re.search(f"^farhand: [^;\n]+; {FAILED}unknown session id ", told, re.M), told
@@ -154,7 +158,7 @@ def test_a_server_that_is_gone_for_good_is_given_up(home, is_silent):
     with socket.socket() as listener:
         if is_silent:  # the kernel connects, nobody answers
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", port))
+            listener.bind((HOST, port))
             listener.listen(64)
         with killed(proc):
             assert proc.wait(60 * PATIENCE) == 255
