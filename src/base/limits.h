@@ -327,6 +327,41 @@
 #define LIMIT_MCP_ROOTS 64
 /* How long calls wait for the roots of an MCP client. Beyond: they run in the workspace that is known. */
 #define LIMIT_MCP_ROOTS_MS 5000
+/* farhand mcp --listen: sessions at once, unless --max-sessions says otherwise: each is a process. Beyond: 503. */
+#define LIMIT_MCP_HTTP_SESSIONS 64
+/* A session to which nobody is connected ends after this time, unless --session-idle says otherwise. */
+#define LIMIT_MCP_HTTP_IDLE_MS 1800000
+/* Connections, authenticated or not. Beyond: the oldest that has not asked for anything yet gives way, or the new one is closed. */
+#define LIMIT_MCP_HTTP_CONNECTIONS 1024
+/* The body of a request: a message that fits a line of LIMIT_UNIFIED_LINE_BYTES. Without a session it can only be the first message.
+ * Beyond: 413. */
+#define LIMIT_MCP_HTTP_BODY_BYTES (15 * MIB)
+#define LIMIT_MCP_HTTP_FIRST_BYTES (64 * KIB)
+/* A body must have come within this time. Then: closed. */
+#define LIMIT_MCP_HTTP_BODY_MS 60000
+/* The bodies that are on their way, of all connections, and what the process of one session has not read yet. Beyond: 503. */
+#define LIMIT_MCP_HTTP_BODIES_BYTES (128 * MIB)
+#define LIMIT_MCP_HTTP_QUEUE_BYTES (32 * MIB)
+/* Streams of a session that have not ended, and those among them that a GET has opened with a connection each. Beyond: 429; the oldest
+ * such connection is closed. */
+#define LIMIT_MCP_HTTP_STREAMS 1024
+#define LIMIT_MCP_HTTP_GETS 4
+/* What a session keeps of its messages for a client that comes back, sent ones up to the first limit, all up to the second. Beyond: the
+ * oldest are dropped, and a stream that loses a message that was not sent is closed. The newest message always stays. */
+#define LIMIT_MCP_HTTP_KEPT_BYTES (4 * MIB)
+#define LIMIT_MCP_HTTP_WAITING_BYTES (32 * MIB)
+#define LIMIT_MCP_HTTP_KEPT_EVENTS 1024
+#define LIMIT_MCP_HTTP_WAITING_EVENTS 8192
+/* One message of the process of a session. Longer: the session ends. */
+#define LIMIT_MCP_HTTP_MESSAGE_BYTES (192 * MIB)
+/* A request is answered with JSON when the answer is there within this time. Then: with a stream, in which a comment is sent whenever it
+ * was silent for LIMIT_MCP_HTTP_PULSE_MS. */
+#define LIMIT_MCP_HTTP_JSON_MS 200
+#define LIMIT_MCP_HTTP_PULSE_MS 15000
+/* The process of a session must answer the first message within this time. Then: the session ends, and the answer is 500. */
+#define LIMIT_MCP_HTTP_START_MS 30000
+/* The process of a session that ends has this time to end what it runs. Then: it is killed. */
+#define LIMIT_MCP_HTTP_END_MS 15000
 /* The text of a patch, and its lines: models write patches by hand. Beyond: the patch is invalid. */
 #define LIMIT_PATCH_BYTES (16 * MIB)
 #define LIMIT_PATCH_LINES 1000000

@@ -9,15 +9,20 @@
 #include "env/environment.h"
 #include "install/install.h"
 #include "mcp/conversation.h"
+#include "mcp/listen.h"
+#include "mcphttp/relay.h"
 #include "patch/store.h"
 #include "talk/talk.h"
 #include "talk/targets.h"
 
 #define FAILED 255
-#define POLL_MS 50000 /* many clients give a call up after a minute */
+#define POLL_MS 50000                          /* many clients give a call up after a minute */
+#define SESSION_BATCH_BYTES ((size_t)32 * MIB) /* the listener holds messages of many sessions */
 
 struct wishes {
         struct target_wishes targets;
+        struct front_wishes front;
+        bool is_session; /* stdin and stdout lead to the listener (mcphttp/relay.h) */
         const char *approval, *unasked;
         const char *bash;
         struct arg_list rules;
@@ -30,11 +35,17 @@ struct wishes {
 struct stdio {
         struct talk *talk;
         struct conversation *conversation;
+        bool is_session;
 };
 
 static void on_line(void *arg, struct slice line)
 {
-        conversation_take(((struct stdio *)arg)->conversation, 0, line);
+        struct stdio *s = arg;
+        uint64_t route = 0;
+        enum relay_kind kind = RELAY_TO;
+        struct slice text = line;
+        if (!s->is_session || (relay_read(line, &route, &kind, &text) && kind == RELAY_TO))
+                conversation_take(s->conversation, route, text);
 }
 
 static void on_long_line(void *arg)
@@ -56,9 +67,25 @@ static uint64_t due_ms(void *arg)
         return conversation_due_ms(((struct stdio *)arg)->conversation);
 }
 
-static void send_line(void *arg, UNUSED uint64_t route, UNUSED enum outbox_part part, struct buf *message)
+/* Tells the listener where the message goes. */
+static void send_to_listener(struct stdio *s, uint64_t route, enum outbox_part part, struct buf *message)
+{
+        static const enum relay_kind kinds[] = {
+                [OUTBOX_MORE] = RELAY_MORE, [OUTBOX_LAST] = RELAY_LAST, [OUTBOX_REFUSED] = RELAY_REFUSED
+        };
+        _buf_ struct buf line = BUF_INIT(message->n + RELAY_ROUTE_BYTES);
+        must(relay_write(&line, route, kinds[part], buf_slice(message)) == 0);
+        buf_release(message);
+        talk_put(s->talk, &line);
+}
+
+static void send_line(void *arg, uint64_t route, enum outbox_part part, struct buf *message)
 {
         struct stdio *s = arg;
+        if (s->is_session) {
+                send_to_listener(s, route, part, message);
+                return;
+        }
         if (message->n == 0)
                 return;
         must(buf_append_char(message, '\n') == 0);
@@ -96,7 +123,7 @@ static int talk(struct targets *targets, const struct wishes *w, enum approval_p
                 enum approval_answer unasked, const char *profile, struct rulebook *rulebook)
 {
         struct err err = ERR_INIT;
-        struct stdio s = { 0 };
+        struct stdio s = { .is_session = w->is_session };
         struct approvals_asker asker;
         struct conversation_options conversation = {
                 .environments = environment_ids(targets),
@@ -105,7 +132,9 @@ static int talk(struct targets *targets, const struct wishes *w, enum approval_p
                 .never_asks = policy == APPROVAL_NEVER,
                 .is_reference = w->is_reference,
                 .questions = { .unasked = unasked, .is_brief = w->is_reference, .rulebook = rulebook },
-                .outbox = { .send = send_line, .arg = &s },
+                .outbox = { .send = send_line,
+                            .arg = &s,
+                            .batch_max = w->is_session ? SESSION_BATCH_BYTES : 0 },
         };
         struct unified_options options = {
                 .environments = targets->list,
@@ -204,15 +233,24 @@ static enum args_result parse(int argc, char **argv, struct wishes *w)
                   .target = &w->poll_most_ms, .min = 5000, .max = 86400000 },
                 { "max-output-tokens", ARG_U64, "N", "the model takes so many tokens of output at most",
                   .target = &w->max_tokens, .min = 1 },
+                FRONT_ARGS(&w->front),
                 { .name = NULL },
         };
         const struct args spec = {
-                .usage = "farhand mcp [OPTIONS]\n       farhand mcp install CLIENT [OPTIONS] [-- ARG...]\n"
+                .usage = "farhand mcp [OPTIONS]\n       farhand mcp --listen URL [OPTIONS]\n       farhand "
+                         "mcp install CLIENT [OPTIONS] [-- ARG...]\n"
                          "       farhand mcp uninstall CLIENT [OPTIONS]",
                 .about = "Run commands and apply patches for an agent, as an MCP server on stdin and stdout.",
                 .table = table,
         };
         return args_parse(&spec, argc, argv, NULL);
+}
+
+static void release(struct wishes *w)
+{
+        arg_list_release(&w->targets.names);
+        arg_list_release(&w->rules);
+        arg_list_release(&w->front.hosts);
 }
 
 /* Says whether the server takes these arguments, and complains when it does not. */
@@ -222,9 +260,13 @@ static bool takes(int argc, char **argv)
         enum approval_policy policy;
         enum approval_answer unasked;
 
-        bool is_good = parse(argc, argv, &w) == ARGS_OK && read_words(&w, &policy, &unasked);
-        arg_list_release(&w.targets.names);
-        arg_list_release(&w.rules);
+        bool is_good = parse(argc, argv, &w) == ARGS_OK && read_words(&w, &policy, &unasked) &&
+                       front_check(&w.front);
+        if (w.front.listen) {
+                fprintf(stderr, "Error: a client that starts its server uses no --listen\n");
+                is_good = false;
+        }
+        release(&w);
         return is_good;
 }
 
@@ -242,16 +284,23 @@ static const struct command verbs[] = {
 int cmd_mcp(int argc, char **argv)
 {
         const struct command *verb = argc > 1 ? verbs_find(verbs, argv[1]) : NULL;
-        struct wishes w = { 0 };
+        struct wishes w = { .is_session = listen_is_session() };
+        int code;
 
         if (verb)
                 return verb->run(argc - 1, argv + 1);
         enum args_result parsed = parse(argc, argv, &w);
-        int code = parsed == ARGS_OK ? run(&w) : args_exit_code(parsed);
+        if (parsed != ARGS_OK)
+                code = args_exit_code(parsed);
+        else if (!front_check(&w.front))
+                code = 2;
+        else if (w.front.listen && !w.is_session)
+                code = listen_run(&w.front, argc, argv);
+        else
+                code = run(&w);
         if (args_wants_table(argc, argv))
                 code = verbs_print_rows("verb", verbs);
-        arg_list_release(&w.targets.names);
-        arg_list_release(&w.rules);
+        release(&w);
         return code;
 }
 

@@ -22,6 +22,7 @@ import tomllib
 import pytest
 
 from farhand_client import BIN, PATIENCE, REPO, Client, RawSocket, Server, merged_env, wait_until
+from mcp_http_rig import Front
 from words import Message, command_lines, every_block, messages, read
 
 # What differs from run to run: only the type is compared.
@@ -474,13 +475,27 @@ def test_profiles_of_the_documents_load(tmp, where, text):
 
 def test_mcp_clients_can_start_what_their_configuration_says(tmp):
     shown = [block.text for block in of_language("json") if "mcpServers" in block.text] + re.findall(r'\{"mcpServers".*\}', read("man/farhand-mcp.1.scd"))
-    assert len(shown) == 2
-    for text in shown:
-        entry = json.loads(text)["mcpServers"]["farhand"]
+    entries = [json.loads(text)["mcpServers"]["farhand"] for text in shown]
+    assert len([entry for entry in entries if "command" in entry]) == 2
+    for entry in entries:
+        if "command" not in entry:
+            continue
         hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}\n'
         done = subprocess.run([entry["command"], *entry["args"]], input=hello, cwd=tmp, capture_output=True, text=True, timeout=60 * PATIENCE,
                               check=True, env=merged_env({"PATH": os.path.dirname(BIN) + ":" + os.environ["PATH"]}))
         assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "farhand"
+
+
+def test_mcp_clients_can_reach_what_their_configuration_says(tmp):
+    shown = re.findall(r'\{"mcpServers".*\}', read("README.md") + read("man/farhand-mcp.1.scd"))
+    entries = [entry for entry in (json.loads(text)["mcpServers"]["farhand"] for text in shown) if "url" in entry]
+    with open(f"{tmp}/token", "w", encoding="utf-8") as f:
+        f.write("TOKEN\n")
+    assert len(entries) == 2
+    for entry in entries:
+        _, _, host, path = entry["url"].split("/")
+        with Front("--ws-auth", "capability-token", "--ws-token-file", f"{tmp}/token", "--allow-host", host, path="/" + path) as front:
+            assert entry["type"] == "http" and front.session(Host=host, **entry["headers"]).server["serverInfo"]["name"] == "farhand"
 
 
 def test_nginx_passes_a_websocket_on(tmp):
