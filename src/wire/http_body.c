@@ -32,7 +32,7 @@ static bool take_size(struct http_body *b, char c)
 }
 
 /* Takes a byte of a line whose end is the state `lf`. */
-static bool take_line(struct http_body *b, char c, int lf)
+static bool take_line(struct http_body *b, char c, enum http_body_state lf)
 {
         if (c == '\r')
                 b->state = lf;

@@ -9,20 +9,22 @@
 
 #define HTTP_BODY_LINE_MAX 4096
 
+enum http_body_state {
+        HTTP_BODY_DATA, /* `left` bytes of the body, or of a chunk, follow */
+        HTTP_BODY_SIZE,
+        HTTP_BODY_EXTENSION,
+        HTTP_BODY_SIZE_LF,
+        HTTP_BODY_CHUNK_CR,
+        HTTP_BODY_CHUNK_LF,
+        HTTP_BODY_TRAILER, /* at the beginning of a line */
+        HTTP_BODY_TRAILER_REST,
+        HTTP_BODY_TRAILER_LF,
+        HTTP_BODY_LAST_LF,
+        HTTP_BODY_DONE,
+};
+
 struct http_body {
-        enum {
-                HTTP_BODY_DATA, /* `left` bytes of the body, or of a chunk, follow */
-                HTTP_BODY_SIZE,
-                HTTP_BODY_EXTENSION,
-                HTTP_BODY_SIZE_LF,
-                HTTP_BODY_CHUNK_CR,
-                HTTP_BODY_CHUNK_LF,
-                HTTP_BODY_TRAILER, /* at the beginning of a line */
-                HTTP_BODY_TRAILER_REST,
-                HTTP_BODY_TRAILER_LF,
-                HTTP_BODY_LAST_LF,
-                HTTP_BODY_DONE,
-        } state;
+        enum http_body_state state;
         bool is_chunked;
         uint64_t left;
         unsigned digits;    /* of the size that is being read */
