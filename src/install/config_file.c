@@ -9,22 +9,31 @@
 #include "base/small_file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define LINKS_MAX 8 /* symlinks to a file; more are refused */
 
 static int refuse(struct arena *a, const char *path, int code, const char *why, struct err *err)
 {
         return err_set(err, 0, code, "`%s` %s", printable_str(a, path), why);
 }
 
-/* Returns whether no other user can replace files of ours in the directory. */
+/* Returns 0 when no other user can replace files of ours in the directory, or -errno. */
+static int failed(struct arena *a, const char *path, int code, struct err *err)
+{
+        return err_set(err, 0, code, "`%s`: %s (os error %d)", printable_str(a, path), errno_text(code),
+                       -code);
+}
+
 static int check_directory(struct arena *a, const char *path, struct err *err)
 {
         struct stat st;
 
         if (stat(path, &st) < 0)
-                return refuse(a, path, -errno, errno_text(-errno), err);
+                return failed(a, path, -errno, err);
         if (st.st_uid != geteuid() && st.st_uid != 0)
                 return refuse(a, path, -EPERM, "belongs to another user, who could change the configuration",
                               err);
@@ -33,7 +42,7 @@ static int check_directory(struct arena *a, const char *path, struct err *err)
         return 0;
 }
 
-/* Checks the directories of a path without symlinks, up to the root. */
+/* Checks the directories of a path, up to the root. */
 static int check_directories(struct arena *a, const char *path, struct err *err)
 {
         char *at = arena_dup(a, slice_from_str(path));
@@ -55,12 +64,35 @@ static int check_way(struct arena *a, const char *path, struct err *err)
         for (char *slash; (slash = strrchr(at, '/'));) {
                 *slash = '\0';
                 _free_ char *real = realpath(at[0] ? at : "/", NULL);
-                if (real)
-                        return check_directories(a, arena_printf(a, "%s/", real), err);
+                if (real) {
+                        int r = check_directories(a, arena_printf(a, "%s/", at), err);
+                        return r < 0 ? r : check_directories(a, arena_printf(a, "%s/", real), err);
+                }
                 if (errno != ENOENT)
-                        return refuse(a, at, -errno, errno_text(-errno), err);
+                        return failed(a, at, -errno, err);
         }
         return refuse(a, path, -EINVAL, "is no absolute path", err);
+}
+
+/* Checks the way to each symlink between the name and the file, since whoever can change one of them chooses the file. */
+static int check_links(struct arena *a, const char *path, struct err *err)
+{
+        char target[PATH_MAX];
+
+        for (int i = 0; i < LINKS_MAX; i++) {
+                int r = check_way(a, path, err);
+                if (r < 0)
+                        return r;
+                ssize_t n = readlink(path, target, sizeof(target));
+                if (n < 0)
+                        return 0; /* it is no symlink */
+                struct slice to = slice_from(target, (size_t)n);
+                size_t directory = (size_t)(strrchr(path, '/') - path) + 1;
+                path = to.n > 0 && to.p[0] == '/'
+                               ? arena_dup(a, to)
+                               : arena_printf(a, "%.*s%.*s", (int)directory, path, SLICE(to));
+        }
+        return refuse(a, path, -ELOOP, "leads through too many symlinks", err);
 }
 
 static int check_file(struct arena *a, const char *path, struct err *err)
@@ -69,7 +101,7 @@ static int check_file(struct arena *a, const char *path, struct err *err)
         _free_ char *real = realpath(path, NULL);
 
         if (!real || stat(real, &st) < 0)
-                return refuse(a, path, -errno, errno_text(-errno), err);
+                return failed(a, path, -errno, err);
         if (st.st_uid != geteuid())
                 return refuse(a, real, -EPERM, "belongs to another user", err);
         if (st.st_mode & 022)
@@ -101,7 +133,7 @@ static int read_text(struct arena *a, const char *path, struct config_file *ret,
 
 int config_file_read(struct arena *a, const char *path, struct config_file *ret, struct err *err)
 {
-        int r = check_way(a, path, err);
+        int r = check_links(a, path, err);
         if (r == 0)
                 r = read_text(a, path, ret, err);
         return r < 0 || !ret->exists ? r : check_file(a, path, err);
@@ -123,5 +155,5 @@ int config_file_replace(struct arena *a, const struct config_file *file, const s
                               err);
         if (text)
                 return small_file_replace(file->path, *text, err);
-        return unlink(file->path) < 0 ? refuse(a, file->path, -errno, errno_text(-errno), err) : 0;
+        return unlink(file->path) < 0 ? failed(a, file->path, -errno, err) : 0;
 }

@@ -128,7 +128,8 @@ static enum answer ask(const char *question)
         char line[TYPED_ANSWER_BYTES];
         _close_ int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
 
-        if (fd < 0)
+        /* Nobody can answer who has not seen the change. */
+        if (fd < 0 || !isatty(STDOUT_FILENO))
                 return ANSWER_NOBODY;
         (void)tcflush(fd, TCIFLUSH); /* what was typed before the question is no answer */
         for (;;) {

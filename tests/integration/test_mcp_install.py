@@ -132,6 +132,14 @@ def test_the_answer_on_the_terminal_decides(home, answer, code):
     assert (home.read("claude") != FILES["claude"]) == (code == 0)
 
 
+def test_who_does_not_see_the_change_is_not_asked(home):
+    home.put("claude", FILES["claude"])
+    screen = Screen(["/bin/sh", "-c", f"'{BIN}' mcp install claude > '{home.path}/log'; echo exit $?"], home.env())
+    screen.expect(b"there is no terminal to ask at")
+    screen.expect(b"exit 1")
+    assert screen.end() == 0 and home.read("claude") == FILES["claude"]
+
+
 def test_a_symlinked_file_stays_a_symlink(home):
     os.makedirs(f"{home.path}/dotfiles")
     with open(f"{home.path}/dotfiles/claude", "wb") as f:
@@ -173,6 +181,14 @@ def test_files_that_others_could_change_are_left_alone(home):
     os.rename(path, f"{home.path}/open/claude")
     os.symlink("open/claude", path)
     refused(f"`{home.path}/open` can be written by other users")
+    os.unlink(path)
+    os.rename(f"{home.path}/open/claude", f"{home.path}/claude")
+    os.symlink("../claude", f"{home.path}/open/link")
+    os.symlink("open/link", path)  # the file is ours, but another user could let the link lead elsewhere
+    refused(f"`{home.path}/open` can be written by other users")
+    os.unlink(path)
+    os.symlink(".claude.json", path)
+    refused("leads through too many symlinks")
     os.unlink(path)
     os.symlink("nowhere", path)
     refused("it is a symlink that leads nowhere")
