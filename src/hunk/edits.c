@@ -3,11 +3,6 @@
 
 #include <errno.h>
 
-static int changed_meanwhile(struct err *err)
-{
-        return err_set(err, 0, -ESTALE, "the file has changed while it was read");
-}
-
 /* Reads up to `n` bytes of the old text, and at least one. */
 static ssize_t read_old(struct edits_reader *e, char *buf, uint64_t n, struct err *err)
 {
@@ -15,7 +10,7 @@ static ssize_t read_old(struct edits_reader *e, char *buf, uint64_t n, struct er
 
         if (r > 0)
                 e->offset += (uint64_t)r;
-        return r ? r : changed_meanwhile(err);
+        return r ? r : reader_fail_changed(err);
 }
 
 /* Checks that the old text still ends where it ended when the places were found. Returns 0 or -ESTALE. */
@@ -23,7 +18,7 @@ static ssize_t check_end(struct edits_reader *e, char *buf, struct err *err)
 {
         ssize_t r = reader_read(e->old, buf, 1, err);
 
-        return r > 0 ? changed_meanwhile(err) : r;
+        return r > 0 ? reader_fail_changed(err) : r;
 }
 
 static int edits_rewind(void *arg, struct err *err)

@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -34,11 +33,6 @@ static int put(struct differ *d, struct slice piece)
 static int put_sign(struct differ *d, char sign)
 {
         return sign ? put(d, slice_from(&sign, 1)) : 0;
-}
-
-static int changed_meanwhile(struct differ *d)
-{
-        return err_set(d->err, 0, -ESTALE, "the file has changed while it was read");
 }
 
 /* ---- The old text */
@@ -102,7 +96,7 @@ static int copy_line(struct differ *d, char sign)
         int r = fill(d);
 
         if (!r && d->start == d->end)
-                r = changed_meanwhile(d);
+                r = reader_fail_changed(d->err);
         if (!r)
                 r = put_sign(d, sign);
         for (bool is_over = false; !r && !is_over; r = r ? r : fill(d)) {
@@ -225,7 +219,7 @@ static int put_again(struct differ *d, uint64_t from, uint64_t to)
         while (!r && offset < to) {
                 ssize_t n = reader_read(d->old, d->buffer, (size_t)MIN(BUFFER_BYTES, to - offset), d->err);
                 if (n <= 0)
-                        return n < 0 ? (int)n : changed_meanwhile(d);
+                        return n < 0 ? (int)n : reader_fail_changed(d->err);
                 uint64_t skip = from > offset ? MIN(from - offset, (uint64_t)n) : 0;
                 r = put(d, slice_from(d->buffer + skip, (size_t)n - skip));
                 offset += (uint64_t)n;

@@ -183,18 +183,13 @@ static int walk_first(struct search *s, const struct reader *reader, size_t room
 
 /* ---- The second walk */
 
-static int changed_meanwhile(struct err *err)
-{
-        return err_set(err, 0, -ESTALE, "the file has changed while it was read");
-}
-
 /* Takes one line, and remembers its offset. */
 static int step(struct search *s, struct line *ret, struct err *err)
 {
         int r = lines_next(&s->lines, ret, err);
 
         if (r <= 0)
-                return r < 0 ? r : changed_meanwhile(err);
+                return r < 0 ? r : reader_fail_changed(err);
         s->offsets[s->position % (s->longest_item + 1)] = ret->offset;
         s->position++;
         s->offset = ret->next;

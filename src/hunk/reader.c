@@ -1,5 +1,12 @@
-/* reader: the reader of bytes in memory. */
+/* reader: the reader of bytes in memory, and the error of a text that changes while it is read. */
 #include "hunk/reader.h"
+
+#include <errno.h>
+
+int reader_fail_changed(struct err *err)
+{
+        return err_set(err, 0, -ESTALE, "the file has changed while it was read");
+}
 
 static int text_rewind(void *arg, UNUSED struct err *err)
 {

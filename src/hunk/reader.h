@@ -30,6 +30,9 @@ static inline ssize_t reader_read(const struct reader *r, char *buf, size_t n, s
         return r->read(r->arg, buf, n, err);
 }
 
+/* Sets the error of a text that has changed between two reads. Returns -ESTALE. */
+int reader_fail_changed(struct err *err);
+
 /* Bytes in memory, which the caller keeps until the reader is not used any more. */
 struct text_reader {
         struct slice text;

@@ -318,7 +318,8 @@ NODISCARD bool patch_jobs_finish(struct unified *u);
 
 /* ---- file_request.c ---- */
 
-/* Asks the server of the call. Its answer is in file_state::result or ::error once file_state::request is NULL. Returns false with ::error. */
+/* Sends a request to the server of the call. The answer is in file_state::result or file_state::error once file_state::request is NULL.
+ * Returns false, with file_state::error, when the request cannot be sent. */
 NODISCARD bool file_request_begin(struct unified_call *c, const char *method, const char *params,
                                   bool is_repeatable);
 void file_request_forget(struct unified_call *c); /* nobody waits for the answer any more */
