@@ -1194,6 +1194,8 @@ export interface FsOpenParams {
   /** read is the default. replace: created or emptied. resume (Farhand alone): created or kept. */
   mode?: "read" | "replace" | "resume";
   followSymlinks?: FollowSymlinks;
+  /** Farhand alone, not with read: as long as the handle is open nobody else can open the file so (errno 11). */
+  lock?: boolean;
   /** The handle keeps these rights. */
   sandbox?: Sandbox;
 }

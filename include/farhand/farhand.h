@@ -1140,6 +1140,9 @@ struct farhand_file_options {
         bool sync;
         /* A path with a link in it is refused, at its end as well. A server without fsControlV1 follows links all the same. */
         bool refuse_links;
+        /* Writing: as long as the stream is open nobody else opens the file with this option: that fails with the errno EAGAIN of the server. After a
+         * lost connection somebody else may have it: then the stream fails. A server without fsControlV1 ignores this. */
+        bool lock;
 };
 #define FARHAND_FILE_OPTIONS_INIT                           \
         {                                                   \

@@ -156,6 +156,8 @@
 #define LIMIT_FS_HELPER_PROFILES 8
 /* The time that an fs helper may take for one request. Beyond: it is killed, and the request fails. */
 #define LIMIT_FS_HELPER_MS 60000
+/* How long an fs/open with a lock waits for the one who has it, such as a connection that is being closed. Beyond: EAGAIN. */
+#define LIMIT_HANDLE_LOCK_MS 500
 /* An fs helper that was not used for this long ends. */
 #define LIMIT_FS_HELPER_IDLE_MS 30000
 /* The time that bwrap may take to build the view of an fs helper. Beyond: it is killed, and the request fails. */

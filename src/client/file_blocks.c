@@ -140,6 +140,8 @@ static void ask_open(struct farhand_file *file)
         client_path_write(file->client, &w, file->path);
         if (mode != FARHAND_FILE_READ)
                 jsonw_member_str(&w, "mode", modes[mode]);
+        if (file->wants_lock)
+                jsonw_member_bool(&w, "lock", true);
         if (file->refuses_links)
                 jsonw_member_bool(&w, "followSymlinks", false);
         client_sandbox_write(&w, file->sandbox);

@@ -33,6 +33,8 @@ struct farhand_file *farhand_file_open(struct farhand *f, const char *path,
                 .sandbox = mem_strdup(f->sandbox),
                 .mode = o.mode,
                 .wants_sync = o.sync && o.mode != FARHAND_FILE_READ,
+                .wants_lock =
+                        o.lock && o.mode != FARHAND_FILE_READ && farhand_has_capability(f, "fsControlV1"),
                 .refuses_links = o.refuse_links && farhand_has_capability(f, "fsControlV1"),
                 .window = o.window ? o.window : WINDOW_USUAL,
                 .block_bytes = o.block_bytes ? o.block_bytes : BLOCK_USUAL,

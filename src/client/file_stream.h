@@ -37,7 +37,7 @@ struct farhand_file {
         char *sandbox; /* the sandbox of the client when the stream was begun, as JSON; NULL: none */
         enum farhand_file_mode mode;
         bool wants_sync; /* writing: fs/close waits for the disk */
-        bool refuses_links;
+        bool refuses_links, wants_lock;
         enum file_state state;
         struct farhand_error failure;
         char handle[24];

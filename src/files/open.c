@@ -1,5 +1,7 @@
 /* open: opens a file for fs/open, fs/readFile or a watch. */
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "files/request.h"
 #include "fsop/at.h"
 #include "fsop/fsop.h"
@@ -8,7 +10,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
+
+#define LOCK_PAUSE_MS 10
+
+/* Locks a file that was opened by its path. Returns 0 or -errno. On a file system without locks nothing is locked. */
+static int lock(const struct file_open *how, int fd, const struct stat *st)
+{
+        struct stat now;
+        uint64_t end = clock_mono_ms() + LIMIT_HANDLE_LOCK_MS;
+        while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                if (errno != EWOULDBLOCK)
+                        return errno == EINTR ? -EAGAIN : 0;
+                if (clock_mono_ms() >= end)
+                        return -EAGAIN;
+                (void)poll(NULL, 0, LOCK_PAUSE_MS);
+        }
+        /* Whoever had the lock may have removed or renamed the file before it was free. */
+        _close_ int again = fsop_open(how->path.p, O_PATH, 0, how->follows);
+        bool is_same =
+                again >= 0 && fstat(again, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino;
+        return is_same ? 0 : -EAGAIN;
+}
 
 /* Opens a file for writing, and truncates it only after it was found to be a regular file. */
 static int open_for_writing(const struct file_open *how, int *ret_fd, struct stat *ret_st, struct err *err)
@@ -21,6 +46,9 @@ static int open_for_writing(const struct file_open *how, int *ret_fd, struct sta
                 return fsop_fail(err, errno);
         if (!S_ISREG(ret_st->st_mode))
                 return fsop_refuse(err, "path `%s` is not a file", how->path.p);
+        int r = how->wants_lock ? lock(how, fd, ret_st) : 0;
+        if (r < 0)
+                return fsop_fail(err, -r);
         if (how->mode == FS_OPEN_REPLACE && ret_st->st_size > 0 && ftruncate(fd, 0) < 0)
                 return fsop_fail(err, errno);
         *ret_fd = TAKE_FD(fd);

@@ -324,6 +324,7 @@ int fs_open_decode(struct arena *a, const struct json_doc *doc, const struct jso
                 decode_variant(&d, "mode", modes, ARRAY_LEN(modes), &mode);
         in->mode = (enum fs_open_mode)mode;
         decode_follow(&d, &in->follows);
+        decode_optional_bool(&d, "lock", &in->wants_lock);
         decode_file_sandbox(&d, &in->sandbox);
         return decode_end(&d);
 }

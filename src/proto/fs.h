@@ -81,6 +81,7 @@ struct fs_open {
         const struct sandbox_context *sandbox; /* NULL: none */
         struct slice handle_id, path;
         enum fs_open_mode mode;
+        bool wants_lock; /* nobody else may have it open with a lock */
         bool follows;
 };
 NODISCARD params_decode fs_open_decode;

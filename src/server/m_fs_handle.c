@@ -31,6 +31,8 @@ static int prepare_open(struct job *job, struct err *err)
 {
         const struct fs_open *in = job->params;
         job->is_change = in->mode != FS_OPEN_READ;
+        if (in->wants_lock && !job->is_change)
+                return fsop_refuse(err, "only a file that is written can be locked");
         return check_id(job, err);
 }
 
@@ -53,7 +55,9 @@ static int run_open(struct job *job, struct jsonw *w, struct err *err)
 {
         const struct fs_open *in = job->params;
         struct stat st;
-        const struct file_open how = { .path = in->path, .mode = (int)in->mode, .follows = in->follows };
+        const struct file_open how = {
+                .path = in->path, .mode = (int)in->mode, .follows = in->follows, .wants_lock = in->wants_lock
+        };
         int r = job_open_file(job, &how, job->own, &st, err);
         if (r < 0)
                 return r;

@@ -334,3 +334,24 @@ def test_new_names_are_seen_at_once(client, tmp):
     assert failure(client, "readFile", path=f"{tmp}/link") == ENOENT
     fs(client, "rename", sourcePath=f"{tmp}/g", destinationPath=f"{tmp}/f")
     assert fs(client, "getMetadata", path=f"{tmp}/link")["size"] == 1
+
+
+def test_a_file_is_open_with_a_lock_once(server, tmp):
+    path = f"{tmp}/a"
+    with server.connect() as one, server.connect() as two:
+        def lock(client, handle, **kw):
+            return client.request("fs/open", {"handleId": handle, "path": path, "mode": "resume", "lock": True, **kw})
+
+        assert one.result(lock(one, "h")) == {"handleId": "h", "size": 0}
+        assert two.error("fs/open", {"handleId": "h", "path": path, "mode": "replace", "lock": True}).data["errno"] == 11
+        assert two.call("fs/open", {"handleId": "h", "path": path, "mode": "resume"})  # no lock is asked for
+        one.call("fs/close", {"handleId": "h"})
+        assert two.result(lock(two, "i"))
+        os.rename(path, f"{tmp}/b")
+        assert one.result(lock(one, "j"))  # another file has the name now
+        two.call("fs/close", {"handleId": "i"})
+        os.rename(f"{tmp}/b", path)
+        assert two.result(lock(two, "i"))
+        assert two.error("fs/open", {"handleId": "k", "path": path, "lock": True}).code == -32600
+    with server.connect() as three:  # their connections have ended
+        assert three.result(lock(three, "h"))
