@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "farfs/cp.h"
+#include "farfs/cp_claim.h"
 #include "farfs/fs_flow.h"
 
 #include <errno.h>
@@ -28,8 +29,9 @@ struct large {
         struct cp_meta meta; /* of the source, when it was opened */
         int in, out;         /* descriptors of this machine; -1: the file is far_in or far_out */
         struct farhand_file *far_in, *far_out;
-        uint64_t offset; /* how many bytes of the part were kept */
-        uint64_t done;   /* how many bytes the copy has, with those that were kept */
+        struct farhand_file *claim; /* holds the lock of a part on a server until it is renamed */
+        uint64_t offset;            /* how many bytes of the part were kept */
+        uint64_t done;              /* how many bytes the copy has, with those that were kept */
 };
 
 /* ---- opening ---- */
@@ -49,8 +51,9 @@ static int open_source(struct large *l)
 }
 
 /* Finds how much of the file an earlier copy has left. */
-static uint64_t find_offset(struct large *l)
+static uint64_t find_offset(void *arg)
 {
+        struct large *l = arg;
         struct cp_meta part;
         bool can_compare = (cp_is_near(l->from->side) || l->from->side->has_batch) &&
                            (cp_is_near(l->to->side) || l->to->side->has_batch);
@@ -95,34 +98,6 @@ static int open_near(struct large *l)
         return r < 0 ? -1 : 0;
 }
 
-/* Returns whether this is a file that a copy may have left: neither a link nor another name of somebody's file, and a file of the
- * server's user, to whom /proc/self belongs. Another owner could change the part after it was compared. */
-static bool is_part(struct cp_dir *dir, const char *part)
-{
-        struct farhand *client = dir->side->fs.client;
-        struct farhand_metadata m, self;
-        _free_ char *path = cp_path(dir, part);
-        return farhand_stat(client, path, &m, NULL) == 0 && m.is_file && !m.is_symlink && m.links == 1 &&
-               farhand_stat(client, "/proc/self", &self, NULL) == 0 && self.has_mode && self.uid == m.uid;
-}
-
-/* Begins a part anew: whatever has its name is removed, because the server would write into it. A private part is made with its
- * mode from the beginning: a program that opens the file before the mode is set could read all that is written later. */
-static int renew_part(struct cp_dir *dir, const char *part, bool is_private)
-{
-        struct farhand_error error = { 0 };
-        _free_ char *path = cp_path(dir, part), *json = cp_path_json(dir, part);
-        _free_ char *params = mem_printf("{\"path\":%s,\"dataBase64\":\"\",\"mode\":%d}", json, 0600);
-        int r = -ECONNRESET;
-        for (int i = 0; i < CUTS_MAX && r == -ECONNRESET && !cp_is_lost(dir->cp); i++)
-                r = farhand_remove(dir->side->fs.client, path, false, true, &error);
-        if (r == 0 && is_private)
-                r = cp_call(dir->side, "fs/writeFile", params, NULL, &error);
-        if (r < 0)
-                cp_complain(dir, part, &error);
-        return r;
-}
-
 static bool is_private(const struct cp_meta *meta)
 {
         return meta->has_mode && (meta->mode & 044) != 044;
@@ -149,12 +124,12 @@ static int open_far(struct large *l)
         if (l->written != l->part.name) {
                 cp_tell_lack(l->to->side);
         } else {
-                l->offset = is_part(l->to, l->written) ? find_offset(l) : 0;
-                if (l->offset == 0 && renew_part(l->to, l->written, is_private(&l->meta)) < 0)
+                l->claim = cp_claim(l->to, l->written, is_private(&l->meta), find_offset, l, &l->offset);
+                if (!l->claim)
                         return -1;
         }
-        l->far_out = open_stream(l->to, l->written,
-                                 l->offset > 0 ? FARHAND_FILE_RESUME : FARHAND_FILE_REPLACE, l->offset);
+        l->far_out = open_stream(l->to, l->written, l->claim ? FARHAND_FILE_RESUME : FARHAND_FILE_REPLACE,
+                                 l->offset);
         if (!l->far_out)
                 return -1;
         if (farhand_file_wait(l->far_out, -1, &error) < 0) {
@@ -310,6 +285,8 @@ static int settle_far(struct large *l)
         struct farhand_error error;
         if (l->written != l->part.name)
                 return 0;
+        if (!cp_claim_is_held(l->to, l->to_name, l->claim))
+                return -1;
         _free_ char *path = cp_path_json(l->to, l->written);
         _free_ char *mode =
                 l->meta.has_mode ? mem_printf(",\"mode\":%u", l->meta.mode & 0777) : mem_strdup("");
@@ -370,6 +347,7 @@ void cp_large(struct cp_dir *from, const struct cp_entry *entry, struct cp_dir *
         from->cp->progress.file_size = 0;
         farhand_file_free(l.far_in);
         farhand_file_free(l.far_out);
+        farhand_file_free(l.claim);
         fd_close(l.in);
         fd_close(l.out);
 }
@@ -388,7 +366,12 @@ void cp_stdin(struct cp_dir *to, const char *name)
                 cp_complain_errno(to, name, EISDIR);
                 return;
         }
-        if (written != name && renew_part(to, written, old.kind == CP_FILE && is_private(&old)) < 0)
+        bool has_part = written != name;
+        uint64_t none = 0;
+        struct farhand_file *claim =
+                has_part ? cp_claim(to, written, old.kind == CP_FILE && is_private(&old), NULL, NULL, &none)
+                         : NULL;
+        if (has_part && !claim)
                 return;
         struct farhand_file *file = open_stream(to, written, FARHAND_FILE_REPLACE, 0);
         struct fs_flow flow = { .fs = &to->side->fs, .file = file, .there = name, .here = "stdin" };
@@ -397,10 +380,13 @@ void cp_stdin(struct cp_dir *to, const char *name)
                 to->cp->counts.failed++;
         farhand_file_free(file);
         _free_ char *path = cp_path(to, written);
-        if (r == 0 && written != name && old.kind == CP_FILE && old.has_mode)
+        if (r == 0 && has_part && !cp_claim_is_held(to, name, claim))
+                r = -1;
+        if (r == 0 && has_part && old.kind == CP_FILE && old.has_mode)
                 r = farhand_set_metadata(to->side->fs.client, path, (int)(old.mode & 0777), -1, &error);
-        if (r == 0 && written != name)
+        if (r == 0 && has_part)
                 r = rename_far(to, written, name, &error);
+        farhand_file_free(claim);
         if (r == 0)
                 to->cp->counts.files++;
         else if (r != -1)

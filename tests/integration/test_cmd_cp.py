@@ -370,6 +370,24 @@ def test_a_part_of_something_else_is_not_continued(cp, is_up):
         os.unlink(cp.path("copy"))
 
 
+def test_one_copy_at_a_time_writes_a_part(cp, server):
+    """Somebody who has the part, as another copy does, keeps it; when he is done, or dies, the next copy goes on."""
+    data = os.urandom(1_000_000)
+    far = f":{cp.at}/copy"
+    cp.file("source", data)
+    cp.file("copy", b"old")
+    cp.file(".copy.farhand-part", data[:700_000])
+    with server.connect() as other:
+        other.call("fs/open", {"handleId": "h", "path": f"{cp.at}/.copy.farhand-part", "mode": "resume", "lock": True})
+        for args, stdin in ((["source", far], b""), (["-", far], b"new")):
+            done = cp(*args, stdin=stdin)
+            assert done.returncode != 0 and b"another copy to this file is under way" in done.stderr
+        assert cp.read("copy") == b"old" and cp.read(".copy.farhand-part") == data[:700_000]
+    done = cp("source", far)
+    assert done.returncode == 0 and cp.read("copy") == data, done.stderr
+    assert not os.path.exists(cp.path(".copy.farhand-part"))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
 @pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
 def test_a_part_of_another_user_is_not_continued(cp, is_up):
