@@ -1,6 +1,7 @@
 // Drives `farhand mcp` with the client of the official SDK, and prints what it saw as one JSON object.
-// usage: node mcp_client.mjs SDK FARHAND WORK OUTSIDE
+// usage: node mcp_client.mjs SDK FARHAND|URL WORK OUTSIDE
 import { readdirSync } from "node:fs";
+import net from "node:net";
 import { pathToFileURL } from "node:url";
 
 const [sdk, farhand, work, outside] = process.argv.slice(2);
@@ -17,7 +18,28 @@ client.setRequestHandler(types.ElicitRequestSchema, (request) => {
     saw.questions.push(request.params.message);
     return decision === "decline" ? { action: "decline" } : { action: "accept", content: { decision } };
 });
-const transport = new StdioClientTransport({ command: farhand, args: ["mcp", "--env", "local"], cwd: "/", env: process.env });
+
+// Over HTTP there is a proxy before the server, which can cut all connections.
+const isHttp = farhand.startsWith("http:"), sockets = new Set();
+const cut = () => sockets.forEach((socket) => socket.destroy());
+const connectHttp = async () => {
+    const { StreamableHTTPClientTransport } = await import(pathToFileURL(sdk + "/dist/esm/client/streamableHttp.js"));
+    const url = new URL(farhand), { port, hostname } = url;
+    const proxy = net.createServer((near) => {
+        const far = net.connect(port, hostname);
+        for (const [from, to] of [[near, far], [far, near]]) {
+            sockets.add(from);
+            from.on("error", () => to.destroy()).on("close", () => { sockets.delete(from); to.destroy(); }).pipe(to);
+        }
+    });
+    await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
+    proxy.unref();
+    url.port = proxy.address().port;
+    return new StreamableHTTPClientTransport(url, { reconnectionOptions: {
+        initialReconnectionDelay: 100, maxReconnectionDelay: 1000, reconnectionDelayGrowFactor: 2, maxRetries: 20 } });
+};
+const transport = isHttp ? await connectHttp()
+    : new StdioClientTransport({ command: farhand, args: ["mcp", "--env", "local"], cwd: "/", env: process.env });
 await client.connect(transport);
 
 const run = (cmd, more = {}, options = {}) =>
@@ -79,5 +101,26 @@ saw.failed = (await client.callTool({ name: "exec_command", arguments: {} })).is
 saw.unknown = await client.callTool({ name: "nope", arguments: {} }).then(() => null, (error) => error.code);
 saw.outside = readdirSync(outside).sort();
 saw.work = readdirSync(work).sort();
+
+// Streams that are cut are resumed: that of a call, with what came before and after the cut, and the one for what belongs to no call
+if (isHttp) {
+    client.onerror = () => {};
+    const before = [], after = [];
+    let isCut = false;
+    saw.resumed = await output("echo first; sleep 3; echo second", {}, { onprogress: (progress) => {
+        (isCut ? after : before).push(progress);
+        if (!isCut)
+            cut();
+        isCut = true;
+    } });
+    saw.around = [before.length, after.length];
+    roots = [work];
+    await client.sendRootsListChanged();
+    saw.back = await output("pwd");
+    saw.session_id = transport.sessionId;
+    await transport.terminateSession();
+    saw.terminated = await fetch(farhand, { method: "GET", headers: { accept: "text/event-stream", "mcp-session-id": saw.session_id } }).then((r) => r.status);
+}
 await client.close();
 console.log(JSON.stringify(saw));
+process.exit(0);

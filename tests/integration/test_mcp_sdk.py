@@ -10,6 +10,7 @@ import tempfile
 import pytest
 
 from farhand_client import BIN, PATIENCE, REPO, merged_env
+from mcp_http_rig import Front, until
 from reach import TREES
 from sandbox_rig import why_not
 
@@ -24,19 +25,38 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def saw():
+def drive(target, work, outside, env):
+    done = subprocess.run([NODE, os.path.join(os.path.dirname(__file__), "mcp_client.mjs"), SDK, target, work, outside],
+                          capture_output=True, text=True, timeout=120 * PATIENCE, check=False, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def over_http():
+    with Front(options=()) as front:
+        outside = os.path.join(front.base, "outside")
+        os.mkdir(outside)
+        saw = drive(front.url, front.work, outside, front.env)
+        until(lambda: not front.processes(), "the end of the session")
+        return saw
+
+
+def over_stdio():
     base = tempfile.mkdtemp(prefix="fh-mcp-sdk-", dir=TREES)
     paths = {name: os.path.join(base, name) for name in ("work", "outside", "home")}
     for path in paths.values():
         os.mkdir(path)
-    done = subprocess.run([NODE, os.path.join(os.path.dirname(__file__), "mcp_client.mjs"), SDK, BIN, paths["work"], paths["outside"]],
-                          capture_output=True, text=True, timeout=120 * PATIENCE, check=False,
-                          env=merged_env({"HOME": paths["home"], "FARHAND_HOME": paths["home"], "CODEX_HOME": paths["home"], "FARHAND_URL": None,
-                                          "CODEX_EXEC_SERVER_URL": None, "XDG_CONFIG_HOME": None, "XDG_STATE_HOME": paths["home"]}))
-    shutil.rmtree(base, ignore_errors=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    yield json.loads(done.stdout)
+    try:
+        return drive(BIN, paths["work"], paths["outside"],
+                     merged_env({"HOME": paths["home"], "FARHAND_HOME": paths["home"], "CODEX_HOME": paths["home"], "FARHAND_URL": None,
+                                 "CODEX_EXEC_SERVER_URL": None, "XDG_CONFIG_HOME": None, "XDG_STATE_HOME": paths["home"]}))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", params=[over_stdio, over_http], ids=["stdio", "http"])
+def saw(request):
+    return request.param()
 
 
 def test_the_handshake(saw):
@@ -83,3 +103,11 @@ def test_side_by_side_with_progress_and_cancellation(saw):
     assert saw["parallel"] == "".join(f"{n}\n" for n in range(40)) and saw["slow"] == "working\n"
     assert len(saw["progress"]) >= 2 and saw["progress"][-1]["message"] == "working"
     assert "enough" in saw["gone"] and saw["after"] == "done\n"
+
+
+def test_streams_that_are_cut_are_resumed(saw):
+    if "resumed" not in saw:
+        pytest.skip("stdio has no streams")
+    assert saw["resumed"] == "first\nsecond\n" and saw["around"][0] == 1 and saw["around"][1] >= 1
+    assert saw["back"].endswith("/work\n")  # the request for roots came on the resumed stream
+    assert saw["session_id"] and saw["terminated"] == 404
