@@ -200,7 +200,8 @@ static int choose_mechanism(const struct process_intercept *in, struct intercept
                 break;
         }
         int r = test_kernel(&kernel);
-        if (r == 0 || find_library(ret, &ignored) == 0)
+        /* Want of memory or processes, which a command can bring about, must not make the interception weaker. */
+        if (r == 0 || (intercept_means() == INTERCEPT_BY_PRELOAD && find_library(ret, &ignored) == 0))
                 return 0;
         *err = kernel;
         return r;

@@ -31,9 +31,11 @@ ROUNDS_LONG = 5  # at most, of rows that take seconds
 SECONDS = 120  # against hanging only
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LC_ALL": "C"}
 
-# How starts can be intercepted: members of `intercept`, the shell in which the starts are made, and what stands in its environment.
-Mechanism = collections.namedtuple("Mechanism", "options shell env")
-MECHANISMS = {"notification": Mechanism({}, "/bin/bash", {})}
+# How starts can be intercepted: members of `intercept`, the shell in which the starts are made, what stands in its environment, and the server:
+# a static one has no library that it could have loaded.
+Mechanism = collections.namedtuple("Mechanism", "options shell env server")
+MECHANISMS = {"notification": Mechanism({"mechanism": "seccomp"}, "/bin/bash", {}, FARHAND),
+              "preload": Mechanism({"mechanism": "preload"}, "/bin/bash", {}, os.path.join(ROOT, "build", "farhand"))}
 
 RULES = 'prefix_rule(pattern=["outside"], decision="allow")\nprefix_rule(pattern=["denied"], decision="forbidden")\n'
 
@@ -78,7 +80,7 @@ class Farhand:
     """A server of ours. Commands have no sandbox, as those of the reference have none."""
 
     def __init__(self, mechanism):
-        self.peer, self.mechanism, self.commands = Peer([FARHAND, "serve", "--listen", "stdio"]), mechanism, 0
+        self.peer, self.mechanism, self.commands = Peer([mechanism.server, "serve", "--listen", "stdio"]), mechanism, 0
         self.peer.call("initialize", {"clientName": "bench"})
         self.peer.send("initialized")
 

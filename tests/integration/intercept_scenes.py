@@ -7,6 +7,7 @@ its own, which says by the fixture `place` where they run.
 
 import dataclasses
 import os
+import shutil
 from typing import Callable, Optional
 
 import pytest
@@ -33,6 +34,8 @@ class Scene:
     code: Optional[Callable] = None
     shell: str = "/bin/bash"
     env: Optional[dict] = None
+    # A program without which there is no such scene on this machine.
+    needs: str = "sh"
 
 
 def line(w, s):
@@ -123,6 +126,8 @@ SCENES = {
     "timeout": Scene("timeout 60 where; echo $?", line_and_status),
     "timeout ends it": Scene("timeout 0.3 sleep 1000; echo $?", lambda w, s: f"{124 if s == 0 else 1}\n", program="sleep"),
     "timeout kills it": Scene("timeout -s KILL 0.3 sleep 1000; echo $?", lambda w, s: "137\n", program="sleep", **ALLOWED, err=None),
+    "busybox": Scene('busybox sh -c "$(command -v where); :"; busybox env where', lambda w, s: w() * 2, needs="busybox", denials=2,
+                     code=lambda s: s),
     "setsid": Scene("setsid -w where; echo $?", line_and_status),
     "nohup": Scene("nohup where </dev/null | cat", line, err=None, denials=None),
     "flock": Scene("flock lock where; echo $?", line_and_status),
@@ -216,6 +221,12 @@ def wanted_of(scene, verdict):
     return scene.out(w, status).encode("latin-1" if scene.program == "where" else "utf-8"), scene.code and scene.code(status)
 
 
+def skip_without_programs(scene):
+    for name in (scene.shell, scene.needs):
+        if not shutil.which(name):
+            pytest.skip(f"needs {name}")
+
+
 def judge(scene, verdict, done):
     """Compares what came with what is wanted."""
     out, code = wanted_of(scene, verdict)
@@ -241,8 +252,7 @@ CASES = [pytest.param(name, verdict, id=f"{name}-{verdict}") for name, scene in 
 @pytest.mark.parametrize("name, verdict", CASES)
 def test_scene(place, name, verdict):
     scene = SCENES[name]
-    if not os.access(scene.shell, os.X_OK):
-        pytest.skip(f"needs {scene.shell}")
+    skip_without_programs(scene)
     done = place.sh(scene.script, intercept(RULES[verdict](scene.program)), shell=scene.shell, env=scene.env)
     judge(scene, verdict, done)
     if scene.denials != 0:

@@ -105,6 +105,12 @@ def test_a_library_takes_the_place_of_the_kernel(tmp, options, step, error):
         assert text == b"1\nran\n", chunks
 
 
+def test_want_of_memory_does_not_make_the_interception_weaker(tmp):
+    with Traced("-e", "inject=seccomp:error=ENOMEM") as server:
+        error = server.call("process/start", {**STARTED, "cwd": tmp, "intercept": {"rules": []}})["error"]
+        assert (error["data"]["step"], error["data"]["errnoName"]) == ("filter", "ENOMEM") and not os.path.exists(f"{tmp}/ran"), error
+
+
 @pytest.mark.skipif(not os.path.exists(LIBRARY), reason="built without farhand-preload.so")
 def test_run_warns(tmp):
     with open(f"{tmp}/a.rules", "w", encoding="ascii") as f:
