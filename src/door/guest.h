@@ -8,7 +8,8 @@
 
 #define GUESTS_MAX 64       /* connections at once. More: 503 */
 #define GUEST_HOLD_MS 25000 /* how long an upgrade waits for the environment. Then: 502 */
-#define GUEST_RETRY_MS 100  /* between two attempts, the first time; then twice as long each time, up to: */
+#define GUEST_RETRY_MS \
+        100 /* the first pause between two attempts; each pause is twice as long as the one before, up to GUEST_RETRY_LAST_MS */
 #define GUEST_RETRY_LAST_MS 500
 #define GUEST_RETRY_SSH_MS 1000 /* by ssh: machines lock out those that knock too often */
 #define GUEST_LEAVE_MS 5000     /* how long a client may take to close its side after ours. Then: reset */

@@ -31,7 +31,7 @@ static int unescape(struct slice s, struct buf *ret)
         return r;
 }
 
-/* Returns the part of `path` below `root`, or NULL when it is not there. */
+/* Returns the part of `path` below `root`, or NULL when `path` is not below `root`. */
 static const char *path_below(struct slice path, struct slice root)
 {
         if (slice_eq(root, S("/")))

@@ -14,9 +14,9 @@ bool listen_is_session(void)
         if (!getenv(RELAY_VARIABLE))
                 return false;
         (void)unsetenv(RELAY_VARIABLE);
-        /* It ends with its stdin, too. This is for the moment in which it does not look there. */
+        /* The process ends with its stdin, too. The signal is for moments in which stdin is not read. */
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-        (void)prctl(PR_SET_NAME, "farhand"); /* it was executed by another name */
+        (void)prctl(PR_SET_NAME, "farhand"); /* the kernel has named the process after /proc/self/exe */
         return true;
 }
 
@@ -34,7 +34,7 @@ static bool has_greeting(struct slice name)
 int listen_run(const struct front_wishes *w, int argc, char **argv)
 {
         _free_ const char **session = mem_zalloc(((size_t)argc + 2) * sizeof(*session));
-        session[0] = "/proc/self/exe"; /* also when the file has been replaced meanwhile */
+        session[0] = "/proc/self/exe"; /* this program, also when its file has been replaced meanwhile */
         session[1] = "mcp";
         for (int i = 1; i < argc; i++)
                 session[i + 1] = argv[i];

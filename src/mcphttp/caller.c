@@ -17,11 +17,11 @@
 #define OUT_MAX ((size_t)64 * KIB) /* heads, short answers, comments */
 
 enum caller_state {
-        CALLER_HEAD,    /* the head of a request is awaited */
-        CALLER_BODY,    /* its body is */
+        CALLER_HEAD,    /* waits for the head of a request */
+        CALLER_BODY,    /* waits for the body of a request */
         CALLER_WAITING, /* the session has the request */
-        CALLER_JSON,    /* the answer is being sent: a message */
-        CALLER_EVENTS,  /* the same: a stream of events */
+        CALLER_JSON,    /* sends the answer as one message */
+        CALLER_EVENTS,  /* sends the answer as a stream of events */
         CALLER_ENDING, /* the last answer is being sent, or was: what comes is dropped until the peer closes */
 };
 
@@ -30,31 +30,31 @@ struct caller {
         struct list link; /* callers::all */
         enum caller_state state;
         bool is_dead, is_shut;
-        uint64_t since_ms; /* CALLER_HEAD: so long it has been without a request */
+        uint64_t since_ms; /* CALLER_HEAD: since when the connection has been without a request */
         int fd;
         struct watch *watch;
         struct timer *timer;
         struct deferred go_on, reap;
         char peer[64];
         struct buf in;
-        size_t looked; /* bytes of `in` that were there when the head was last found incomplete */
+        size_t looked; /* how many bytes `in` had when the head was last found incomplete */
         struct buf out;
         size_t out_sent;
 
         /* Of the request */
-        bool is_head;                   /* its answer has no body */
-        bool is_kept_alive, has_chunks; /* has_chunks: the client knows them */
+        bool is_head;                   /* the answer has no body */
+        bool is_kept_alive, has_chunks; /* has_chunks: the client knows chunked bodies */
         struct identity who;
         struct http_body decoder;
         struct buf body;
         char session_id[MCP_SESSION_ID_MAX + 1];
         bool has_session_id;
-        bool is_first; /* it opens the session */
+        bool is_first; /* the request opens the session */
         /* While the state is WAITING, JSON or EVENTS */
         struct mcp_session *session;
         struct mcp_stream *stream;
         struct stream_reader reader;
-        bool was_lost; /* the stream has given us up */
+        bool was_lost; /* the stream has dropped this reader */
 };
 
 /* ---- the end ---- */
@@ -150,7 +150,7 @@ static void refuse_request(struct caller *c, int status, const char *text)
 
 /* ---- answers of a session ---- */
 
-/* The first answer of a session says whether there is one. */
+/* Takes the first answer of a session, which says whether the session was opened. */
 static bool is_welcome(struct caller *c)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -193,14 +193,14 @@ static void begin_events(struct caller *c)
         set_state(c, CALLER_EVENTS, LIMIT_MCP_HTTP_PULSE_MS);
 }
 
-/* The request is answered. */
+/* Ends the request after its answer was sent. */
 static void end_answer(struct caller *c)
 {
         leave_session(c);
         set_state(c, c->is_kept_alive ? CALLER_HEAD : CALLER_ENDING, LIMIT_HTTP_HEAD_MS);
 }
 
-/* Looks what the session has said so far. */
+/* Begins the answer, when the stream of the request has something to send or has ended. */
 static void look_at_stream(struct caller *c)
 {
         struct mcp_stream *s = c->stream;
@@ -253,7 +253,7 @@ static int flush_stream(struct caller *c)
         return flush_out(c);
 }
 
-/* Nothing more is sent. close() would send a reset when unread bytes are left, and the peer might lose the answer. */
+/* Shuts the connection for sending. close() would send a reset when unread bytes are left, and the peer might lose the answer. */
 static void shut(struct caller *c)
 {
         if (c->is_shut)
@@ -295,7 +295,7 @@ static void answer_post(struct caller *c, struct mcp_session *s)
         set_state(c, CALLER_WAITING, LIMIT_MCP_HTTP_JSON_MS);
 }
 
-/* A body that names no session must be the request that opens one. */
+/* Opens a session for a body that names none: it must be the request that opens one. */
 static void answer_first(struct caller *c)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -463,7 +463,7 @@ static bool take_head(struct caller *c)
         return true;
 }
 
-/* Returns false when the piece does not fit. */
+/* Appends a piece of the body. Returns false when the piece does not fit. */
 static bool add_to_body(struct caller *c, struct slice piece)
 {
         int status = c->body.n + piece.n > c->body.cap                            ? 413
@@ -560,7 +560,7 @@ static void on_ready(void *arg, unsigned events)
 static void on_timer(void *arg)
 {
         struct caller *c = arg;
-        if (c->was_lost) /* it is dropped at the end of this turn */
+        if (c->was_lost) /* the connection is dropped at the end of this turn */
                 return;
         switch (c->state) {
         case CALLER_HEAD:

@@ -1,7 +1,7 @@
 /* caller: one HTTP connection of an MCP client.
  *
- * It reads one request at a time, under deadlines and limits, and answers it: at once, or when the session has said what to answer, as JSON
- * or as a stream of events. What the client sends meanwhile waits. The token is checked before a body is read.
+ * A caller reads one request at a time, under deadlines and limits, and answers it: at once, or when the session has said what to answer,
+ * as JSON or as a stream of events. What the client sends meanwhile waits. The token is checked before a body is read.
  */
 #pragma once
 
@@ -17,10 +17,11 @@ struct callers {
         struct mcp_sessions *sessions;
         struct request_rules rules;
         const struct auth *auth;
-        /* Whether streams of that version begin with an empty event. */
+        /* Returns whether streams of that version of the protocol begin with an empty event. */
         bool (*has_greeting)(struct slice version);
-        struct list all;     /* caller::link; those without a request in the order in which they became so */
-        size_t count;        /* length of `all` */
+        struct list
+                all;  /* caller::link; callers without a request stand in the order in which they became so */
+        size_t count; /* length of `all` */
         uint64_t body_bytes; /* of all bodies that are on their way */
         struct refusals refusals;
 };

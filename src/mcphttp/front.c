@@ -158,7 +158,7 @@ static void on_connection(void *arg, UNUSED unsigned events)
                 union address from;
                 socklen_t len = sizeof(from);
                 char peer[64];
-                /* We only know that one connection waits. A second one may not exist, so nothing is dropped for it. */
+                /* It is only known that one connection waits, so no connection is dropped to make room for a second one. */
                 if (f->callers.count >= f->most_callers && (i > 0 || !callers_make_room(&f->callers))) {
                         rest(f);
                         return;
@@ -256,7 +256,7 @@ static void on_signal(void *arg, int signo)
                 return;
         }
         log_info("signal", "signal=%d", signo);
-        if (f->is_ending) { /* the second one */
+        if (f->is_ending) { /* a second signal came */
                 loop_stop(&f->loop);
                 return;
         }

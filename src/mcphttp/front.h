@@ -14,7 +14,7 @@ struct front_wishes {
         uint64_t most_sessions, idle_seconds;
 };
 
-/* The rows of an option table for these. The options for tokens are those of `farhand serve`. */
+/* The rows of an option table that fill a struct front_wishes. The options for tokens are those of `farhand serve`. */
 #define FRONT_ARGS(w)                                                                                   \
         { "listen", ARG_STRING, "URL", "serve clients that connect over HTTP: http://IP:PORT/mcp",      \
           .target = &(w)->listen },                                                                     \
@@ -66,12 +66,12 @@ struct front_wishes {
 struct front_options {
         const struct front_wishes *wishes;
         const char *const *argv; /* of the process of a session; ends with NULL */
-        /* Which versions of the protocol there are, and which of them begin streams with an empty event. */
+        /* Return whether there is a version of the protocol of that name, and whether its streams begin with an empty event. */
         bool (*knows_version)(struct slice name);
         bool (*has_greeting)(struct slice name);
 };
 
-/* Whether an option was given that needs --listen without it. Returns false after a complaint. */
+/* Checks that no option was given that needs --listen, when that was not given. Returns false after a complaint. */
 NODISCARD bool front_check(const struct front_wishes *w);
 /* Serves until a signal comes. Returns the exit code. */
 NODISCARD int front_run(const struct front_options *options);

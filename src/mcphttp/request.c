@@ -38,7 +38,7 @@ static bool is_good_host(struct slice value, const struct request_rules *rules)
         return false;
 }
 
-/* Whether an origin is the host of the request, by either scheme: a proxy in front of us may speak TLS. */
+/* Returns whether an origin is the host of the request, by either scheme: a proxy in front of us may speak TLS. */
 static bool is_same_host(struct slice origin, struct slice host)
 {
         struct slice scheme = slice_starts(origin, S("https://")) ? S("https://") : S("http://");
@@ -80,7 +80,7 @@ static bool is_excluded(struct slice params)
         return false;
 }
 
-/* Whether an Accept header names the media type "GROUP/NAME", or all of its group, or all. */
+/* Returns whether an Accept header names the media type "GROUP/NAME", or all of its group, or all. */
 static bool accepts(const struct http_request *r, struct slice type, struct slice group)
 {
         for (size_t i = 0; i < r->header_count; i++) {

@@ -55,8 +55,9 @@ static void look_if_over(struct mcp_session *s)
 static void kill_process(struct mcp_session *s)
 {
         if (s->pid > 0)
-                (void)kill(s->pid,
-                           SIGKILL); /* it is our child and not reaped, so the number is still its own */
+                (void)kill(
+                        s->pid,
+                        SIGKILL); /* the process is our child and not reaped, so its number is still its own */
 }
 
 static void on_impatience(void *arg)
@@ -91,12 +92,12 @@ void mcp_session_end(struct mcp_session *s)
         s->has_ended = true;
         (void)map_remove(&s->sessions->by_id, slice_from_str(s->id));
         timer_stop(s->idle);
-        s->limbo = NULL; /* it is a stream like the others */
+        s->limbo = NULL; /* from now on it is a stream like the others */
         end_streams(s);
         buf_release(&s->out);
         s->sent = 0;
         if (s->fd >= 0) {
-                (void)shutdown(s->fd, SHUT_WR); /* the end of its stdin */
+                (void)shutdown(s->fd, SHUT_WR); /* ends the stdin of the process */
                 watch_set(s->watch, WATCH_READ);
         }
         if (s->pid > 0)
@@ -121,7 +122,7 @@ void mcp_sessions_reap(struct mcp_sessions *all)
                 log_debug("process of a session ended", "session=%.8s status=%d", s->id, status);
                 s->pid = 0;
                 timer_stop(s->patience);
-                /* What it has written last may still be unread. The session ends with the end of its output, or soon. */
+                /* The last output of the process may still be unread. The session ends with the end of that output, or soon. */
                 if (!s->has_ended)
                         timer_start(s->patience, LAST_OUTPUT_MS);
                 look_if_over(s);
@@ -150,7 +151,7 @@ static void take_message(struct mcp_session *s, uint64_t route, enum relay_kind 
         struct mcp_stream *stream = route > 0 ? mcp_stream_find(&s->streams, route) : NULL;
         _buf_ struct buf message = BUF_INIT(LIMIT_MCP_HTTP_MESSAGE_BYTES);
         must(buf_append(&message, text) == 0);
-        /* What belongs to a request whose connection broke before there was a stream can still be said elsewhere. An answer cannot. */
+        /* The connection of this request broke before there was a stream. Its messages can go to another stream, but its answer cannot. */
         if (kind == RELAY_MORE &&
             (!stream || stream->is_done || stream->is_lost || !(stream->reader || stream->is_sse)))
                 stream = general_stream(s);
@@ -289,7 +290,7 @@ static void make_room(struct mcp_session *s)
                 mcp_stream_lose_reader(oldest);
 }
 
-/* Finds the stream that was cut. Returns NULL when its messages are gone. */
+/* Finds the stream of the last event that a client has got. Returns NULL when later messages of that stream are gone. */
 static struct mcp_stream *resume(struct mcp_session *s, struct slice last_event, struct stream_reader *reader)
 {
         uint64_t id, number;
@@ -359,7 +360,7 @@ struct mcp_session *mcp_session_new(struct mcp_sessions *all, const struct ident
         if (r < 0) {
                 (void)err_set(err, 0, r, "a new session: %s", errno_text(r));
                 free(s);
-                if (pid > 0) { /* it has done nothing yet */
+                if (pid > 0) { /* the process has done nothing yet */
                         (void)kill(pid, SIGKILL);
                         (void)waitpid(pid, NULL, 0);
                 }
@@ -372,8 +373,8 @@ struct mcp_session *mcp_session_new(struct mcp_sessions *all, const struct ident
         s->watch = watch;
         random_uuid(s->id);
         buf_init(&s->in, LIMIT_MCP_HTTP_MESSAGE_BYTES + 2 * READ_BYTES);
-        buf_init(&s->out,
-                 2 * LIMIT_MCP_HTTP_QUEUE_BYTES + LIMIT_UNIFIED_LINE_BYTES); /* half of it may be sent */
+        buf_init(&s->out, 2 * LIMIT_MCP_HTTP_QUEUE_BYTES +
+                                  LIMIT_UNIFIED_LINE_BYTES); /* half of the buffer may be sent already */
         mcp_streams_init(&s->streams);
         s->limbo = mcp_stream_new(&s->streams, 0, false, NULL);
         s->idle = timer_new(all->loop, on_idle, s);

@@ -66,7 +66,7 @@ static void stream_free(struct mcp_stream *s)
         free(s);
 }
 
-/* Frees a stream of which nobody will ask for anything. */
+/* Frees a stream if no reader can ask for anything of it any more. */
 static void settle(struct mcp_stream *s)
 {
         bool can_end = s->is_done || s->is_standalone;
@@ -109,7 +109,7 @@ static void drop(struct event *e)
         mcp_stream_lose_reader(s);
 }
 
-/* Returns the oldest event that may be dropped; NULL: none. The newest one always stays. */
+/* Returns the oldest event that may be dropped; NULL: none. The newest event always stays. */
 static struct event *oldest(const struct mcp_streams *s, bool only_sent)
 {
         struct event *e;
@@ -175,7 +175,7 @@ struct mcp_stream *mcp_stream_find(const struct mcp_streams *s, uint64_t id)
         return NULL;
 }
 
-/* Tells the reader. It must be the last thing that is done with the stream. */
+/* Tells the reader that there is something new. Nothing may be done with the stream after that call. */
 static void tell(struct mcp_stream *s)
 {
         if (s->reader)

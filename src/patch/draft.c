@@ -127,7 +127,7 @@ static int use(struct draft *d, const struct entry *e, const char *shown)
 
 /* ---- hunks ---- */
 
-/* Frees the bytes that a hunk has given an entry: another hunk has made others of them. */
+/* Frees the bytes that a hunk has given an entry, because a later hunk gives the entry other bytes. */
 static void drop_text(const struct draft *d, struct entry *e)
 {
         if (e->text && !d->keeps_contents)

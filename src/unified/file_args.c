@@ -11,8 +11,8 @@ enum kind { TEXT, BYTES, COUNT, BOOL };
 struct field {
         const char *name;
         enum kind kind;
-        size_t place;   /* in struct file_args */
-        unsigned tools; /* a bit for each tool that has it */
+        size_t place;   /* the offset of the member in struct file_args */
+        unsigned tools; /* a bit for each tool that has the argument */
         bool is_required;
 };
 

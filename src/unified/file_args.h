@@ -11,7 +11,7 @@
 
 struct file_args {
         const char *path;           /* absolute, or relative to the workspace */
-        const char *environment_id; /* NULL: the primary one */
+        const char *environment_id; /* NULL: the primary environment */
         uint64_t offset, limit;     /* read_file: the first line, from 1, and how many */
         struct slice content;       /* write_file */
         bool create_parents;        /* write_file */

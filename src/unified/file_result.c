@@ -105,7 +105,7 @@ static const char *kind_of(struct arena *a, const struct json_doc *d, const stru
                                                    : "other";
 }
 
-/* One name in a line, as a person writes it: with a slash behind a directory. */
+/* Appends a line with the name of an entry, and a slash behind the name of a directory. */
 static void write_line(struct unified_call *c, struct arena *a, struct slice name, const char *kind)
 {
         const char *shown = printable_text(a, name), *mark = strcmp(kind, "directory") == 0 ? "/"

@@ -3,7 +3,7 @@
 
 #include "unified/table_internal.h"
 
-/* These two return why the bytes cannot be a result, or NULL. */
+/* Write the content of a file, as lines or as an image. Both return why the bytes cannot be a result, or NULL. */
 NODISCARD const char *file_result_text(struct unified_call *c, struct slice bytes);
 NODISCARD const char *file_result_image(struct unified_call *c, struct slice bytes);
 void file_result_written(struct unified_call *c);

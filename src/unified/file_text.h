@@ -4,12 +4,12 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-#define FILE_TEXT_BYTES ((size_t)256 * 1024) /* of a text in one answer */
+#define FILE_TEXT_BYTES ((size_t)256 * 1024) /* the most bytes of a text in one answer */
 
 struct file_lines {
         uint64_t first, count, total; /* the lines that are in the text, from 1; how many the file has */
-        bool is_utf8;                 /* of the whole file; otherwise U+FFFD stands for bytes that are none */
-        bool is_cut;                  /* the last line is not whole: it alone is longer than the room */
+        bool is_utf8; /* the whole file is UTF-8; otherwise U+FFFD stands for bytes that are not */
+        bool is_cut;  /* the last line is not whole: it alone is longer than the room */
 };
 
 /* Appends the lines from `first` on, `most` at most and FILE_TEXT_BYTES at most, as UTF-8. Returns 0 or -ENOBUFS. */

@@ -1,4 +1,4 @@
-/* filing: the tools read_file, write_file, list_directory and view_image: from the wish for permission over requests to the result. */
+/* filing: the tools read_file, write_file, list_directory and view_image: from the question for permission over requests to the result. */
 #include "unified/table_internal.h"
 
 #include "base/base64.h"

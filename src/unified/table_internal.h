@@ -118,12 +118,12 @@ struct file_state {
         struct file_args args;
         const char *path; /* absolute */
         const char *
-                run_path; /* what the requests of this run name: the path, or the real path that was allowed */
-        const char *sandbox; /* of this run; NULL: none */
+                run_path; /* the path that requests of this run name: `path`, or the real path that was allowed */
+        const char *sandbox; /* the sandbox of this run, as JSON; NULL: none */
         bool is_bound;       /* the run is allowed for its real path: no link is followed */
         bool looks_at_directory;
         enum { FILE_STAT, FILE_CONTENT } step;
-        struct file_request *request; /* which is under way; NULL: none */
+        struct file_request *request; /* the request that is under way; NULL: none */
         char *result;                 /* of the last request, JSON; NULL: `error` says why there is none */
         struct farhand_error error;
         const char *denied;     /* the error of the run that the sandbox has denied */
