@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 
-from farhand_client import BIN, merged_env
+from farhand_client import BIN, PATIENCE, merged_env
 from reach import TREES
 from test_cmd_detached import Screen
 
@@ -38,7 +38,7 @@ class Home:
     def run(self, *args, **more):
         """(exit code, stdout, stderr), without a terminal."""
         done = subprocess.run([BIN, "mcp", *args], env=self.env(**more), stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True,
-                              timeout=60, check=False)
+                              timeout=60 * PATIENCE, check=False)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def at(self, client):
@@ -282,6 +282,6 @@ def test_what_is_installed_starts_and_answers(home):
     entry = entry_of("cursor", home.read("cursor"))
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
              "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}
-    done = subprocess.run([entry["command"], *entry["args"]], input=json.dumps(hello) + "\n", capture_output=True, text=True, timeout=120,
+    done = subprocess.run([entry["command"], *entry["args"]], input=json.dumps(hello) + "\n", capture_output=True, text=True, timeout=120 * PATIENCE,
                           env=home.env(), check=False)
     assert done.returncode == 0 and json.loads(done.stdout)["result"]["serverInfo"]["name"] == "farhand", done
