@@ -361,7 +361,9 @@ static void write_schema(struct jsonw *w, const char *key, const char *title, co
 
 static void write_annotations(struct jsonw *w, const struct tool *t, const struct tools_offer *offer)
 {
-        bool is_read_only = t->is_read_only || (offer->is_read_only && !offer->can_wish);
+        /* Rules may allow programs of shell to run outside of the sandbox. */
+        bool is_held = offer->is_read_only && !offer->can_wish && t->input != shell_input;
+        bool is_read_only = t->is_read_only || is_held;
         jsonw_key(w, "annotations");
         jsonw_object(w);
         jsonw_member_str(w, "title", t->title);
