@@ -45,6 +45,12 @@ def descriptors(pids):
     return {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in pids}
 
 
+def server_of(one):
+    """The program and its private server, which stay while processes for calls come and go."""
+    with open(f"/proc/{one.proc.pid}/task/{one.proc.pid}/children", encoding="ascii") as f:
+        return [one.proc.pid, *map(int, f.read().split())]
+
+
 def resident(pids):
     total = 0
     for pid in pids:
@@ -74,22 +80,17 @@ def test_many_calls_leave_nothing():
     with Mcp(env=dict([mark.split("=")])) as one:
         one.call("write_file", path="x", content="1")
         calls(one, 200)
-        # What waits for the next call (a prebuilt sandbox, an fs helper) comes and goes: the programs that stay are counted.
-        def server():
-            return [pid for pid in marked(mark) if len(os.listdir(f"/proc/{pid}/task")) > 0 and
-                    os.readlink(f"/proc/{pid}/exe").rpartition("/")[2].startswith("farhand")]
-
-        before = server()
+        before = server_of(one)
         fds, memory, others = descriptors([one.proc.pid])[one.proc.pid], resident([one.proc.pid]), resident(before)
         calls(one, CALLS)
         end = time.monotonic() + 60 * PATIENCE
-        while len(marked(mark)) > len(before) + 4:
+        while len(marked(mark)) > AT_ONCE:  # a few wait for the next call
             assert time.monotonic() < end, marked(mark)
             time.sleep(0.05)
         assert descriptors([one.proc.pid])[one.proc.pid] <= fds + 2
         if not IS_SANITIZED:
             assert resident([one.proc.pid]) < memory + (8 << 20), "memory grows"
-            assert resident(server()) < others + (32 << 20), "memory of the server grows"  # it keeps what has ended for a while
+            assert resident(before) < others + (32 << 20), "memory of the server grows"  # it keeps what has ended for a while
         assert one.finish() == 0
     wait_for(mark, [])
 
