@@ -1,6 +1,6 @@
 """Real MCP clients use `farhand mcp`, each by the configuration that `farhand mcp install` has written. None needs an account: their models are
 scripts, and the Inspector has none. FARHAND_REFERENCE_166 names the binary `codex`, FARHAND_CLAUDE the binary `claude` (npm
-@anthropic-ai/claude-code; tried with 2.1.328), FARHAND_INSPECTOR a directory where npm has installed @modelcontextprotocol/inspector (2.12.0)."""
+@anthropic-ai/claude-code; tried with 2.1.328), FARHAND_GEMINI the program gemini.js of npm @google/gemini-cli (0.61.0), FARHAND_INSPECTOR a directory where npm has installed @modelcontextprotocol/inspector (2.12.0)."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from farhand_client import BIN, PATIENCE, merged_env
 from mcp_rig import Mcp
 from reach import TREES
 from sandbox_rig import why_not
+from scripted_gemini import ScriptedGemini
 from scripted_messages import ScriptedMessages, use
 from scripted_model import ScriptedModel, call, say
 
@@ -21,6 +22,7 @@ SECONDS = 120 * PATIENCE
 NODE = shutil.which("node")
 CODEX = os.environ.get("FARHAND_REFERENCE_166")
 CLAUDE = os.environ.get("FARHAND_CLAUDE")
+GEMINI = os.environ.get("FARHAND_GEMINI")
 INSPECTOR = os.path.join(os.environ.get("FARHAND_INSPECTOR", "/nonexistent"), "node_modules", ".bin", "mcp-inspector")
 NO_SANDBOX = why_not("root" if os.geteuid() == 0 else "unprivileged")
 pytestmark = pytest.mark.skipif(bool(NO_SANDBOX), reason=NO_SANDBOX or "-")
@@ -100,6 +102,25 @@ def test_claude_code_works_with_our_tools(desk):
         assert done.returncode == 0 and "c" in model.outputs, done
         assert {"mcp__farhand__exec_command", "mcp__farhand__write_stdin", "mcp__farhand__apply_patch"} <= set(model.tools)
     assert os.listdir(outside) == []
+
+
+@pytest.mark.skipif(not NODE or not GEMINI, reason="no Gemini CLI: FARHAND_GEMINI names none")
+def test_gemini_cli_works_with_our_tools(desk):
+    env, work, outside = desk
+    os.mkdir(f"{env['HOME']}/.gemini")
+    with open(f"{env['HOME']}/.gemini/settings.json", "w", encoding="ascii") as f:
+        f.write('{\n  // no account\n  "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}}\n}\n')
+    installed(env, "gemini", "--env", "local", "--unasked", "deny")
+
+    def script(outputs):
+        yield "mcp_farhand_exec_command", {"cmd": f"echo made > made; touch {outside}/x; pwd; exit 3", "login": False}
+        assert len(outputs) == 1 and f"{work}\\n" in outputs[0] and "exited with code 3" in outputs[0], outputs
+
+    with ScriptedGemini(script) as model:
+        done = subprocess.run([NODE, GEMINI, "-p", "go", "--approval-mode", "yolo", "-m", "gemini-2.5-flash"], cwd=work, stdin=subprocess.DEVNULL,
+                              env={**env, "GOOGLE_GEMINI_BASE_URL": model.url, "GEMINI_API_KEY": "none"}, capture_output=True, timeout=SECONDS, check=False)
+        assert done.returncode == 0 and model.outputs, done
+    assert os.path.exists(f"{work}/made") and os.listdir(outside) == []
 
 
 @pytest.mark.skipif(not NODE or not os.path.exists(INSPECTOR), reason="no Inspector: FARHAND_INSPECTOR names no directory that has it")
