@@ -197,7 +197,7 @@ void *broker_run(void *broker_start)
         while (!b.is_over || !list_is_empty(&b.requests))
                 turn(&b);
 
-        request_free(b.spare);
+        request_free(b.unused);
         exec_rules_free(b.rules);
         remembered_release(&b.remembered);
         buf_release(&b.in);

@@ -53,7 +53,7 @@ struct broker {
         bool is_over; /* no process has the filter any more */
 
         struct list requests;
-        struct request *spare; /* for the next notification */
+        struct request *unused; /* an empty request for the next notification; NULL: none */
         size_t questions, open_bytes, outside, watched;
         size_t streams, stream_bytes, stream_fds; /* of wrappers, and what was read from them */
         uint32_t last_question;

@@ -62,8 +62,8 @@ void broker_take(struct broker *b)
                         return; /* the caller has died meanwhile */
                 broker_die("notification of execve", errno);
         }
-        struct request *r = b->spare ? b->spare : request_new();
-        b->spare = NULL;
+        struct request *r = b->unused ? b->unused : request_new();
+        b->unused = NULL;
         int e = n.head.data.arch == ARCH_NATIVE ? caller_read(&r->caller, b->start.listener, &n.head)
                                                 : -EACCES;
         if (e == 0 && is_outside_scope(b, &r->caller)) {
@@ -84,5 +84,5 @@ void broker_take(struct broker *b)
         r->pidfd = -1;
         r->question = 0;
         r->passed_on = 0;
-        b->spare = r;
+        b->unused = r;
 }

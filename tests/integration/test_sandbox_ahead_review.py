@@ -43,7 +43,7 @@ exec %s "$@"
 """
 
 
-def test_a_spare_that_cannot_be_made_fails_no_start(monkeypatch, tmp_path):
+def test_a_prebuilt_sandbox_that_cannot_be_made_fails_no_start(monkeypatch, tmp_path):
     """The server runs as deep in user namespaces as the kernel allows: there is room for that of a command, none for one below a network's."""
     nested = tmp_path / "nested"
     nested.write_text(NESTED % os.path.abspath(farhand_client.BIN))
