@@ -1,5 +1,7 @@
 """`farhand mcp --listen`: slow and flooding clients, too many of anything, and what its memory does meanwhile."""
 
+import contextlib
+import resource
 import socket
 import time
 
@@ -36,7 +38,8 @@ def test_slow_heads_time_out_and_others_are_served(front, session):
     assert session.exec("echo x")["output"] == "x\n"
     while time.monotonic() - began < SLOW_HEAD_S - 2:
         for n, wire in enumerate(slow[1:]):
-            wire.send(b"X-%d: y\r\n" % n)
+            with contextlib.suppress(ConnectionError):  # where the machine is slow it may be over
+                wire.send(b"X-%d: y\r\n" % n)
         assert session.call(session.message("ping"))["result"] == {}
         time.sleep(1)
     for wire in slow:
@@ -75,8 +78,8 @@ def test_too_many_sessions():
 
 
 def test_many_connections_that_say_nothing_keep_nobody_out(front, session):
-    idle = []
-    for _ in range(1100):
+    idle, room = [], resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    for _ in range(1100 if room == resource.RLIM_INFINITY else min(1100, room - 200)):
         sock = socket.socket()
         sock.setblocking(False)
         sock.connect_ex(("127.0.0.1", front.port))
