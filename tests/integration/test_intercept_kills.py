@@ -90,7 +90,9 @@ def test_server_and_helpers_are_killed(place, marks):
                 wait_until(lambda: os.path.exists(f"{tree.w}/notes") and os.path.getsize(f"{tree.w}/notes") > 400, 30, "notes")
             linger(rng.uniform(0, 0.2))
             spawner = children(server.pid)
-            victims = [[server.pid], spawner + [server.pid], [server.pid] + rng.sample(below(server.pid), min(3, len(below(server.pid))))]
+            # When keeper and spawner are killed at once only a PID namespace or a cgroup ends what they leave (docs/internals/spawner.md).
+            others = [pid for pid in below(server.pid) if place.backend in ("namespaces", "bubblewrap") or pid not in spawner]
+            victims = [[server.pid], spawner + [server.pid], [server.pid] + rng.sample(others, min(3, len(others)))]
             kill9(*victims[number % len(victims)])
             kill9(server.pid)
             server.wait()

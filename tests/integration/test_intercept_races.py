@@ -13,8 +13,9 @@ from farhand_client import PATIENCE
 from intercept_rig import Places, argv_of, compiled, intercept, programs, rule, text_of
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
-# A contest ends after so many rounds; or sooner, when its time is over, as long as there were enough.
-ROUNDS, ENOUGH = (10_000, 10_000) if IS_SOAK else (200, 20)
+# A contest ends after so many rounds; or sooner, when its time is over, as long as there were enough. In a short one either side may win each
+# round: then nothing ran, or nothing was denied.
+ROUNDS, ENOUGH = (10_000, 10_000) if IS_SOAK else (200, 40)
 LEAST_MS = 300
 MOST_SECONDS = 600 if IS_SOAK else int(60 * PATIENCE)
 
@@ -69,13 +70,13 @@ def contest(place, race, what, how, text, answer=None, rounds=ROUNDS):
 class TestRaces:
     def test_what_is_denied_never_runs_in_place_of_what_is_escalated(self, place, race, what, how):
         notes, done = contest(place, race, what, how, rules_of(what, "allow", "forbidden"))
-        assert set(notes) == {("outside", "good")}, (notes, done.counts)
+        assert set(notes) <= {("outside", "good")}, (notes, done.counts)
         assert notes["outside", "good"] == done.counts["escalated"]
 
     def test_what_is_denied_never_runs_in_place_of_what_runs_inside(self, place, race, what, how):
         notes, done = contest(place, race, what, how, rules_of(what, None, "forbidden"))
         assert not [one for one in notes if one != ("inside", "good")], (notes, done.counts)
-        assert notes["inside", "good"] > 0 and done.counts["denied"] > 0 and done.counts["escalated"] == 0
+        assert notes["inside", "good"] + done.counts["denied"] > 0 and done.counts["escalated"] == 0
 
     def test_what_is_escalated_never_changes_while_the_question_is_open(self, place, race, what, how):
         answers = collections.Counter()
@@ -85,7 +86,7 @@ class TestRaces:
             return {"decision": "deny"} if is_evil(question) else {"decision": "escalate"}
 
         notes, done = contest(place, race, what, how, rules_of(what, "prompt", "prompt"), answer, rounds=max(ROUNDS // 10, 100))
-        assert set(notes) == {("outside", "good")}, (notes, done.counts)
+        assert set(notes) <= {("outside", "good")}, (notes, done.counts)
         assert notes["outside", "good"] == answers[False] and done.counts["denied"] == answers[True]
 
     def test_what_runs_inside_never_changes_while_the_question_is_open(self, place, race, what, how):
@@ -94,4 +95,4 @@ class TestRaces:
 
         notes, done = contest(place, race, what, how, rules_of(what, "prompt", "prompt"), answer, rounds=max(ROUNDS // 10, 100))
         assert not [one for one in notes if one != ("inside", "good")], (notes, done.counts)
-        assert notes["inside", "good"] > 0 and done.counts["escalated"] == 0
+        assert notes["inside", "good"] + done.counts["denied"] > 0 and done.counts["escalated"] == 0
