@@ -15,6 +15,7 @@ from reach import TREES
 
 SECONDS = 60 * PATIENCE
 LATEST = "2025-11-25"
+HOLDS_MEMORY = "asan" in BIN  # the sanitizer keeps what is freed
 BOTH = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 EVENTS = {"Accept": "text/event-stream"}
 
@@ -313,4 +314,4 @@ def until(true, what, seconds=SECONDS):
     return value
 
 
-__all__ = ["BOTH", "EVENTS", "Front", "LATEST", "SECONDS", "Session", "Wire", "children", "head_of", "is_alive", "until"]
+__all__ = ["BOTH", "EVENTS", "Front", "HOLDS_MEMORY", "LATEST", "SECONDS", "Session", "Wire", "children", "head_of", "is_alive", "until"]
