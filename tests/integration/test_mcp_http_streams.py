@@ -164,23 +164,21 @@ def test_fifty_calls_side_by_side_with_one_stuck(session):
 
 
 def test_a_slow_reader_holds_up_nobody(front, session):
-    """It asks for far more than is kept for it, and reads nothing: the oldest streams are closed; other calls and other sessions go on."""
+    """It asks for far more than is kept for it, and reads nothing: other calls and other sessions go on, and memory is bounded (streams_test.c: the oldest streams are closed)."""
     big = "head -c 1000000 /dev/zero | tr '\\0' '\\1'"  # 6 bytes for each, twice
-    other, slow, ids, count = front.session(), [], [], 10
+    other, slow, count = front.session(), [], 10
     for n in range(count):
         wire = front.wire()
         wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         session.write(wire, body=session.exec_message(f"sleep 0.4; {big}; echo >big-{n}", max_output_tokens=1_000_000, ident=f"slow-{n}"))
         wire.read_answer()
-        ids.append(wire.event()[0])
         slow.append(wire)
         assert session.exec("echo here")["output"] == "here\n" and other.exec("echo there")["output"] == "there\n"
-    until(lambda: session.ask("GET", Last_Event_ID=ids[0]).status == 400, "the loss of the first stream")
+    until(lambda: all(os.path.exists(os.path.join(front.work, f"big-{n}")) for n in range(count)), "the end of the commands")
     with open(f"/proc/{front.proc.pid}/status", encoding="utf-8") as f:
         peak = int([line for line in f if line.startswith("VmHWM")][0].split()[1])
     assert HOLDS_MEMORY or peak < 200_000, peak
     assert session.exec("echo here")["output"] == "here\n" and other.exec("echo there")["output"] == "there\n"
-    assert slow[0].is_closed()
     for wire in slow:
         wire.close()
     other.ask("DELETE")
