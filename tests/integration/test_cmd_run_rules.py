@@ -82,7 +82,7 @@ def test_the_person_is_asked(place, tty, answer, shown):
     with Tmux(farhand("run", *where, *tty, "--", "sh", "-c", "id >out 2>&1; echo end $?"), env) as t:
         t.expect(QUESTION)
         t.expect(r"says \x1b[2Jwho")
-        assert b"says \033" not in t.raw()
+        assert b"says \033" not in t.raw(rb"says \x1b[2Jwho")
         t.line(answer)
         t.expect("end 0" if shown == "uid=" else "end 1")
         t.expect("[over 0]")

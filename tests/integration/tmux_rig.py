@@ -88,8 +88,12 @@ class Tmux:
             raise AssertionError(f"no {text!r} on the screen:\n{seen}") from e
         return seen
 
-    def raw(self):
-        """Every byte that was written to the terminal, in order."""
+    def raw(self, upto=b""):
+        """Every byte that was written to the terminal, in order; waits until `upto` is among them, because they come here after the screen."""
+        def is_there():
+            return os.path.exists(f"{self.base}/raw") and upto in open(f"{self.base}/raw", "rb").read()
+
+        wait_until(is_there, SECONDS / PATIENCE, what=repr(upto))
         with open(f"{self.base}/raw", "rb") as f:
             return f.read()
 
