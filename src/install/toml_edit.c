@@ -119,6 +119,11 @@ int toml_edit_add(struct arena *a, const struct slice *text, const struct config
         root = parse(a, buf_slice(&out), err);
         if (!root) /* `mcp_servers = { … }`, for instance, takes no more tables */
                 return err_wrap(err, "a table [%s." ENTRY_NAME "] cannot be added", shape->servers);
+        if (!entry_find(root, shape->servers)) /* `[[mcp_servers]]`: our table belongs to its last element */
+                return err_set(err, 0, -EEXIST,
+                               "a table [%s." ENTRY_NAME "] cannot be added: %s in line %u is no table",
+                               shape->servers, shape->servers,
+                               toml_find(root, slice_from_str(shape->servers))->line);
         *ret_text = slice_from(arena_dup(a, buf_slice(&out)), out.n);
         return EDIT_CHANGED;
 }

@@ -66,6 +66,8 @@ TEST(toml_that_is_not_understood_is_refused_with_its_place)
                 "a table [mcp_servers.farhand] cannot be added: line 3, column 2: 'mcp_servers' is already "
                 "defined in "
                 "line 1");
+        refuses("[[mcp_servers]]\ncommand = 'y'\n", -EEXIST,
+                "a table [mcp_servers.farhand] cannot be added: mcp_servers in line 1 is no table");
         refuses("[mcp_servers.farhand]\ncommand = 'other'\n", -EEXIST,
                 "it has another table [mcp_servers.farhand] already, in line 1");
 }
