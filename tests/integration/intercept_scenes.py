@@ -103,6 +103,7 @@ SCENES = {
     "TERM arrives": Scene(UNTIL_DEAD.format("TERM"), lambda w, s: "143 up\nended\n", program="sh", **ALLOWED, err=None),
     "KILL arrives": Scene(UNTIL_DEAD.format("KILL"), lambda w, s: "137 up\nended\n", program="sh", **ALLOWED, err=None),
     "HUP arrives": Scene(UNTIL_DEAD.format("HUP"), lambda w, s: "129 up\nended\n", program="sh", **ALLOWED, err=None),
+    "ignored signals": Scene("trap '' USR1 USR2; where ignored", lambda w, s: w(" 10 12")),
     "missing programs": Scene("nosuch; echo $?; ./nox; echo $?; /etc/passwd; echo $?; /; echo $?", lambda w, s: "127\n127\n126\n126\n",
                               **only("run"), err=None),
     "function and trap": Scene("f() { where; }; trap f EXIT; :", line),
@@ -131,16 +132,21 @@ SCENES = {
     "setsid": Scene("setsid -w where; echo $?", line_and_status),
     "nohup": Scene("nohup where </dev/null | cat", line, err=None, denials=None),
     "flock": Scene("flock lock where; echo $?", line_and_status),
+    "prlimit": Scene("prlimit --nofile=90:91 where files", lambda w, s: w(" 90/91"), needs="prlimit", code=lambda s: s),
+    "stdbuf": Scene("stdbuf -oL where", line, needs="stdbuf", code=lambda s: s),
+    "wrapper in a wrapper": Scene("env nice timeout 60 setsid -w where; echo $?", line_and_status),
     "xargs": Scene("echo argv0 | xargs where", lambda w, s: w(" where"), code=lambda s: 123 if s else 0),
     "xargs in parallel": Scene("printf '%s\\n' a b c d e f | xargs -P 3 -n 1 where", lambda w, s: w() * 6, denials=6,
                                code=lambda s: 123 if s else 0),
     "find -exec": Scene("find / -maxdepth 0 -exec where \\;", line),
     "find -execdir": Scene("mkdir d; find d -maxdepth 0 -execdir where argv0 \\;", lambda w, s: w(" where")),
+    "find -exec of many": Scene("touch a b; find a b -exec where argv0 {} +", lambda w, s: w(" where")),
     "awk system()": Scene("awk 'BEGIN{system(\"where; :\")}'", line),
     "awk pipe": Scene("awk 'BEGIN{\"where\" | getline x; print \"<\" x \">\"}'", lambda w, s: f"<{w().strip()}>\n"),
     "sed": Scene("echo where | sed e", lambda w, s: w() or "\n"),
     "perl exec": Scene("perl -e 'exec(\"where\",\"argv0\")'", lambda w, s: w(" where"), code=lambda s: s),
     "perl system": Scene("perl -e '$r=system(\"where\");print $r>>8,\"\\n\"'", line_and_status),
+    "perl open": Scene("perl -e 'open(F,\"-|\",\"where\");print <F>;close F;print $?>>8,\"\\n\"'", line_and_status),
     "python subprocess": Scene("python3 -c \"import subprocess;r=subprocess.run(['where'],capture_output=True);"
                                "print(r.stdout.decode()+str(r.returncode))\"", line_and_status, denials=0),
     "python shell": Scene("python3 -c \"import subprocess,sys;sys.exit(subprocess.run('where',shell=True).returncode)\"", line,
@@ -155,6 +161,12 @@ SCENES = {
                                 "print(os.waitstatus_to_exitcode(os.waitpid(p,0)[1]))\"", line_and_status),
     "python threads": Scene("python3 -c \"import subprocess,threading as t;T=[t.Thread(target=subprocess.run,args=(['where'],)) "
                             "for _ in range(6)];[x.start() for x in T];[x.join() for x in T]\"", lambda w, s: w() * 6, denials=6),
+    "python thread that executes": Scene("python3 -c \"import os,threading as t;t.Thread(target=os.execvp,args=('where',['where'])).start()\"",
+                                         line, code=lambda s: s),
+    "python descriptor": Scene("python3 -c \"import os,sys;f=os.open(sys.argv[1],0);os.execve(f,['where'],os.environ)\" \"$(command -v where)\"",
+                               line, code=lambda s: s),
+    "python in another session": Scene("python3 -c \"import subprocess;print(subprocess.call(['where'],start_new_session=True))\"",
+                                       line_and_status),
     "make": Scene("printf 'a:\\n\\t@where\\n' >mk; make -s -f mk a", line, err=None, denials=None, code=lambda s: 2 if s else 0),
     "make in parallel": Scene("printf 'a: b c d e\\nb c d e:\\n\\t@where\\n' >mk; make -s -j4 -k -f mk a", lambda w, s: w() * 4,
                               err=None, denials=None, code=lambda s: 2 if s else 0),
@@ -182,6 +194,7 @@ SCENES = {
     "loader": Scene(f'"$(ls /lib*/{LOADER} | head -1)" "$(command -v where)"', line, program=LOADER),
     # Arguments and environments
     "large argument": Scene("where length $(printf %0100000d 1)", lambda w, s: w(" 100000")),
+    "largest argument": Scene("where length $(printf %0131071d 1)", lambda w, s: w(" 131071")),
     "large argument of a builtin": Scene("/bin/echo $(printf %0100000d 1) | wc -c", lambda w, s: "100001\n" if s == 0 else "", program="wc"),
     "many arguments": Scene("where $(seq 20000)", line),
     "large environment": Scene("export X=$(printf %0100000d 1); where", line),
@@ -197,11 +210,12 @@ SCENES = {
     "static program": Scene("where-static", line, program="where-static"),
 }
 
-HOW = ["execve", "posix_spawn", "fexecve", "path-descriptor", "directory", "thread", "shared"]
+HOW = ["execve", "posix_spawn", "fexecve", "path-descriptor", "directory", "thread", "shared", "vfork"]
 for how in HOW:
+    lines = 2 if how == "vfork" else 1
     for starter in ("start", "start-static"):
-        SCENES[f"{how} of {starter}"] = Scene(f'{starter} {how} "$(command -v where)"; echo $?', line_and_status)
-SCENES["vfork"] = Scene('start vfork "$(command -v where)"; echo $?', lambda w, s: f"{w() * 2}{s}\n", denials=2)
+        SCENES[f"{how} of {starter}"] = Scene(f'{starter} {how} "$(command -v where)"; echo $?',
+                                              lambda w, s, lines=lines: f"{w() * lines}{s}\n", denials=lines)
 SCENES["no arguments"] = Scene('start no-arguments "$(command -v where)"; echo $?', line_and_status)
 SCENES["no vectors"] = Scene('start no-vectors "$(command -v where)"; echo $?', line_and_status)
 SCENES["bad pointers"] = Scene('start bad-pointers "$(command -v where)"; echo $?', lambda w, s: "0\n", denials=0)
@@ -259,12 +273,19 @@ def test_scene(place, name, verdict):
         judge_counts(verdict, done)
 
 
+def test_decisions_within_one_script(place):
+    script = "printf '#!/bin/sh\\nwhere\\nrmdir zz\\necho $?\\nls -d /\\n' >s.sh; chmod +x s.sh; ./s.sh"
+    done = place.sh(script, intercept(RULES["escalate"]("where"), RULES["deny"]("rmdir")))
+    assert (done.out, done.err.decode()) == (b"outside\n1\n/\n", FORBIDDEN), done
+    assert done.counts == {"run": 4, "escalated": 1, "denied": 1}, "bash, chmod, sh and ls run"
+
+
 ANSWERS = {"run": ({"decision": "run"}, "inside\n"), "escalate": ({"decision": "escalate"}, "outside\n"),
            "deny": ({"decision": "deny", "reason": "not now"}, "")}
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("name", ["plain", "pipeline", "background jobs", "exec builtin", "python subprocess", "vfork", "thread of start",
+@pytest.mark.parametrize("name", ["plain", "pipeline", "background jobs", "exec builtin", "python subprocess", "vfork of start", "thread of start",
                                   "xargs in parallel", "make in parallel", "script", "large argument", "static program", "much input"])
 def test_scene_with_questions(place, name, answer):
     """Each scene again, when a client decides in place of the rules."""

@@ -26,8 +26,8 @@ UNSEEN = {f"{how} of start" for how in ("execve", "path-descriptor", "directory"
 OTHERS = {"empty environment", "busybox"}
 # A sandbox of each kind and a user of each, with some of the scenes.
 ELSEWHERE = ["bubblewrap-unprivileged", "landlock-root", "landlock-unprivileged", "namespaces-unprivileged"]
-SOME = ["plain", "pipeline", "background jobs", "exec builtin", "python subprocess", "python posix_spawn", "vfork", "xargs in parallel",
-        "make in parallel", "script", "script without interpreter", "large argument", "many arguments", "env -i with a shell",
+SOME = ["plain", "pipeline", "background jobs", "exec builtin", "python subprocess", "python posix_spawn", "vfork of start",
+        "xargs in parallel", "make in parallel", "script", "script without interpreter", "large argument", "many arguments", "env -i with a shell",
         "unset variables", "all descriptors", "awk system()", "perl exec", "git hook", "deleted cwd", "TERM arrives"]
 
 

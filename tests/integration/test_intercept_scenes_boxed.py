@@ -2,7 +2,8 @@
 
 import pytest
 
-from intercept_scenes import places, test_scene, test_scene_with_questions  # pylint: disable=unused-import
+from intercept_scenes import (places, test_decisions_within_one_script, test_scene,  # pylint: disable=unused-import
+                              test_scene_with_questions)
 
 
 @pytest.fixture(params=["namespaces", "bubblewrap"])
