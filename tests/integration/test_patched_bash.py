@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -9,10 +10,23 @@ import threading
 
 import pytest
 
+import intercept_scenes
+from intercept_rig import RULES, intercept, programs
+from intercept_scenes import SCENES, places  # pylint: disable=unused-import
 from test_execve_wrapper import WRAPPER
 
 BASH = os.environ.get("FARHAND_PATCHED_BASH", "")
 pytestmark = pytest.mark.skipif(not os.access(BASH, os.X_OK), reason="needs a patched bash: make patched-bash")
+
+# What the shell itself starts. The wrapper is not asked about what others start.
+OF_THE_SHELL = ["plain", "pipeline", "background jobs", "exec builtin", "exec in a subshell", "subshell and cwd", "command substitution",
+                "standard input", "here string", "process substitution", "descriptor 3", "all descriptors", "closed errors", "printenv",
+                "argv[0] of a shell", "exit code", "death by signal", "TERM arrives", "KILL arrives", "missing programs",
+                "umask of what it makes", "limits", "deleted cwd", "decided script", "decided script without interpreter", "relative path",
+                "name that is not UTF-8", "large argument", "very large environment", "argument that is not UTF-8", "much input",
+                "reader that goes", "static program"]
+# Without a sandbox nothing tells a program inside from one outside.
+WHERE = ["namespaces-root", "landlock-root", "bubblewrap-unprivileged", "landlock-unprivileged"]
 
 
 def serve(near, decide, asked):
@@ -82,3 +96,21 @@ def test_without_a_wrapper_nothing_is_executed():
 def test_without_the_variable_it_is_a_plain_shell():
     done = subprocess.run([os.path.abspath(BASH), "-c", "/bin/echo ran"], env={}, capture_output=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == (b"ran\n", b"")
+
+
+@pytest.mark.parametrize("name, verdict", [(name, verdict) for name in OF_THE_SHELL for verdict in SCENES[name].verdicts])
+@pytest.mark.parametrize("where", WHERE)
+def test_scene(places, where, name, verdict):  # pylint: disable=redefined-outer-name
+    """The scenes of intercept_scenes.py, decided about by a server."""
+    place, scene = places.get(where), SCENES[name]
+    shell = os.path.join(programs(), "patched-bash")
+    if not os.path.exists(shell):
+        shutil.copy(BASH, shell)
+    done = place.sh(scene.script, intercept(RULES[verdict](scene.program), mechanism="wrapper"), shell=shell)
+    intercept_scenes.judge(scene, verdict, done)
+
+
+def test_what_other_programs_start_is_not_asked_about(places):  # pylint: disable=redefined-outer-name
+    shell = shutil.copy(BASH, os.path.join(programs(), "patched-bash-nested"))
+    done = places.get("namespaces-root").sh("nice where; where", intercept(RULES["escalate"]("where"), mechanism="wrapper"), shell=shell)
+    assert done.out == b"inside\noutside\n" and done.counts == {"run": 2, "escalated": 1, "denied": 0}, done
