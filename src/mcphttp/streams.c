@@ -227,9 +227,13 @@ bool mcp_stream_attach(struct mcp_stream *s, uint64_t number, struct stream_read
         s->sent = 0;
         if (before)
                 before->lost(before);
-        list_each (e, &s->events, link)
-                if (e->number > number && !s->next)
-                        s->next = e;
+        /* What the new reader has not sent was sent to nobody: else such an event could be dropped below the reader, which would not be told. */
+        list_each (e, &s->events, link) {
+                if (e->number <= number)
+                        continue;
+                e->is_sent = false;
+                s->next = s->next ? s->next : e;
+        }
         return true;
 }
 

@@ -154,6 +154,26 @@ TEST(what_was_sent_is_dropped_first)
         rig_close(&rig);
 }
 
+TEST(what_is_sent_again_is_not_dropped_below_its_reader)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct mcp_stream *s = mcp_stream_new(&rig.streams, 1, false, &rig.reader),
+                          *other = mcp_stream_new(&rig.streams, 2, false, NULL);
+        s->is_sse = other->is_sse = true;
+        put(s, "a");
+        put(s, "b");
+        eq_str(sent(&rig, s, STREAM_EVENTS), "id: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\n");
+        ok(mcp_stream_attach(s, 0, &rig.reader)); /* that one has sent nothing yet */
+        put_bytes(other, LIMIT_MCP_HTTP_KEPT_BYTES + 1);
+        eq_str(sent(&rig, s, STREAM_EVENTS), "id: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\n");
+        ok(mcp_stream_attach(s, 0, &rig.reader));
+        put_bytes(other, LIMIT_MCP_HTTP_WAITING_BYTES); /* now there is no room for it, and the reader is told */
+        ok(s->is_lost && !s->reader && !mcp_stream_has_waiting(s));
+        eq_int(rig.lost, 3);
+        rig_close(&rig);
+}
+
 TEST(a_slow_reader_loses_its_stream)
 {
         struct rig rig;
