@@ -354,6 +354,8 @@
 #define LIMIT_MCP_HTTP_WAITING_BYTES (32 * MIB)
 #define LIMIT_MCP_HTTP_KEPT_EVENTS 1024
 #define LIMIT_MCP_HTTP_WAITING_EVENTS 8192
+/* What the kernel keeps for one connection of what the network has not taken. Beyond: it waits in its stream. */
+#define LIMIT_MCP_HTTP_UNSENT_BYTES (128 * KIB)
 /* One message of the process of a session. Longer: the session ends. */
 #define LIMIT_MCP_HTTP_MESSAGE_BYTES (192 * MIB)
 /* A request is answered with JSON when the answer is there within this time. Then: with a stream, in which a comment is sent whenever it

@@ -11,7 +11,9 @@
 #include "wire/rpc.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define OUT_MAX ((size_t)64 * KIB) /* heads, short answers, comments */
@@ -95,6 +97,17 @@ static void caller_drop(struct caller *c)
         list_remove(&c->link);
         c->all->count--;
         loop_defer(c->all->loop, &c->reap);
+}
+
+/* Drops a connection whose stream was taken from it. A client that has not taken what was sent is told by a reset: an orderly end would
+ * stand behind those bytes, which the kernel would keep until the client reads them, or for a while when it does not. */
+static void drop_lost(struct caller *c)
+{
+        const struct linger reset = { .l_onoff = 1 };
+        int unsent = 0;
+        if (ioctl(c->fd, SIOCOUTQ, &unsent) == 0 && unsent > 0)
+                (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        caller_drop(c);
 }
 
 static void set_state(struct caller *c, enum caller_state state, uint64_t ms)
@@ -533,7 +546,7 @@ static void on_go_on(struct deferred *d)
         if (c->is_dead)
                 return;
         if (c->was_lost) {
-                caller_drop(c);
+                drop_lost(c);
                 return;
         }
         if (c->state == CALLER_WAITING)

@@ -143,12 +143,14 @@ static void rest(struct front *f)
 
 static void tune(int fd)
 {
-        int on = 1;
+        int on = 1, most_unsent = LIMIT_MCP_HTTP_UNSENT_BYTES;
         unsigned timeout = PEER_TIMEOUT_MS;
         /* Failures are harmless: they cost speed, or a dead peer is noticed later. */
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+        /* What waits for a slow reader waits in the streams, which have a bound, and not in the kernel, which takes megabytes. */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof(most_unsent));
 }
 
 static void on_connection(void *arg, UNUSED unsigned events)

@@ -1,6 +1,7 @@
 """`farhand mcp --listen`: which messages go on which stream, streams that are cut and resumed, readers that are slow, calls side by side."""
 
 import os
+import select
 import socket
 import threading
 
@@ -163,22 +164,46 @@ def test_fifty_calls_side_by_side_with_one_stuck(session):
         assert session.finish(stuck) == []
 
 
+def is_reset(wire):
+    """Returns whether the other side has reset a connection, without reading from it."""
+    poll = select.poll()
+    poll.register(wire.sock, 0)
+    return any(what & select.POLLERR for _, what in poll.poll(0))
+
+
 def test_a_slow_reader_holds_up_nobody(front, session):
-    """It asks for far more than is kept for it, and reads nothing: other calls and other sessions go on, and memory is bounded (streams_test.c: the oldest streams are closed)."""
-    big = "head -c 1000000 /dev/zero | tr '\\0' '\\1'"  # 6 bytes for each, twice
-    other, slow, count = front.session(), [], 10
+    """It asks for far more than is kept for it, and reads nothing: the oldest streams are closed, other calls and other sessions go on."""
+    big = "head -c 1000000 /dev/zero | tr '\\0' '\\1'"  # 6 bytes for each, twice: the third answer is beyond LIMIT_MCP_HTTP_WAITING_BYTES
+    gate = os.path.join(front.work, "all-begun")
+    other, slow, ids, count = front.session(), [], [], 6
+
+    def others_go_on():
+        return session.exec("echo here")["output"] == "here\n" and other.exec("echo there")["output"] == "there\n"
+
     for n in range(count):
         wire = front.wire()
-        wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        session.write(wire, body=session.exec_message(f"sleep 0.4; {big}; echo >big-{n}", max_output_tokens=1_000_000, ident=f"slow-{n}"))
+        wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that the answer stays with the listener
+        session.write(wire, body=session.exec_message(f"{big}; until [ -e {gate} ]; do sleep 0.1; done", max_output_tokens=1_000_000, ident=f"slow-{n}"))
         wire.read_answer()
+        ids.append(wire.event()[0])
         slow.append(wire)
-        assert session.exec("echo here")["output"] == "here\n" and other.exec("echo there")["output"] == "there\n"
-    until(lambda: all(os.path.exists(os.path.join(front.work, f"big-{n}")) for n in range(count)), "the end of the commands")
+    with open(gate, "w", encoding="utf-8"):
+        assert others_go_on()
+    # The connections of all streams but the newest two are reset, although nobody reads what they still hold.
+    lost = until(lambda: others_go_on() and len(found := [n for n in range(count) if is_reset(slow[n])]) >= count - 2 and found, "the loss of streams")
+    assert len(lost) == count - 2, lost
     with open(f"/proc/{front.proc.pid}/status", encoding="utf-8") as f:
         peak = int([line for line in f if line.startswith("VmHWM")][0].split()[1])
     assert HOLDS_MEMORY or peak < 200_000, peak
-    assert session.exec("echo here")["output"] == "here\n" and other.exec("echo there")["output"] == "there\n"
+    for n in range(count):
+        answer = session.ask("GET", Last_Event_ID=ids[n])
+        assert answer.status == (400 if n in lost else 200)
+        assert n not in lost or answer.json["error"]["message"] == "what follows the Last-Event-ID is gone"
+    kept = next(n for n in range(count) if n not in lost)
+    with session.get(Last_Event_ID=ids[kept]) as wire:
+        (_, answer), = wire.events()
+        assert answer["id"] == f"slow-{kept}" and answer["result"]["structuredContent"]["output"] == "\1" * 1_000_000
+    assert others_go_on()
     for wire in slow:
         wire.close()
     other.ask("DELETE")
