@@ -88,6 +88,9 @@ static void caller_drop(struct caller *c)
         if (c->is_dead)
                 return;
         c->is_dead = true;
+        if (c->is_first &&
+            c->session) /* the client does not know the name of the session that it has opened */
+                mcp_session_end(c->session);
         leave_session(c);
         forget_body(c);
         c->watch = watch_free(c->watch);
@@ -356,7 +359,6 @@ static struct mcp_session *find_session(struct caller *c)
 static void on_body(struct caller *c)
 {
         struct mcp_session *s;
-        c->is_first = false;
         if (!c->has_session_id)
                 answer_first(c);
         else if ((s = find_session(c)))
@@ -417,6 +419,7 @@ static void on_head(struct caller *c, const struct http_request *r)
 {
         struct refusal_answer bad;
         struct mcp_request m;
+        c->is_first = false;
         c->is_head = slice_eq(r->method, S("HEAD"));
         c->is_kept_alive = r->is_kept_alive;
         c->has_chunks = r->minor_version > 0;

@@ -18,6 +18,8 @@ LATEST = "2025-11-25"
 HOLDS_MEMORY = "asan" in BIN  # the sanitizer keeps what is freed
 BOTH = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 EVENTS = {"Accept": "text/event-stream"}
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
+              "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}
 
 
 class Front:
@@ -314,4 +316,4 @@ def until(true, what, seconds=SECONDS):
     return value
 
 
-__all__ = ["BOTH", "EVENTS", "Front", "HOLDS_MEMORY", "LATEST", "SECONDS", "Session", "Wire", "children", "head_of", "is_alive", "until"]
+__all__ = ["BOTH", "EVENTS", "Front", "HOLDS_MEMORY", "INITIALIZE", "LATEST", "SECONDS", "Session", "Wire", "children", "head_of", "is_alive", "until"]

@@ -7,10 +7,7 @@ import time
 
 import pytest
 
-from mcp_http_rig import HOLDS_MEMORY, SECONDS, Front, children, is_alive, until
-
-INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
-              "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}
+from mcp_http_rig import HOLDS_MEMORY, INITIALIZE, SECONDS, Front, children, is_alive, until
 
 
 def busy(front, count=2):
@@ -109,6 +106,17 @@ def test_a_session_that_cannot_begin_is_told(tmp_path):
         answer = front.ask(body=INITIALIZE)
         assert answer.status == 500 and answer.json["error"]["message"] == "the session could not begin"
         until(lambda: not front.processes(), "the end of the process")
+
+
+def test_a_session_whose_client_never_learns_its_name_ends():
+    with Front() as front:
+        for _ in range(5):
+            front.proc.send_signal(signal.SIGSTOP)  # so that the connection has ended before the session has begun
+            with front.wire() as wire:
+                wire.write(body=INITIALIZE)
+            front.proc.send_signal(signal.SIGCONT)
+        assert front.session().exec("echo x")["output"] == "x\n"  # so all of them have been read
+        until(lambda: len(children(front.proc.pid)) <= 1, "the end of the processes")
 
 
 def test_clients_that_die_leave_nothing():
