@@ -32,7 +32,7 @@ struct caller {
         struct list link; /* callers::all */
         enum caller_state state;
         bool is_dead, is_shut;
-        uint64_t since_ms; /* CALLER_HEAD: since when the connection has been without a request */
+        uint64_t since_ms; /* since when the connection has been without a request: is_between_requests */
         int fd;
         struct watch *watch;
         struct timer *timer;
@@ -113,11 +113,17 @@ static void drop_lost(struct caller *c)
         caller_drop(c);
 }
 
+/* Such a connection gives way to others, also one that got its last answer, a refusal perhaps, and is not closed by its client. */
+static bool is_between_requests(const struct caller *c)
+{
+        return c->state == CALLER_HEAD || c->state == CALLER_ENDING;
+}
+
 static void set_state(struct caller *c, enum caller_state state, uint64_t ms)
 {
         c->state = state;
         timer_start(c->timer, ms);
-        if (state != CALLER_HEAD)
+        if (!is_between_requests(c))
                 return;
         c->since_ms = clock_mono_ms();
         list_remove(&c->link);
@@ -663,7 +669,7 @@ bool callers_make_room(struct callers *all)
 {
         struct caller *c;
         list_each (c, &all->all, link) {
-                if (c->state != CALLER_HEAD)
+                if (!is_between_requests(c))
                         continue;
                 if (clock_mono_ms() - c->since_ms < LIMIT_HTTP_PENDING_MS)
                         return false;

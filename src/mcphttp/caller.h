@@ -20,7 +20,7 @@ struct callers {
         /* Returns whether streams of that version of the protocol begin with an empty event. */
         bool (*has_greeting)(struct slice version);
         struct list
-                all;  /* caller::link; callers without a request stand in the order in which they became so */
+                all;  /* caller::link; those without a request stand in the order in which they became so */
         size_t count; /* length of `all` */
         uint64_t body_bytes; /* of all bodies that are on their way */
         struct refusals refusals;

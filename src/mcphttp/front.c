@@ -160,8 +160,11 @@ static void on_connection(void *arg, UNUSED unsigned events)
                 union address from;
                 socklen_t len = sizeof(from);
                 char peer[64];
-                /* It is only known that one connection waits, so no connection is dropped to make room for a second one. */
-                if (f->callers.count >= f->most_callers && (i > 0 || !callers_make_room(&f->callers))) {
+                /* It is only known that one connection waits, so no connection is dropped to make room for a second one: the next
+                 * turn knows whether there is one. */
+                if (f->callers.count >= f->most_callers && i > 0)
+                        return;
+                if (f->callers.count >= f->most_callers && !callers_make_room(&f->callers)) {
                         rest(f);
                         return;
                 }

@@ -90,6 +90,21 @@ def test_many_connections_that_say_nothing_keep_nobody_out(front, session):
     assert session.call(session.message("ping"))["result"] == {}
 
 
+def test_refused_connections_that_stay_keep_nobody_out(front, session):
+    """Each has got its last answer, and would have ten seconds to go."""
+    refused, room, began = [], resource.getrlimit(resource.RLIMIT_NOFILE)[0], time.monotonic()
+    for _ in range(1024 if room == resource.RLIM_INFINITY else min(1024, room - 200, room // 2)):
+        wire = front.wire()
+        wire.send(b"\0")
+        assert wire.read_answer().status == 400
+        refused.append(wire)
+    can_judge = time.monotonic() - began < SLOW_HEAD_S / 2  # else the first of them go by themselves meanwhile
+    assert session.call(session.message("ping"))["result"] == {}
+    assert not can_judge or time.monotonic() - began < SLOW_HEAD_S
+    for wire in refused:
+        wire.close()
+
+
 def test_too_many_requests_without_an_answer(front):
     """64 calls of one session run; the others are answered with an error each, and nobody else notices."""
     one, other = front.session(), front.session()
