@@ -333,6 +333,9 @@
 #define LIMIT_MCP_HTTP_SESSIONS 64
 /* A session to which nobody is connected ends after this time, unless --session-idle says otherwise. */
 #define LIMIT_MCP_HTTP_IDLE_MS 1800000
+/* When there is no room for a session, the client's own that was idle longest ends, once that was so for this time, or for half of
+ * --session-idle. */
+#define LIMIT_MCP_HTTP_YIELD_MS 300000ULL
 /* Connections, authenticated or not. Beyond: the oldest that has not asked for anything yet gives way, or the new one is closed. */
 #define LIMIT_MCP_HTTP_CONNECTIONS 1024
 /* The body of a request: a message that fits a line of LIMIT_UNIFIED_LINE_BYTES. Without a session it can only be the first message.

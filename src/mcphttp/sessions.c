@@ -9,6 +9,7 @@
 #include "mcphttp/request.h"
 
 #include <errno.h>
+#include <nettle/memops.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -344,12 +345,36 @@ struct mcp_session *mcp_sessions_find(const struct mcp_sessions *all, struct sli
         return s && identity_may_see(who, s->owner.owner) ? s : NULL;
 }
 
+/* Ends that session of the client which nobody has been connected to for the longest time: a client that never ends its sessions locks
+ * itself out for the minutes of LIMIT_MCP_HTTP_YIELD_MS only. Returns false when there is none. The sessions of others stay. */
+static bool make_room_for(struct mcp_sessions *all, const struct identity *owner)
+{
+        struct mcp_session *s, *oldest = NULL;
+        uint64_t idle_ms = all->options.idle_ms,
+                 most_left = idle_ms - MIN(idle_ms / 2, LIMIT_MCP_HTTP_YIELD_MS);
+        list_each (s, &all->all, link) {
+                uint64_t left = timer_left_ms(s->idle);
+                if (s->has_ended || s->readers > 0 || left > most_left ||
+                    !memeql_sec(s->owner.owner, owner->owner, IDENTITY_BYTES))
+                        continue;
+                most_left = left;
+                oldest = s;
+        }
+        if (!oldest)
+                return false;
+        log_info("a session gives way to a new one", "session=%.8s", oldest->id);
+        mcp_session_end(oldest);
+        return true;
+}
+
 struct mcp_session *mcp_session_new(struct mcp_sessions *all, const struct identity *owner, struct err *err)
 {
         _close_ int fd = -1;
         pid_t pid = 0;
         struct watch *watch;
-        if (all->count >= all->options.most) {
+        bool is_full = map_count(&all->by_id) >= all->options.most && !make_room_for(all, owner);
+        /* Sessions that have ended count as long as their processes are there. */
+        if (is_full || all->count >= 2 * all->options.most) {
                 (void)err_set(err, 0, -EAGAIN, "there are too many sessions");
                 return NULL;
         }

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from farhand_client import PATIENCE
-from mcp_http_rig import BOTH, HOLDS_MEMORY, Front, head_of, until
+from mcp_http_rig import BOTH, HOLDS_MEMORY, INITIALIZE, Front, head_of, until
 
 SLOW_HEAD_S = 10  # LIMIT_HTTP_HEAD_MS
 
@@ -68,13 +68,22 @@ def test_what_is_no_http_is_refused_and_closed(front, bytes_):
 def test_too_many_sessions():
     with Front("--max-sessions", "2") as front:
         one, two = front.session(), front.session()
-        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
-                                                                              "clientInfo": {"name": "t", "version": "0"}}}
-        answer = front.ask(body=body)
+        answer = front.ask(body=INITIALIZE)
         assert answer.status == 503 and answer.headers["retry-after"] == "1"
         assert one.exec("echo x")["output"] == "x\n"
         two.ask("DELETE")
-        until(lambda: front.ask(body=body).status == 200, "room for another session")
+        until(lambda: front.ask(body=INITIALIZE).status == 200, "room for another session")
+
+
+def test_the_session_that_was_idle_longest_gives_way():
+    """After half of the time after which it would end anyway."""
+    idle = 16
+    with Front("--max-sessions", "2", "--session-idle", str(idle)) as front:
+        one, began = front.session(), time.monotonic()
+        two = front.session()
+        new = until(lambda: front.ask(body=INITIALIZE).status == 200, "room for another session", idle - 1)
+        assert new and time.monotonic() - began < idle - 1
+        assert one.ask(body=one.message("ping")).status == 404 and two.exec("echo x")["output"] == "x\n"
 
 
 def test_many_connections_that_say_nothing_keep_nobody_out(front, session):
