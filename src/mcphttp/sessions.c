@@ -177,7 +177,9 @@ static void take_line(struct mcp_session *s, struct slice line)
         uint64_t route;
         enum relay_kind kind;
         struct slice text;
-        if (relay_read(line, &route, &kind, &text) && kind != RELAY_TO)
+        if (line.n > LIMIT_MCP_HTTP_MESSAGE_BYTES)
+                fail(s, "its process said too much at once");
+        else if (relay_read(line, &route, &kind, &text) && kind != RELAY_TO)
                 take_message(s, route, kind, text);
         else
                 fail(s, "its process said something that is no line of it");

@@ -247,6 +247,7 @@ void mcp_stream_move(struct mcp_stream *from, struct mcp_stream *to)
                 event_free(e);
                 mcp_stream_put(to, &message);
         }
+        from->is_lost = false; /* a message that was dropped here keeps no later one back */
 }
 
 /* ---- sending ---- */

@@ -168,7 +168,8 @@ TEST(what_is_sent_again_is_not_dropped_below_its_reader)
         put_bytes(other, LIMIT_MCP_HTTP_KEPT_BYTES + 1);
         eq_str(sent(&rig, s, STREAM_EVENTS), "id: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\n");
         ok(mcp_stream_attach(s, 0, &rig.reader));
-        put_bytes(other, LIMIT_MCP_HTTP_WAITING_BYTES); /* now there is no room for it, and the reader is told */
+        put_bytes(other,
+                  LIMIT_MCP_HTTP_WAITING_BYTES); /* now there is no room for it, and the reader is told */
         ok(s->is_lost && !s->reader && !mcp_stream_has_waiting(s));
         eq_int(rig.lost, 3);
         rig_close(&rig);
@@ -218,5 +219,27 @@ TEST(events_move_to_another_stream)
         mcp_stream_move(from, to);
         eq_str(sent(&rig, to, STREAM_EVENTS), "id: 5-1\ndata: a\n\nid: 5-2\ndata: b\n\n");
         ok(!mcp_stream_has_waiting(from));
+        rig_close(&rig);
+}
+
+TEST(a_lost_message_keeps_no_later_one_back)
+{
+        struct rig rig;
+        rig_open(&rig);
+        struct mcp_stream *from = mcp_stream_new(&rig.streams, 0, false, NULL),
+                          *to = mcp_stream_new(&rig.streams, 5, true, &rig.reader);
+        to->is_sse = true;
+        put(from, "a");
+        put_bytes(from, LIMIT_MCP_HTTP_WAITING_BYTES);
+        ok(from->is_lost);
+        mcp_stream_move(from, to);
+        while (mcp_stream_flush(to, rig.ours, STREAM_EVENTS) == 1) {
+                static char drain[1 << 20];
+                ok(read(rig.theirs, drain, sizeof(drain)) > 0);
+        }
+        put(from, "b");
+        mcp_stream_move(from, to);
+        eq_int((int)to->last_number, 2);
+        ok(!to->is_lost);
         rig_close(&rig);
 }
