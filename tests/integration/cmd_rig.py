@@ -160,7 +160,7 @@ class Terminal:
 
 def alive(pid):
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+        with open(f"/proc/{pid}/stat", encoding="latin-1", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False

@@ -183,7 +183,7 @@ def cgroups_of(pid):
 
 def comm(pid):
     try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+        with open(f"/proc/{pid}/comm", encoding="latin-1") as f:
             return f.read().strip()
     except OSError:
         return None
@@ -214,7 +214,7 @@ class Tracer:
                 raise RuntimeError(f"strace: {said}")
             return True  # what it traced has ended already
         for pid in self.pids:
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="ascii") as f:
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="latin-1") as f:
                 if f"TracerPid:\t{self.proc.pid}\n" not in f.read():
                     return False
         return True

@@ -145,7 +145,7 @@ def leftovers(top):
 
 
 def status_kib(pid, name):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
 
 

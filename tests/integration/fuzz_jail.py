@@ -116,7 +116,7 @@ class Jail:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def rss_mib(self):
-        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
+        with open(f"/proc/{self.pid}/status", encoding="latin-1") as f:
             return [int(line.split()[1]) // 1024 for line in f if line.startswith("VmRSS")][0]
 
     def processes(self):

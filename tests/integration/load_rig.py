@@ -24,7 +24,7 @@ IS_FULL = IS_SOAK or not IS_SANITIZED
 
 
 def status_kib(pid, name="VmRSS"):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
 
 

@@ -288,7 +288,7 @@ def descendants(pid):
         if not name.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat", encoding="utf-8") as f:
+            with open(f"/proc/{name}/stat", encoding="latin-1") as f:
                 parent = int(f.read().rsplit(")", 1)[1].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -302,7 +302,7 @@ def descendants(pid):
 
 def is_alive(pid):
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
             return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False

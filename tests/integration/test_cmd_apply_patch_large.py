@@ -111,7 +111,7 @@ def peak_of(apply, text, *options):
                                 env=apply.env)
     with proc:
         while proc.poll() is None:
-            with contextlib.suppress(OSError, StopIteration), open(f"/proc/{proc.pid}/status", encoding="ascii", errors="replace") as f:
+            with contextlib.suppress(OSError, StopIteration), open(f"/proc/{proc.pid}/status", encoding="latin-1", errors="replace") as f:
                 peak = max(peak, next(int(found.split()[1]) for found in f if found.startswith("VmHWM")))
             time.sleep(0.002)
         assert (proc.returncode, proc.stderr.read()) == (0, b"")

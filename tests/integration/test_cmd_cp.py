@@ -622,7 +622,7 @@ def test_a_copy_needs_little_memory(cp, server, what, is_up):
         slow = Cp(os.path.dirname(cp.at), cp.at, "--url", proxy.url)
         with slow.start("-r", *operands(cp, is_up, "src")) as proc:
             assert proxy.is_held.wait(SECONDS)
-            with open(f"/proc/{proc.pid}/status", encoding="utf-8") as f:
+            with open(f"/proc/{proc.pid}/status", encoding="latin-1") as f:
                 peak = int(next(line for line in f if line.startswith("VmHWM:")).split()[1])
             proxy.release()
             assert proc.wait(SECONDS) == 0

@@ -235,7 +235,7 @@ def test_finished_commands_are_forgotten_after_the_time_of_the_option():
 def test_a_finished_command_is_kept_for_an_hour(desk):
     ident = desk.detach("sh", "-c", "echo said; exit 5")
     wait_until(lambda: not desk.processes()[0]["running"])
-    with open(f"/proc/{desk.server_pid()}/cmdline", encoding="utf-8") as f:
+    with open(f"/proc/{desk.server_pid()}/cmdline", encoding="latin-1") as f:
         argv = f.read().split("\0")
     assert argv[argv.index("--keep-finished") + 1] == "3600"
     assert desk.said("logs", ident) == "said\n" and " exit 5 " in desk.said("ps")

@@ -259,7 +259,7 @@ def test_errors_of_content_name_the_file_and_leave_nothing(fs):
 
 
 def peak_kib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return int(next(line for line in f if line.startswith("VmHWM:")).split()[1])
 
 

@@ -480,7 +480,7 @@ def test_the_users_terminal_itself_is_never_handed_in(me):
 
 def comm(pid):
     try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as f:
+        with open(f"/proc/{pid}/comm", encoding="latin-1", errors="replace") as f:
             return f.read().strip()
     except OSError:
         return None

@@ -291,7 +291,7 @@ def closed_rig(monkeypatch):
 
 
 def processor_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
         fields = f.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -27,7 +27,7 @@ UP = RawSocket.upgrade_request
 
 
 def status_kib(pid, name):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
 
 

@@ -470,7 +470,7 @@ def test_a_client_that_does_not_read_stops_its_own_stream_and_nothing_else(serve
             return now == before
         wait_until(stands, timeout=60, what="back pressure")
         assert sent["n"] < size // 2
-        with open(f"/proc/{helper_pids(server.proc.pid)[0]}/status", encoding="ascii") as f:
+        with open(f"/proc/{helper_pids(server.proc.pid)[0]}/status", encoding="latin-1") as f:
             rss_kib = int(next(line for line in f if line.startswith("VmRSS")).split()[1])
         assert rss_kib < 128 << 10 or "asan" in BIN
         slow.resume_reading()
@@ -598,7 +598,7 @@ def test_the_helper_holds_no_descriptor_and_no_secret_of_the_server(origin):
     with Server(env={**VARIABLES, "FARHAND_SOMETHING": "secret"}) as s, s.connect() as c:
         fetch(c, origin.url)
         pid = helper_pids(s.proc.pid)[0]
-        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        with open(f"/proc/{pid}/status", encoding="latin-1") as f:
             assert "NoNewPrivs:\t1" in f.read()
         if os.geteuid() != 0 and "asan" not in BIN:
             return  # not dumpable: only root may look further

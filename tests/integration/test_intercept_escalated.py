@@ -112,7 +112,7 @@ def test_it_ends_with_its_caller(place, mark):
 
 def name_of(pid):
     try:
-        with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+        with open(f"/proc/{pid}/comm", encoding="latin-1") as f:
             return f.read().strip()
     except OSError:
         return None

@@ -174,7 +174,7 @@ def test_callers_are_killed_while_they_are_decided_about(place, marks):
 
 def is_init(pid):
     """The first process of a sandbox, with which everything in it ends."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as f:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="latin-1", errors="replace") as f:
         return any(line.startswith("NSpid:") and line.split()[-1] == "1" and len(line.split()) > 2 for line in f)
     return True
 

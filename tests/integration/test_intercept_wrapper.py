@@ -199,7 +199,7 @@ def test_it_ends_with_its_wrapper(one, mark):
         names = {}
         for pid in mark.pids():
             try:
-                with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+                with open(f"/proc/{pid}/comm", encoding="latin-1") as f:
                     names[pid] = f.read().strip()
             except OSError:
                 pass

@@ -83,7 +83,7 @@ def test_others_do_not_notice_a_flood(one, kind):
         one.client.wait_output(process_id, b"up\n", 120 * PATIENCE)
         keeper = keeper_of(one)
         Honest(one.rig).work()
-        with open(f"/proc/{keeper}/status", encoding="ascii") as f:
+        with open(f"/proc/{keeper}/status", encoding="latin-1") as f:
             memory = next(int(line.split()[1]) for line in f if line.startswith("RssAnon"))
         assert memory < 256 * 1024, f"{memory} kB"
     finally:

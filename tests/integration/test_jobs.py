@@ -40,7 +40,7 @@ def test_small_answers_that_nobody_reads_hold_no_large_buffers(tmp):
 
 
 def cpu_ticks(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
 

@@ -25,7 +25,7 @@ def session(front):
 
 
 def resident(front):
-    with open(f"/proc/{front.proc.pid}/status", encoding="utf-8") as f:
+    with open(f"/proc/{front.proc.pid}/status", encoding="latin-1") as f:
         return int([line for line in f if line.startswith("VmRSS")][0].split()[1])
 
 

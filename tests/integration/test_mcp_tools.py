@@ -25,7 +25,7 @@ def m():
 def gone(pid):
     """Whether a process has ended: it is gone, or nobody has waited for it yet."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+        with open(f"/proc/{pid}/stat", encoding="latin-1", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True

@@ -48,7 +48,7 @@ def children(pid, name):
     found = []
     for child in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            with open(f"/proc/{child}/comm", encoding="utf-8") as f:
+            with open(f"/proc/{child}/comm", encoding="latin-1") as f:
                 found += [child] if f.read().strip() == name else []
     return found
 

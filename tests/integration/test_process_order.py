@@ -71,7 +71,7 @@ def wait_stalled(server, path, timeout=30):
 def assert_memory_is_bounded(pid):
     if IS_SANITIZED:
         return  # shadow memory and quarantine say nothing about the server
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         rss = next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
     assert rss < RSS_BOUND_KIB
 

@@ -596,7 +596,7 @@ def test_a_broken_pipe_kills_as_it_should(client, tty):
 @BOTH
 def test_a_child_leads_its_own_session_and_group(server, client, tty):
     pid = client.start("p", ["/bin/sleep", "60"], tty=tty)["pid"]
-    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
         fields = f.read().rpartition(")")[2].split()
     group, session, terminal, foreground = (int(x) for x in fields[2:6])
     assert group == pid and session == pid

@@ -509,7 +509,7 @@ def tree_of(pid):
         below = [int(p) for p in f.read().split()]
     for child in below:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            with open(f"/proc/{child}/comm", encoding="utf-8") as f:
+            with open(f"/proc/{child}/comm", encoding="latin-1") as f:
                 yield child, f.read().strip()
             yield from tree_of(child)
 

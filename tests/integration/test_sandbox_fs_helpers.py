@@ -48,7 +48,7 @@ def stat_of(pid):
     except (FileNotFoundError, ProcessLookupError):
         return None
     state, parent = tail.split()[:2]
-    return head.partition(b"(")[2].decode(), state.decode(), int(parent)
+    return head.partition(b"(")[2].decode("latin-1"), state.decode(), int(parent)
 
 
 def below(pid, name):
@@ -71,7 +71,7 @@ def spawner(server):
 
 
 def status(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 

@@ -255,11 +255,11 @@ def failing_capset(tmp, error, when):
 
 def test_capabilities_are_taken_back_when_memory_was_short_for_a_moment(tmp):
     with failing_capset(tmp, "ENOMEM", "2+2") as (server, read):
-        with open(f"/proc/{server.pid}/status", encoding="ascii") as f:
+        with open(f"/proc/{server.pid}/status", encoding="latin-1") as f:
             before = [line for line in f if line.startswith("Cap")]
         for _ in range(10):
             assert read() == b"content\n"
-        with open(f"/proc/{server.pid}/status", encoding="ascii") as f:
+        with open(f"/proc/{server.pid}/status", encoding="latin-1") as f:
             assert [line for line in f if line.startswith("Cap")] == before
 
 

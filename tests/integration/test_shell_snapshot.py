@@ -73,7 +73,7 @@ def running_below(pid, name):
     """The descendants of process `pid` that are called `name`."""
     found = []
     for child in children_of(pid):
-        with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="utf-8") as f:
+        with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="latin-1") as f:
             found += [child] if f.read().strip() == name else []
         found += running_below(child, name)
     return found

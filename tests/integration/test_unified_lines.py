@@ -173,7 +173,7 @@ def test_a_reader_that_is_gone_ends_it(tmp):
 
 
 def memory_kib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return int(next(line for line in f if line.startswith("VmRSS")).split()[1])
 
 
@@ -208,7 +208,7 @@ def test_a_slow_reader_does_not_make_it_grow(tmp):
 def quiet(pid):
     """Whether it has used no processor for a moment."""
     def ticks():
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+        with open(f"/proc/{pid}/stat", encoding="latin-1", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[11:13]
     before = ticks()
     time.sleep(0.5)

@@ -294,7 +294,7 @@ def test_a_frame_over_the_limit_is_refused_by_its_announcement(server, raw):
 
 
 def resident_kib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
 
 
@@ -439,7 +439,7 @@ def test_any_sign_of_life_or_a_pong_keeps_a_busy_peer():
 def wakings(pid, seconds):
     """How often the loop of a server sleeps within `seconds`."""
     def count():
-        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        with open(f"/proc/{pid}/status", encoding="latin-1") as f:
             return int(f.read().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
 
     before = count()
