@@ -104,6 +104,8 @@ int targets_find(struct targets *t, const struct target_wishes *w, const char *c
 
 void targets_release(struct targets *t)
 {
+        for (size_t i = 0; i < t->count; i++)
+                remote_release(&t->remotes[i]);
         arena_release(&t->arena);
 }
 
