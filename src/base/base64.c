@@ -6,7 +6,7 @@
  */
 #include "base/base64.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BASE64_PLAIN)
 #include <immintrin.h>
 #include <stdatomic.h>
 #define AVX2_TARGET __attribute__((target("avx2")))
@@ -143,7 +143,7 @@ static ssize_t decode_scalar(uint8_t *out, const char *in, size_t n, size_t *sta
         return last < 0 ? -1 : (o - out) + last;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BASE64_PLAIN)
 
 static bool has_avx2(void)
 {
@@ -243,7 +243,7 @@ size_t base64_encode(char *out, const void *in, size_t n)
 
         if (n == 0)
                 return 0;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BASE64_PLAIN)
         if (has_avx2())
                 done = encode_avx2(out, p, n);
 #endif
@@ -263,7 +263,7 @@ ssize_t base64_decode(void *out, const char *in, size_t n, size_t *ret_bad)
 
         if (n == 0)
                 return 0;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BASE64_PLAIN)
         if (has_avx2())
                 done = decode_avx2(o, in, n);
 #endif

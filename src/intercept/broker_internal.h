@@ -136,6 +136,9 @@ void outside_pass_signals_on(struct request *r);
 /* ---- broker_wrapped.c: a wrapper asks ---- */
 NODISCARD bool streams_may_begin(const struct broker *b);
 void streams_take(struct broker *b);
+/* Finds out which process asks, unless that is known. Its pidfd is opened before anything of the process is read, and stands for it from then
+ * on. Returns 0 or -errno. */
+NODISCARD int stream_find(struct request *r);
 /* Called when there is something to read on the stream of a request. */
 void stream_step(struct broker *b, struct request *r);
 /* Called several times a second: gives up on a wrapper that has sent nothing for too long. */

@@ -42,6 +42,8 @@ void broker_decide(struct broker *b, struct request *r)
         struct stat file;
         const struct intercept_exec exec = request_exec(r);
         intercept_decide(&b->options, b->rules, &b->arena, &exec, &verdict);
+        if (verdict.action != INTERCEPT_RUN && r->caller.wrapped && stream_find(r) < 0)
+                return request_lose(b, r);
         const struct slice reason = verdict.reason ? slice_from_str(verdict.reason) : slice_from(NULL, 0);
         if (verdict.action == INTERCEPT_RUN || verdict.action == INTERCEPT_DENY)
                 return request_decided(b, r, verdict.action, verdict.rule, reason);

@@ -40,6 +40,8 @@ void streams_take(struct broker *b)
                 r->state = REQUEST_READ;
                 b->streams++;
                 list_append(&b->requests, &r->link);
+                if (broker_may_take(b))
+                        stream_step(b, r); /* a short question is there already */
         }
 }
 
@@ -72,10 +74,11 @@ static int request_fill(struct caller *c, const struct escalate_request *in)
         return r;
 }
 
-/* Finds out which process asks. Its pidfd is opened before anything of the process is read, and stands for it from then on. */
-static int caller_find(struct request *r)
+int stream_find(struct request *r)
 {
         struct caller *c = &r->caller;
+        if (c->wrapped->pidfd >= 0)
+                return 0;
         pid_t process = wrapped_process(c->wrapped);
         if (process < 0)
                 return process;
@@ -97,9 +100,13 @@ static void request_read(struct broker *b, struct request *r)
         int e = wrapped_request(r->caller.wrapped, &b->arena, &in);
         if (e == 0)
                 return;
-        if (e < 0 || caller_find(r) < 0)
+        if (e < 0)
                 return request_lose(b, r);
         e = request_fill(&r->caller, &in);
+        /* Who asks is of no matter for what just runs: then it is not looked for. */
+        bool must_find = e < 0 || b->options.reports || r->caller.file.p[0] != '/';
+        if (must_find && stream_find(r) < 0)
+                return request_lose(b, r);
         if (e < 0)
                 return request_fail(b, r, e);
         broker_decide(b, r);

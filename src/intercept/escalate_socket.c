@@ -13,8 +13,7 @@
 
 bool escalate_is_variable(struct slice name)
 {
-        static const char *const names[] = { ESCALATE_VARIABLE, "EXEC_WRAPPER", "BASH_EXEC_WRAPPER",
-                                             PRELOADED_VARIABLE };
+        static const char *const names[] = ESCALATE_VARIABLES;
 
         return slice_find(name, names, ARRAY_LEN(names)) < ARRAY_LEN(names);
 }

@@ -22,11 +22,20 @@
 #include "base/slice.h"
 
 #define ESCALATE_VARIABLE "CODEX_ESCALATE_SOCKET"
-#define PRELOADED_VARIABLE "FARHAND_EXEC_PRELOAD" /* intercept/preloaded.h */
+#define PRELOADED_VARIABLE "FARHAND_EXEC_PRELOAD"       /* intercept/preloaded.h */
+#define PRELOADED_STREAM_VARIABLE "FARHAND_EXEC_STREAM" /* the same */
+/* The variables that the protocol needs in the shell, and that programs which are run outside do not get. */
+#define ESCALATE_VARIABLES                                                                  \
+        {                                                                                   \
+                ESCALATE_VARIABLE, "EXEC_WRAPPER", "BASH_EXEC_WRAPPER", PRELOADED_VARIABLE, \
+                        PRELOADED_STREAM_VARIABLE                                           \
+        }
+/* The answer ESCALATE_RUN of our server, as its whole frame. */
+#define ESCALATE_RUN_FRAME "\x1c\0\0\0{\"action\":\"Run\",\"farhand\":1}"
 #define ESCALATE_PLAIN_FDS 16
 #define ESCALATE_MORE_FDS 250 /* the kernel takes 253 with one message */
 
-/* Returns whether a variable is one of those that the protocol needs in the shell, and that programs which are run outside do not get. */
+/* Returns whether a variable is one of ESCALATE_VARIABLES. */
 NODISCARD bool escalate_is_variable(struct slice name);
 
 struct escalate_request {

@@ -1,11 +1,17 @@
 /* preloaded: the mechanism for machines on which the kernel lets no start of a program wait: ld.so loads a library into each program of
- * the command, and the library executes farhand-execve-wrapper in place of what the program wants to execute.
+ * the command, and the library asks before the program executes another. In place of one that is denied or escalated it executes
+ * farhand-execve-wrapper, which reads the answer.
  *
- *     command, with farhand-preload.so ──execve── farhand-execve-wrapper ──asks── broker
- *                                                         └──execve── the program, with farhand-preload.so
+ *     command, with farhand-preload.so ──asks── broker
+ *              ├──"Run", execve── the program, with farhand-preload.so
+ *              └──another answer, execve── farhand-execve-wrapper, with the stream
+ *
+ * Where the library cannot ask (posix_spawn, whose child is to be asked about; a broker that may not look into the program) the wrapper
+ * asks, and executes the program.
  *
  * The variable PRELOADED_VARIABLE tells library and wrapper of each other: WORD:LIBRARY:WRAPPER. Where a program has changed or lost it,
- * the library puts back what it has found when it was loaded.
+ * the library puts back what it has found when it was loaded. PRELOADED_STREAM_VARIABLE tells a wrapper the number of a stream on which the
+ * question was asked already, and nobody else has it.
  */
 #pragma once
 

@@ -1,12 +1,14 @@
-/* farhand-preload.so: what ld.so loads into each program of a command whose starts the kernel does not let wait: it executes
- * farhand-execve-wrapper in place of every program (intercept/preloaded.h), and keeps the socket open that the wrapper needs.
+/* farhand-preload.so: what ld.so loads into each program of a command whose starts the kernel does not let wait: it asks before the program
+ * executes another, or has farhand-execve-wrapper executed in its place (intercept/preloaded.h), and keeps the socket open over which
+ * both ask.
  *
  * It lives in other people's programs. So it needs libc alone, allocates nothing, and what it does for execve may be done in a child of
  * vfork, in a thread, and in a handler of signals.
  *
- * It fails closed: a start that cannot be handed to the wrapper fails. It is no boundary: a program that makes its system calls itself is
+ * It fails closed: a start about which nobody can be asked fails. It is no boundary: a program that makes its system calls itself is
  * not seen. */
 #include "intercept/preloaded.h"
+#include "preload/asking.h"
 #include "sandbox/exec_pair.h"
 
 #include <dlfcn.h>
@@ -26,10 +28,13 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 #define MORE_WORDS \
-        8 /* than what the program gives: the wrapper, the file, two variables, and the ends of the lists */
+        8 /* than what the program gives: the wrapper, the file, three variables, and the ends of the lists */
 /* Pointers that are kept on the stack, which may be small. More are kept in pages; when a child of vfork executes a program these stay
  * with its parent. */
-#define ON_STACK 1024
+#define ON_STACK 256
+#define ARGUMENTS_MAX 1024 /* of execl and its like */
+#define TEXT_BYTES 768     /* as long as the paths are short, nothing needs a page of its own */
+#define LIBRARIES "LD_PRELOAD"
 #define SOCKET_ENTRY ESCALATE_VARIABLE "=" EXEC_PAIR_NUMBER_TEXT
 
 extern char **environ;
@@ -37,42 +42,77 @@ extern char **environ;
 typedef int spawn_function(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                            const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
 
-/* Written before main, and only read afterwards. */
+/* Written before main, and only read afterwards. The texts stand one behind the other, so that few pages are written: each program of the
+ * command waits for them. */
 static struct {
-        bool is_on;
-        char all[PRELOADED_VARIABLE_BYTES]; /* the variable for programs that are to ask again, */
-        char off[PRELOADED_VARIABLE_BYTES]; /* and for programs that are not */
-        const char *wrapper;                /* in `all` */
-        bool is_shell_only;
+        bool is_on, is_shell_only;
+        const char *all;       /* the variable for programs that are to ask again, */
+        const char *off;       /* and for programs that are not */
+        const char *wrapper;   /* in `all` */
+        const char *libraries; /* LD_PRELOAD with this library alone */
+        const char *library;   /* in `libraries`; "": the variable makes no sense */
         struct stat self;
-        spawn_function *spawn;
+        char *free;
+        char texts[TEXT_BYTES];
 } hook;
 
-/* Returns what stands behind the colon, or NULL. */
-static char *behind_colon(char *text)
+/* Returns a text of two, the second one with its length. There is room. */
+static const char *keep(const char *first, const char *second, size_t n)
 {
-        char *colon = text ? strchr(text, ':') : NULL;
-        return colon ? colon + 1 : NULL;
+        char *text = hook.free;
+        size_t first_n = strlen(first);
+        memcpy(text, first, first_n);
+        memcpy(text + first_n, second, n);
+        text[first_n + n] = '\0';
+        hook.free += first_n + n + 1;
+        return text;
+}
+
+/* Makes room for three texts of which each has at most `n` bytes besides a name. */
+static bool make_room(size_t n)
+{
+        size_t need = 3 * (n + sizeof(PRELOADED_VARIABLE "=" PRELOADED_OFF));
+        hook.free = hook.texts;
+        if (need > sizeof(hook.texts))
+                hook.free = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return hook.free != MAP_FAILED;
+}
+
+/* Takes what the server has written into the variable: WORD:LIBRARY:WRAPPER. What somebody else has made of it executes nothing. */
+static void begin_with(const char *given)
+{
+        const char *paths = strchr(given, ':'), *wrapper = paths ? strchr(paths + 1, ':') : NULL;
+        hook.all = hook.off = hook.library = "";
+        hook.wrapper = "/";
+        if (!wrapper || !make_room(strlen(given)))
+                return;
+        hook.all = keep(PRELOADED_VARIABLE "=", given, strlen(given));
+        hook.off = keep(PRELOADED_VARIABLE "=" PRELOADED_OFF, paths, strlen(paths));
+        hook.libraries = keep(LIBRARIES "=", paths + 1, (size_t)(wrapper - paths - 1));
+        hook.wrapper = hook.all + strlen(PRELOADED_VARIABLE "=") + (wrapper + 1 - given);
+        hook.library = hook.libraries + strlen(LIBRARIES "=");
 }
 
 __attribute__((constructor)) static void begin(void)
 {
         const char *given = getenv(PRELOADED_VARIABLE);
-
-        hook.spawn = (spawn_function *)(uintptr_t)dlsym(RTLD_NEXT, "posix_spawn");
         if (!given || !getenv(ESCALATE_VARIABLE))
                 return; /* an escalated program, or one outside of the scope */
+        begin_with(given);
         hook.is_shell_only = strncmp(given, PRELOADED_SHELL ":", strlen(PRELOADED_SHELL ":")) == 0;
-        const char *paths = strchr(given, ':');
-        (void)snprintf(hook.all, sizeof(hook.all), PRELOADED_VARIABLE "=%s", given);
-        (void)snprintf(hook.off, sizeof(hook.off), PRELOADED_VARIABLE "=" PRELOADED_OFF "%s",
-                       paths ? paths : "");
-        hook.wrapper = behind_colon(behind_colon(hook.all));
-        if (!hook.wrapper)
-                hook.wrapper = "/"; /* what somebody has made of the variable: nothing can be executed */
         if (hook.is_shell_only)
                 (void)stat("/proc/self/exe", &hook.self);
         hook.is_on = true;
+}
+
+/* Returns the function of libc, or NULL. Most programs never call it, and are not to wait until it is found. */
+static spawn_function *libc_spawn(void)
+{
+        static _Atomic(spawn_function *) found;
+        spawn_function *spawn = found;
+        if (!spawn)
+                found = spawn = (spawn_function *)(uintptr_t)dlsym(RTLD_NEXT, "posix_spawn");
+        return spawn;
 }
 
 static long raw_execve(const char *path, char *const argv[], char *const env[])
@@ -80,7 +120,7 @@ static long raw_execve(const char *path, char *const argv[], char *const env[])
         return syscall(SYS_execve, path, argv, env);
 }
 
-/* ---- handing a start to the wrapper ---- */
+/* ---- before a start ---- */
 
 /* Returns 0, or the errno with which execve would fail now. Programs that search PATH themselves rely on it. */
 static int check(const char *path)
@@ -101,38 +141,113 @@ static size_t count(char *const list[])
 
 static bool is_ours(const char *entry)
 {
-        return strncmp(entry, PRELOADED_VARIABLE "=", strlen(PRELOADED_VARIABLE "=")) == 0 ||
-               strncmp(entry, ESCALATE_VARIABLE "=", strlen(ESCALATE_VARIABLE "=")) == 0;
+        return asking_value(entry, PRELOADED_VARIABLE) || asking_value(entry, ESCALATE_VARIABLE) ||
+               asking_value(entry, PRELOADED_STREAM_VARIABLE);
 }
 
 /* With scope "shell" only what the shell itself starts is asked about, and what it starts of itself asks again. */
-static const char *variable_for(const char *path)
+static bool asks_again(const char *path)
 {
         struct stat st;
-        bool is_again = !hook.is_shell_only || (stat(path, &st) == 0 && st.st_dev == hook.self.st_dev &&
-                                                st.st_ino == hook.self.st_ino);
-        return is_again ? hook.all : hook.off;
+        return !hook.is_shell_only ||
+               (stat(path, &st) == 0 && st.st_dev == hook.self.st_dev && st.st_ino == hook.self.st_ino);
 }
 
-/* Fills the lists that the wrapper gets: `to` has room for all of both, and for the pointers that are added. */
-static void fill(char **to, const char *path, char *const argv[], size_t argc, char *const env[],
-                 char ***ret_env)
+/* Memory for lists of pointers, and for a text behind them. */
+struct lists {
+        char *on_stack[ON_STACK], **p;
+        size_t bytes;
+};
+
+/* Returns 0 or an errno. */
+static int lists_begin(struct lists *l, size_t pointers, size_t text_bytes)
 {
-        *to++ = (char *)(uintptr_t)hook.wrapper;
-        *to++ = (char *)(uintptr_t)path;
-        for (size_t i = 0; i < argc; i++)
-                *to++ = argv[i];
-        if (argc == 0)
-                *to++ = (char *)(uintptr_t) ""; /* as the kernel has it */
-        *to++ = NULL;
-        *ret_env = to;
-        for (size_t i = 0; env && env[i]; i++)
-                if (!is_ours(env[i]))
-                        *to++ = env[i];
-        *to++ = (char *)(uintptr_t)SOCKET_ENTRY;
-        *to++ = (char *)(uintptr_t)variable_for(path);
+        l->bytes = pointers * sizeof(*l->p) + text_bytes;
+        l->p = l->on_stack;
+        if (l->bytes > sizeof(l->on_stack))
+                l->p = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return l->p == MAP_FAILED ? ENOMEM : 0;
+}
+
+static void lists_end(struct lists *l)
+{
+        if (l->p != l->on_stack)
+                (void)munmap(l->p, l->bytes);
+}
+
+static char *mutable(const char *text)
+{
+        return (char *)(uintptr_t)text;
+}
+
+/* A program that marks all its descriptors would keep this one from who asks next. */
+static void pass_socket_on(void)
+{
+        (void)syscall(SYS_fcntl, EXEC_PAIR_NUMBER, F_SETFD, 0);
+}
+
+/* ---- a start that runs ---- */
+
+/* Returns LD_PRELOAD for the next program, which is to have this library if it asks again; NULL: it has none. `room` is for a new text. */
+static char *libraries_for(const char *entry, bool is_again, char *room)
+{
+        const char *list = asking_value(entry, LIBRARIES), *rest = asking_behind(list, hook.library);
+        if (!rest == !is_again)
+                return mutable(entry);
+        if (rest && !*rest)
+                return NULL;
+        if (rest)
+                (void)stpcpy(stpcpy(room, LIBRARIES "="), rest);
+        else if (*list)
+                (void)stpcpy(stpcpy(stpcpy(room, hook.libraries), ":"), list);
+        return rest || *list ? room : mutable(hook.libraries);
+}
+
+/* Fills the environment of the next program. ld.so takes the last LD_PRELOAD and programs the first: only one is kept. */
+static void fill_env(char **to, const char *path, char *const env[], char *room)
+{
+        bool is_again = asks_again(path), has_libraries = false;
+        for (size_t i = 0; env && env[i]; i++) {
+                char *entry = mutable(env[i]);
+                if (asking_value(entry, LIBRARIES)) {
+                        entry = has_libraries ? NULL : libraries_for(entry, is_again, room);
+                        has_libraries = true;
+                }
+                if (entry && !is_ours(entry))
+                        *to++ = entry;
+        }
+        if (is_again) {
+                if (!has_libraries)
+                        *to++ = mutable(hook.libraries);
+                *to++ = mutable(SOCKET_ENTRY);
+                *to++ = mutable(hook.all);
+        }
         *to = NULL;
 }
+
+/* Executes what may run. Returns an errno. */
+static int run(const char *path, char *const argv[], char *const env[])
+{
+        struct lists l;
+        size_t text = 0;
+        for (size_t i = 0; env && env[i]; i++)
+                if (asking_value(env[i], LIBRARIES)) {
+                        text = strlen(env[i]) + strlen(hook.libraries) + 2;
+                        break;
+                }
+        size_t room = count(env) + MORE_WORDS;
+        int r = lists_begin(&l, room, text);
+        if (r)
+                return r;
+        fill_env(l.p, path, env, (char *)(l.p + room));
+        pass_socket_on();
+        raw_execve(path, argv, l.p);
+        r = errno;
+        lists_end(&l);
+        return r;
+}
+
+/* ---- handing a start to the wrapper ---- */
 
 /* What a start is made with when not by execve. */
 struct spawning {
@@ -141,41 +256,110 @@ struct spawning {
         const posix_spawnattr_t *attributes;
 };
 
+/* Fills the lists that the wrapper gets. `stream`: what it is told about a stream, or NULL. */
+static void fill(char **to, const char *path, char *const argv[], size_t argc, char *const env[],
+                 const char *stream, char ***ret_env)
+{
+        *to++ = mutable(hook.wrapper);
+        *to++ = mutable(path);
+        for (size_t i = 0; i < argc; i++)
+                *to++ = argv[i];
+        if (argc == 0)
+                *to++ = mutable(""); /* as the kernel has it */
+        *to++ = NULL;
+        *ret_env = to;
+        for (size_t i = 0; env && env[i]; i++)
+                if (!is_ours(env[i]))
+                        *to++ = env[i];
+        *to++ = mutable(SOCKET_ENTRY);
+        *to++ = mutable(asks_again(path) ? hook.all : hook.off);
+        if (stream)
+                *to++ = mutable(stream);
+        *to = NULL;
+}
+
 static int go(const struct spawning *spawning, char **argv, char **env)
 {
-        /* A program that marks all its descriptors keeps this one out of the wrapper, which could not ask then. */
-        (void)syscall(SYS_fcntl, EXEC_PAIR_NUMBER, F_SETFD, 0);
+        pass_socket_on();
         if (spawning)
-                return hook.spawn(spawning->pid, argv[0], spawning->actions, spawning->attributes, argv, env);
+                return libc_spawn()(spawning->pid, argv[0], spawning->actions, spawning->attributes, argv,
+                                    env);
         raw_execve(argv[0], argv, env);
         return errno;
 }
 
 /* Returns an errno; with `spawning` 0 when the program was started. */
-static int start(const char *path, char *const argv[], char *const env[], const struct spawning *spawning)
+static int start(const char *path, char *const argv[], char *const env[], const char *stream,
+                 const struct spawning *spawning)
 {
-        size_t argc = count(argv), room = argc + count(env) + MORE_WORDS;
-        char *on_stack[ON_STACK], **lists = on_stack, **new_env;
+        struct lists l;
+        char **new_env;
+        size_t argc = count(argv);
+        int r = lists_begin(&l, argc + count(env) + MORE_WORDS, 0);
+        if (r)
+                return r;
+        fill(l.p, path, argv, argc, env, stream, &new_env);
+        r = go(spawning, l.p, new_env);
+        lists_end(&l);
+        return r;
+}
 
-        if (room > ON_STACK)
-                lists = mmap(NULL, room * sizeof(*lists), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                             -1, 0);
-        if (lists == MAP_FAILED)
-                return ENOMEM;
-        fill(lists, path, argv, argc, env, &new_env);
-        int r = go(spawning, lists, new_env);
-        if (lists != on_stack)
-                (void)munmap(lists, room * sizeof(*lists));
+/* Lets the wrapper read the answer. The number may not be that of a standard stream, which the wrapper writes to. Returns an errno. */
+static int start_answered(const char *path, char *const argv[], char *const env[], int stream)
+{
+        char variable[sizeof(PRELOADED_STREAM_VARIABLE) + 16] = PRELOADED_STREAM_VARIABLE "=", digits[16];
+        long fd = syscall(SYS_fcntl, stream, F_DUPFD, STDERR_FILENO + 1);
+        int r = errno, n = 0;
+        if (fd >= 0) {
+                char *to = variable + sizeof(PRELOADED_STREAM_VARIABLE);
+                for (long left = fd; n == 0 || left > 0; left /= 10)
+                        digits[n++] = (char)('0' + left % 10);
+                while (n > 0)
+                        *to++ = digits[--n];
+                r = start(path, argv, env, variable, NULL);
+                (void)syscall(SYS_close, fd);
+        }
+        (void)syscall(SYS_close, stream);
         return r;
 }
 
 static int execute(const char *path, char *const argv[], char *const env[])
 {
+        int stream, r;
         if (!hook.is_on)
                 return (int)raw_execve(path, argv, env);
-        int r = check(path);
-        if (r == 0)
-                r = start(path, argv, env, NULL);
+        const struct asking a = { EXEC_PAIR_NUMBER, path, argv, env, hook.library };
+        enum asked asked = ASKED_NOBODY;
+        r = check(path);
+        if (r == 0 && *hook.library)
+                asked = asking_ask(&a, &stream);
+        if (asked == ASKED_RUN)
+                r = run(path, argv, env);
+        else if (asked == ASKED_OTHER)
+                r = start_answered(path, argv, env, stream);
+        else if (r == 0)
+                r = start(path, argv, env, NULL, NULL);
+        errno = r;
+        return -1;
+}
+
+/* Executes a program that was searched for: what the kernel does not know as a program is a script for /bin/sh. */
+static int execute_found(const char *path, char *const argv[], char *const env[])
+{
+        struct lists l;
+        size_t argc = count(argv);
+        (void)execute(path, argv, env);
+        int r = errno;
+        if (r != ENOEXEC || lists_begin(&l, argc + MORE_WORDS, 0) != 0)
+                return -1;
+        l.p[0] = mutable("/bin/sh");
+        l.p[1] = mutable(path);
+        for (size_t i = 1; i <= argc; i++)
+                l.p[i + 1] = argv[i];
+        l.p[MAX(argc, (size_t)1) + 1] = NULL;
+        (void)execute(l.p[0], l.p, env);
+        r = errno;
+        lists_end(&l);
         errno = r;
         return -1;
 }
@@ -224,7 +408,7 @@ EXPORTED int execvpe(const char *file, char *const argv[], char *const env[])
         int r = search(file, path);
 
         if (r == 0)
-                return execute(path, argv, env);
+                return execute_found(path, argv, env);
         errno = r;
         return -1;
 }
@@ -235,10 +419,10 @@ EXPORTED int execvp(const char *file, char *const argv[])
 }
 
 /* Takes the arguments behind `first`. Returns false when there are more than anybody writes into a call. */
-static bool arguments(const char *first, va_list *rest, char *ret[ON_STACK])
+static bool arguments(const char *first, va_list *rest, char *ret[ARGUMENTS_MAX])
 {
         size_t argc = 0;
-        for (const char *one = first; argc < ON_STACK; one = va_arg(*rest, char *)) {
+        for (const char *one = first; argc < ARGUMENTS_MAX; one = va_arg(*rest, char *)) {
                 ret[argc++] = (char *)(uintptr_t)one;
                 if (!one)
                         return true;
@@ -249,7 +433,7 @@ static bool arguments(const char *first, va_list *rest, char *ret[ON_STACK])
 
 EXPORTED int execl(const char *path, const char *first, ...)
 {
-        char *argv[ON_STACK];
+        char *argv[ARGUMENTS_MAX];
         va_list rest;
         va_start(rest, first);
         bool is_whole = arguments(first, &rest, argv);
@@ -259,7 +443,7 @@ EXPORTED int execl(const char *path, const char *first, ...)
 
 EXPORTED int execlp(const char *file, const char *first, ...)
 {
-        char *argv[ON_STACK];
+        char *argv[ARGUMENTS_MAX];
         va_list rest;
         va_start(rest, first);
         bool is_whole = arguments(first, &rest, argv);
@@ -269,7 +453,7 @@ EXPORTED int execlp(const char *file, const char *first, ...)
 
 EXPORTED int execle(const char *path, const char *first, ...)
 {
-        char *argv[ON_STACK], *const *env = NULL;
+        char *argv[ARGUMENTS_MAX], *const *env = NULL;
         va_list rest;
         va_start(rest, first);
         bool is_whole = arguments(first, &rest, argv);
@@ -327,13 +511,14 @@ EXPORTED int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_ac
                          const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
 {
         const struct spawning spawning = { pid, actions, attributes };
-        if (!hook.spawn)
+        spawn_function *spawn = libc_spawn();
+        if (!spawn)
                 return ENOSYS;
         if (!hook.is_on)
-                return hook.spawn(pid, path, actions, attributes, argv, env);
+                return spawn(pid, path, actions, attributes, argv, env);
         /* An action may change the directory in the child: then the wrapper looks. */
         int r = *path == '/' || !actions ? check(path) : 0;
-        return r ? r : start(path, argv, env, &spawning);
+        return r ? r : start(path, argv, env, NULL, &spawning);
 }
 
 EXPORTED int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,

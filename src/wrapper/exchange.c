@@ -108,6 +108,16 @@ int exchange_begin(struct exchange *x)
         return MIN(r, 0);
 }
 
+int exchange_take_over(struct exchange *x, int stream)
+{
+        int shared = inherited();
+        x->shared = MAX(shared, -1);
+        if (fcntl(stream, F_SETFD, FD_CLOEXEC) < 0)
+                return -errno;
+        x->stream = stream;
+        return 0;
+}
+
 void exchange_end(struct exchange *x)
 {
         x->stream = fd_close(x->stream);
@@ -157,12 +167,10 @@ static size_t slices_of(struct arena *a, char **texts, bool is_env, const struct
         return kept;
 }
 
-int exchange_ask(struct exchange *x, const char *file, char **argv, char **env, struct escalate_answer *ret)
+int exchange_ask(struct exchange *x, const char *file, char **argv, char **env)
 {
         _buf_ struct buf out = BUF_INIT(LIMIT_ESCALATE_REQUEST_BYTES);
         struct escalate_request request = { .file = slice_from_str(file) };
-        size_t taken = 0;
-        struct slice text;
         char cwd[PATH_MAX];
 
         if (!getcwd(cwd, sizeof(cwd)) &&
@@ -172,8 +180,15 @@ int exchange_ask(struct exchange *x, const char *file, char **argv, char **env, 
         request.argc = slices_of(&x->arena, argv, false, &request.argv);
         request.env_count = slices_of(&x->arena, env, true, &request.env);
         int r = escalate_request_write(&out, &request);
-        if (r == 0)
-                r = send_frame(x->stream, buf_slice(&out), NULL, 0);
+        return r < 0 ? r : send_frame(x->stream, buf_slice(&out), NULL, 0);
+}
+
+int exchange_answer(struct exchange *x, struct escalate_answer *ret)
+{
+        size_t taken = 0;
+        struct slice text;
+        int r = 0;
+
         while (r == 0 && (r = next_frame(x, &taken, &text)) == 0) {
                 r = receive(x);
                 r = MIN(r, 0);

@@ -21,9 +21,12 @@ struct exchange {
 
 /* Finds the inherited socket and makes the stream. Returns 0 or -errno. */
 NODISCARD int exchange_begin(struct exchange *x);
-/* Asks what is to happen with a program. The answer lives as long as the exchange. Returns 0 or -errno. */
-NODISCARD int exchange_ask(struct exchange *x, const char *file, char **argv, char **env,
-                           struct escalate_answer *ret);
+/* Instead: goes on with a stream on which the question was asked already. It owns the stream. */
+NODISCARD int exchange_take_over(struct exchange *x, int stream);
+/* Asks what is to happen with a program. Returns 0 or -errno. */
+NODISCARD int exchange_ask(struct exchange *x, const char *file, char **argv, char **env);
+/* Waits for the answer, which lives as long as the exchange. Returns 0 or -errno. */
+NODISCARD int exchange_answer(struct exchange *x, struct escalate_answer *ret);
 /* After ESCALATE_ESCALATE: hands over every descriptor that the program would have, and waits for its end; signals are passed on to a
  * server that takes them (is_ours). Returns 0 or -errno; -E2BIG: there are too many descriptors, and nothing has run. */
 NODISCARD int exchange_escalate(struct exchange *x, bool is_ours, struct escalate_result *ret);

@@ -85,17 +85,21 @@ static int end_as(const struct escalate_result *result)
         return result->exit_code & 0xff;
 }
 
-static int ask(char **argv)
+/* `stream`: where the question was asked already, or -1. */
+static int ask(char **argv, int stream)
 {
         struct exchange x = EXCHANGE_INIT;
         struct escalate_answer answer;
         struct escalate_result result;
 
-        int r = exchange_begin(&x);
+        int r = stream >= 0 ? exchange_take_over(&x, stream) : exchange_begin(&x);
         if (r < 0)
                 return fail(EXIT_DENIED, "farhand-execve-wrapper: " ESCALATE_VARIABLE,
                             r == -ENOENT ? "not set" : strerror(-r));
-        r = exchange_ask(&x, argv[1], argv + 2, environ, &answer);
+        if (stream < 0)
+                r = exchange_ask(&x, argv[1], argv + 2, environ);
+        if (r == 0)
+                r = exchange_answer(&x, &answer);
         if (r < 0)
                 return fail(EXIT_DENIED, "farhand-execve-wrapper: the server does not answer", strerror(-r));
         switch (answer.action) {
@@ -121,11 +125,12 @@ static int ask(char **argv)
 int main(int argc, char **argv)
 {
         bool is_first;
+        int stream;
 
         if (argc < 3)
                 return fail(2, "farhand-execve-wrapper FILE ARGV0 [ARG…]", "");
-        int r = preload_begin(&is_first);
+        int r = preload_begin(&is_first, &stream);
         if (r < 0)
                 return fail(EXIT_NOT_EXECUTABLE, "farhand-execve-wrapper: " PRELOADED_VARIABLE, strerror(-r));
-        return is_first ? run(argv) : ask(argv);
+        return is_first ? run(argv) : ask(argv, stream);
 }

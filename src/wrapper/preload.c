@@ -71,15 +71,30 @@ static int strip(void)
         return setenv(LIST, left, 1) < 0 ? -errno : 0;
 }
 
-int preload_begin(bool *ret_is_first)
+static int take_stream(int *ret)
+{
+        const char *text = getenv(PRELOADED_STREAM_VARIABLE);
+        uint64_t number;
+        if (!text)
+                return 0;
+        if (slice_to_u64(slice_from_str(text), INT_MAX, &number) < 0 || *text == '\0')
+                return -EINVAL;
+        *ret = (int)number;
+        return unsetenv(PRELOADED_STREAM_VARIABLE) < 0 ? -errno : 0;
+}
+
+int preload_begin(bool *ret_is_first, int *ret_stream)
 {
         const char *text = getenv(PRELOADED_VARIABLE);
         *ret_is_first = false;
+        *ret_stream = -1;
         if (!text)
                 return 0;
         int r = parse(text, ret_is_first);
         if (r == 0)
                 r = strip();
+        if (r == 0)
+                r = take_stream(ret_stream);
         return r == 0 && *ret_is_first ? try_library() : r;
 }
 

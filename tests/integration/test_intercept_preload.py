@@ -104,6 +104,63 @@ def test_a_changed_variable_lets_nothing_through(one, script):
     assert done.out == b"" and FORBIDDEN in done.err.decode(), done
 
 
+# Who asks: the library, and the wrapper where the library cannot
+
+ONCE = {"run": (b"inside\n", {"run": 1, "escalated": 0, "denied": 0}), "escalate": (b"outside\n", {"run": 0, "escalated": 1, "denied": 0}),
+        "deny": (b"", {"run": 0, "escalated": 0, "denied": 1})}
+VERDICTS = pytest.mark.parametrize("verdict", ONCE)
+NOT_DUMPABLE = "python3 -c 'import ctypes, os; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); os.execvp(\"where\", [\"where\"])'"
+SPAWN = "python3 -c 'import os; os.waitpid(os.posix_spawnp(\"where\", [\"where\"], os.environ), 0)'"
+# How often something else than `where` is started.
+ASKERS = {"library": ("where; :", 0), "library, standard input closed": ("where <&-; :", 0), "library, large arguments":
+          ("a=$(printf %0120000d 1); where $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a; :", 0),
+          "wrapper for a child of posix_spawn": (SPAWN + "; :", 1), "process that is not dumpable": (NOT_DUMPABLE + "; :", 1)}
+
+
+@VERDICTS
+@pytest.mark.parametrize("asker", ASKERS)
+@pytest.mark.parametrize("where", ["none-unprivileged", "namespaces-unprivileged"])
+def test_each_start_is_decided_about_once(places, where, asker, verdict):
+    script, others = ASKERS[asker]
+    out, counts = ONCE[verdict]
+    done = places.get(where).sh(script, preload(RULES[verdict]("where"), scope="below"))
+    assert done.out == (b"outside\n" if out and where.startswith("none") else out), done
+    assert done.counts == {**counts, "run": counts["run"] + others} and (FORBIDDEN in done.err.decode()) == (verdict == "deny"), done
+
+
+def test_a_start_that_runs_executes_no_wrapper(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="fh-preload-", dir="/var/tmp") as folder:
+        for name in (os.path.basename(BIN), "farhand-execve-wrapper", "farhand-preload.so"):
+            shutil.copy(os.path.join(os.path.dirname(BIN), name), folder)
+        monkeypatch.setattr(farhand_client, "BIN", os.path.join(folder, os.path.basename(BIN)))
+        script = f"rm {folder}/farhand-execve-wrapper; /bin/echo ran; /usr/bin/printf ran; echo $?"
+        with Server() as server, server.connect() as client:
+            client.call("process/start", {"processId": "p", "argv": ["/bin/bash", "-c", script], "cwd": uri("/"), "env": ENV, "tty": False,
+                                          "arg0": None, "pipeStdin": False, "intercept": preload(rule("forbidden", "printf"))})
+            exited = client.wait_exit("p")
+            assert client.output("p", "stdout") == b"ran\n127\n", exited
+
+
+def test_a_program_with_libraries_of_its_own_asks_too(one):
+    script = "export LD_PRELOAD=/nonexistent-of-ours.so; env | grep ^LD_PRELOAD=; sh -c 'where; :'"
+    done = one.sh(script, preload(rule("forbidden", "where")))
+    assert done.out.decode() == f"LD_PRELOAD={LIBRARY}:/nonexistent-of-ours.so\n" and FORBIDDEN in done.err.decode(), done
+
+
+def test_a_program_that_marks_its_descriptors_passes_the_socket_on(one):
+    script = ("python3 -c 'import os\nfor f in range(3, 300):\n try: os.set_inheritable(f, False)\n except OSError: pass\n"
+              "os.execvp(\"sh\", [\"sh\", \"-c\", \"where; where; :\"])'")
+    done = one.sh(script, preload(scope="below"))
+    assert done.out == b"inside\n" * 2 and done.counts == {"run": 4, "escalated": 0, "denied": 0}, done
+
+
+def test_a_script_without_interpreter_is_found_by_path(one):
+    script = "printf 'where\n:\n' >n.sh; chmod +x n.sh; env ./n.sh; PATH=.:$PATH env n.sh"
+    assert one.sh(script, preload()).out == b"inside\n" * 2
+    done = one.sh(script, preload(rule("forbidden", "where")))
+    assert done.out == b"" and done.err.decode() == FORBIDDEN * 2, done
+
+
 # The start
 
 
