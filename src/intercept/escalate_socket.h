@@ -30,8 +30,9 @@
                 ESCALATE_VARIABLE, "EXEC_WRAPPER", "BASH_EXEC_WRAPPER", PRELOADED_VARIABLE, \
                         PRELOADED_STREAM_VARIABLE                                           \
         }
-/* The answer ESCALATE_RUN of our server, as its whole frame. */
+/* The answers ESCALATE_RUN and ESCALATE_ESCALATE of our server, as whole frames. */
 #define ESCALATE_RUN_FRAME "\x1c\0\0\0{\"action\":\"Run\",\"farhand\":1}"
+#define ESCALATE_ESCALATE_FRAME "\x21\0\0\0{\"action\":\"Escalate\",\"farhand\":1}"
 #define ESCALATE_PLAIN_FDS 16
 #define ESCALATE_MORE_FDS 250 /* the kernel takes 253 with one message */
 

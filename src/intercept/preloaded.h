@@ -11,7 +11,7 @@
  *
  * The variable PRELOADED_VARIABLE tells library and wrapper of each other: WORD:LIBRARY:WRAPPER. Where a program has changed or lost it,
  * the library puts back what it has found when it was loaded. PRELOADED_STREAM_VARIABLE tells a wrapper the number of a stream on which the
- * question was asked already, and nobody else has it.
+ * question was asked already, behind PRELOADED_GIVEN when the descriptors were handed over, too; nobody else has it.
  */
 #pragma once
 
@@ -26,7 +26,7 @@
 #define PRELOADED_SHELL "shell" /* they are, and of these only the shell itself has its starts asked about */
 #define PRELOADED_OFF "off"     /* they are not */
 
-#define PRELOADED_VARIABLE_BYTES (2 * PATH_MAX + 64)
+#define PRELOADED_GIVEN "given-"
 
 #define PRELOADED_WARNING                                                                                 \
         "the kernel lets no start of a program wait here: static programs, and programs that make their " \

@@ -197,18 +197,21 @@ static bool write_question(struct writer *w, const struct asking *a)
 
 /* ---- the answer ---- */
 
-/* Every answer comes with one send, and the shortest is that which is looked for. */
+/* Every answer comes with one send. */
 static enum asked look(int stream)
 {
-        char text[sizeof(ESCALATE_RUN_FRAME) - 1];
+        static const char run[] = ESCALATE_RUN_FRAME, escalate[] = ESCALATE_ESCALATE_FRAME;
+        char text[sizeof(escalate) - 1];
         long n;
         do
                 n = syscall(SYS_recvfrom, stream, text, sizeof(text), MSG_PEEK, NULL, NULL);
         while (n < 0 && errno == EINTR);
         if (n <= 0)
                 return ASKED_NOBODY;
-        return n == (long)sizeof(text) && memcmp(text, ESCALATE_RUN_FRAME, sizeof(text)) == 0 ? ASKED_RUN
-                                                                                              : ASKED_OTHER;
+        if (n == (long)sizeof(run) - 1 && memcmp(text, run, sizeof(run) - 1) == 0)
+                return ASKED_RUN;
+        return n == (long)sizeof(text) && memcmp(text, escalate, sizeof(text)) == 0 ? ASKED_ESCALATE
+                                                                                    : ASKED_OTHER;
 }
 
 enum asked asking_ask(const struct asking *a, int *ret_stream)
@@ -220,7 +223,7 @@ enum asked asking_ask(const struct asking *a, int *ret_stream)
         enum asked r = write_question(&w, a) ? look(pair[0]) : ASKED_NOBODY;
         if (w.theirs >= 0)
                 close_raw(w.theirs);
-        if (r == ASKED_OTHER)
+        if (r == ASKED_OTHER || r == ASKED_ESCALATE)
                 *ret_stream = pair[0];
         else
                 close_raw(pair[0]);

@@ -16,10 +16,12 @@ struct asking {
 enum asked {
         ASKED_NOBODY, /* nobody has decided, and somebody else may ask again */
         ASKED_RUN,    /* the program may execute it */
-        ASKED_OTHER,  /* the answer is another one, and still to be read from the stream */
+        /* The answer is still to be read from the stream: */
+        ASKED_ESCALATE, /* "escalate", from a server of ours */
+        ASKED_OTHER,    /* another one */
 };
 
-/* Asks, and waits for the answer. *ret_stream is set for ASKED_OTHER only: it is close-on-exec, and the caller's to close. */
+/* Asks, and waits for the answer. *ret_stream is set for the last two only: it is close-on-exec, and the caller's to close. */
 NODISCARD enum asked asking_ask(const struct asking *a, int *ret_stream);
 
 /* Returns what follows `NAME=` in an entry of an environment, or NULL when it is another variable. */

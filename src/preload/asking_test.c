@@ -183,6 +183,22 @@ TEST(another_answer_than_run_is_left_on_the_stream)
         rig_end(&rig);
 }
 
+TEST(escalation_is_left_on_the_stream_too)
+{
+        static const struct escalate_answer escalated = { .action = ESCALATE_ESCALATE };
+        const char *const argv[] = { "x", NULL };
+        struct rig rig;
+        int stream = -1;
+        char text[256];
+
+        rig_begin(&rig, &escalated);
+        eq_int(rig_ask(&rig, argv, NULL, &stream), ASKED_ESCALATE);
+        rig_join(&rig);
+        ok(read(stream, text, sizeof(text)) > 4);
+        fd_close(stream);
+        rig_end(&rig);
+}
+
 TEST(a_broker_that_goes_away_has_decided_nothing)
 {
         const char *const argv[] = { "x", NULL };

@@ -9,6 +9,7 @@
  * not seen. */
 #include "intercept/preloaded.h"
 #include "preload/asking.h"
+#include "preload/giving.h"
 #include "sandbox/exec_pair.h"
 
 #include <dlfcn.h>
@@ -33,6 +34,7 @@
  * with its parent. */
 #define ON_STACK 256
 #define ARGUMENTS_MAX 1024 /* of execl and its like */
+#define SMALL_BYTES 65536  /* of arguments and environment: the kernel takes twice as much from everybody */
 #define TEXT_BYTES 768     /* as long as the paths are short, nothing needs a page of its own */
 #define LIBRARIES "LD_PRELOAD"
 #define SOCKET_ENTRY ESCALATE_VARIABLE "=" EXEC_PAIR_NUMBER_TEXT
@@ -304,18 +306,28 @@ static int start(const char *path, char *const argv[], char *const env[], const 
         return r;
 }
 
-/* Lets the wrapper read the answer. The number may not be that of a standard stream, which the wrapper writes to. Returns an errno. */
-static int start_answered(const char *path, char *const argv[], char *const env[], int stream)
+/* Returns whether nothing will be too long for the wrapper: what was handed over cannot be taken back. */
+static bool wrapper_can_start(char *const argv[], char *const env[])
 {
-        char variable[sizeof(PRELOADED_STREAM_VARIABLE) + 16] = PRELOADED_STREAM_VARIABLE "=", digits[16];
+        size_t bytes = 0;
+        for (size_t i = 0; argv && argv[i] && bytes < SMALL_BYTES; i++)
+                bytes += strlen(argv[i]) + 1 + sizeof(char *);
+        for (size_t i = 0; env && env[i] && bytes < SMALL_BYTES; i++)
+                bytes += strlen(env[i]) + 1 + sizeof(char *);
+        return bytes < SMALL_BYTES && access(hook.wrapper, X_OK) == 0;
+}
+
+/* Lets the wrapper read the answer. The number may not be that of a standard stream, which the wrapper writes to. Returns an errno. */
+static int start_answered(const char *path, char *const argv[], char *const env[], int stream,
+                          bool is_escalated)
+{
+        char variable[sizeof(PRELOADED_STREAM_VARIABLE "=" PRELOADED_GIVEN) + 16];
+        bool is_given = is_escalated && wrapper_can_start(argv, env) && giving_give(stream, EXEC_PAIR_NUMBER);
         long fd = syscall(SYS_fcntl, stream, F_DUPFD, STDERR_FILENO + 1);
-        int r = errno, n = 0;
+        int r = errno;
         if (fd >= 0) {
-                char *to = variable + sizeof(PRELOADED_STREAM_VARIABLE);
-                for (long left = fd; n == 0 || left > 0; left /= 10)
-                        digits[n++] = (char)('0' + left % 10);
-                while (n > 0)
-                        *to++ = digits[--n];
+                char *to = stpcpy(variable, PRELOADED_STREAM_VARIABLE "=");
+                giving_number(stpcpy(to, is_given ? PRELOADED_GIVEN : ""), (unsigned)fd);
                 r = start(path, argv, env, variable, NULL);
                 (void)syscall(SYS_close, fd);
         }
@@ -335,8 +347,8 @@ static int execute(const char *path, char *const argv[], char *const env[])
                 asked = asking_ask(&a, &stream);
         if (asked == ASKED_RUN)
                 r = run(path, argv, env);
-        else if (asked == ASKED_OTHER)
-                r = start_answered(path, argv, env, stream);
+        else if (asked != ASKED_NOBODY)
+                r = start_answered(path, argv, env, stream, asked == ASKED_ESCALATE);
         else if (r == 0)
                 r = start(path, argv, env, NULL, NULL);
         errno = r;

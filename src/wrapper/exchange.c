@@ -108,13 +108,14 @@ int exchange_begin(struct exchange *x)
         return MIN(r, 0);
 }
 
-int exchange_take_over(struct exchange *x, int stream)
+int exchange_take_over(struct exchange *x, int stream, bool has_given)
 {
         int shared = inherited();
         x->shared = MAX(shared, -1);
         if (fcntl(stream, F_SETFD, FD_CLOEXEC) < 0)
                 return -errno;
         x->stream = stream;
+        x->has_given = has_given;
         return 0;
 }
 
@@ -286,11 +287,11 @@ static int wait_for_result(struct exchange *x, int signals, struct escalate_resu
         }
 }
 
-int exchange_escalate(struct exchange *x, bool is_ours, struct escalate_result *ret)
+/* Sends the descriptors. Returns 0 or -errno. */
+static int hand_over(struct exchange *x, bool is_ours)
 {
         _buf_ struct buf out = BUF_INIT(LIMIT_ESCALATE_ANSWER_BYTES);
         struct escalate_more more = { .umask = -1 };
-        _close_ int signals = -1;
 
         int r = open_descriptors(x, is_ours ? ESCALATE_MORE_FDS : ESCALATE_PLAIN_FDS, &more);
         if (r < 0)
@@ -299,12 +300,17 @@ int exchange_escalate(struct exchange *x, bool is_ours, struct escalate_result *
                 mode_t mask = umask(0);
                 (void)umask(mask);
                 more.umask = (int)mask;
-                signals = signals_open();
-                if (signals < 0)
-                        return signals;
         }
         r = escalate_more_write(&out, &more);
-        if (r == 0)
-                r = send_frame(x->stream, buf_slice(&out), more.fds, more.fd_count);
+        return r < 0 ? r : send_frame(x->stream, buf_slice(&out), more.fds, more.fd_count);
+}
+
+int exchange_escalate(struct exchange *x, bool is_ours, struct escalate_result *ret)
+{
+        _close_ int signals = -1;
+
+        int r = is_ours ? signals = signals_open() : 0;
+        if (r >= 0 && !x->has_given)
+                r = hand_over(x, is_ours);
         return r < 0 ? r : wait_for_result(x, signals, ret);
 }

@@ -9,6 +9,7 @@
 struct exchange {
         int shared; /* the inherited socket; not ours to close */
         int stream;
+        bool has_given; /* the descriptors were handed over already */
         struct buf in;
         struct arena arena;
 };
@@ -21,8 +22,9 @@ struct exchange {
 
 /* Finds the inherited socket and makes the stream. Returns 0 or -errno. */
 NODISCARD int exchange_begin(struct exchange *x);
-/* Instead: goes on with a stream on which the question was asked already. It owns the stream. */
-NODISCARD int exchange_take_over(struct exchange *x, int stream);
+/* Instead: goes on with a stream on which the question was asked already. It owns the stream. `has_given`: the descriptors were handed
+ * over, too. */
+NODISCARD int exchange_take_over(struct exchange *x, int stream, bool has_given);
 /* Asks what is to happen with a program. Returns 0 or -errno. */
 NODISCARD int exchange_ask(struct exchange *x, const char *file, char **argv, char **env);
 /* Waits for the answer, which lives as long as the exchange. Returns 0 or -errno. */

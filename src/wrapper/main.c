@@ -85,14 +85,14 @@ static int end_as(const struct escalate_result *result)
         return result->exit_code & 0xff;
 }
 
-/* `stream`: where the question was asked already, or -1. */
-static int ask(char **argv, int stream)
+/* `stream`: where the question was asked already, or -1; `has_given`: and the descriptors were handed over. */
+static int ask(char **argv, int stream, bool has_given)
 {
         struct exchange x = EXCHANGE_INIT;
         struct escalate_answer answer;
         struct escalate_result result;
 
-        int r = stream >= 0 ? exchange_take_over(&x, stream) : exchange_begin(&x);
+        int r = stream >= 0 ? exchange_take_over(&x, stream, has_given) : exchange_begin(&x);
         if (r < 0)
                 return fail(EXIT_DENIED, "farhand-execve-wrapper: " ESCALATE_VARIABLE,
                             r == -ENOENT ? "not set" : strerror(-r));
@@ -124,13 +124,13 @@ static int ask(char **argv, int stream)
 
 int main(int argc, char **argv)
 {
-        bool is_first;
+        bool is_first, has_given;
         int stream;
 
         if (argc < 3)
                 return fail(2, "farhand-execve-wrapper FILE ARGV0 [ARG…]", "");
-        int r = preload_begin(&is_first, &stream);
+        int r = preload_begin(&is_first, &stream, &has_given);
         if (r < 0)
                 return fail(EXIT_NOT_EXECUTABLE, "farhand-execve-wrapper: " PRELOADED_VARIABLE, strerror(-r));
-        return is_first ? run(argv) : ask(argv, stream);
+        return is_first ? run(argv) : ask(argv, stream, has_given);
 }

@@ -71,22 +71,25 @@ static int strip(void)
         return setenv(LIST, left, 1) < 0 ? -errno : 0;
 }
 
-static int take_stream(int *ret)
+static int take_stream(int *ret, bool *ret_has_given)
 {
         const char *text = getenv(PRELOADED_STREAM_VARIABLE);
         uint64_t number;
         if (!text)
                 return 0;
+        *ret_has_given = strncmp(text, PRELOADED_GIVEN, strlen(PRELOADED_GIVEN)) == 0;
+        if (*ret_has_given)
+                text += strlen(PRELOADED_GIVEN);
         if (slice_to_u64(slice_from_str(text), INT_MAX, &number) < 0 || *text == '\0')
                 return -EINVAL;
         *ret = (int)number;
         return unsetenv(PRELOADED_STREAM_VARIABLE) < 0 ? -errno : 0;
 }
 
-int preload_begin(bool *ret_is_first, int *ret_stream)
+int preload_begin(bool *ret_is_first, int *ret_stream, bool *ret_has_given)
 {
         const char *text = getenv(PRELOADED_VARIABLE);
-        *ret_is_first = false;
+        *ret_is_first = *ret_has_given = false;
         *ret_stream = -1;
         if (!text)
                 return 0;
@@ -94,7 +97,7 @@ int preload_begin(bool *ret_is_first, int *ret_stream)
         if (r == 0)
                 r = strip();
         if (r == 0)
-                r = take_stream(ret_stream);
+                r = take_stream(ret_stream, ret_has_given);
         return r == 0 && *ret_is_first ? try_library() : r;
 }
 
