@@ -12,7 +12,7 @@
 
 struct approvals {
         enum approval_policy policy;
-        char *profile;      /* in its one form; NULL: no sandbox */
+        char *profile;      /* in the stored form; NULL: no sandbox */
         bool is_restricted; /* the profile takes something away */
         struct approvals_asker asker;
         struct grants grants;
@@ -31,7 +31,7 @@ struct approval {
         struct approval_action action;
         enum approval_state state;
         enum mode mode;       /* of the run that is due, or of the last one */
-        char *additional;     /* the additional permissions in their one form; NULL: none */
+        char *additional;     /* as permissions_read_additional writes them; NULL: none */
         char *permissions;    /* the profile of the next run; NULL: no sandbox */
         const char *text;     /* why the action is refused */
         const char *denials;  /* what the sandbox denied in the last run, as JSON; NULL: not told */
@@ -100,7 +100,8 @@ static bool is_granted(const struct approval *p, enum mode mode)
         return grants_have(&p->approvals->grants, &p->action, is_outside(p, mode), mode_additional(p, mode));
 }
 
-/* Only what is outside can be written down, because rules that allow something mean that. */
+/* Returns whether a rule of the user allows this run. Such a rule always means a run outside of the sandbox, so it allows no other
+ * run. */
 static bool was_allowed(const struct approval *p, enum mode mode)
 {
         const struct approvals_asker *asker = &p->approvals->asker;
@@ -223,7 +224,8 @@ static void begin_wish(struct approval *p, enum approval_reason reason, enum mod
         }
 }
 
-/* A program about which rules ask. With a rule, a yes is one to run it outside. */
+/* Begins a program about which rules ask. When a rule asks, a yes runs the program outside of the sandbox; otherwise in the
+ * sandbox. */
 static void begin_program(struct approval *p)
 {
         enum mode mode = p->action.rule ? MODE_OUTSIDE : MODE_DEFAULT;

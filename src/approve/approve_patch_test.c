@@ -20,7 +20,7 @@ TEST(a_patch_is_granted_when_each_of_its_real_paths_is)
                 struct approval_action action = { .environment_id = "local", .cwd = "/w", .paths = named };
                 struct approval *p = approval_new(who.approvals, &action, on_change, &who);
                 bool is_first = approval_state(p) == APPROVAL_RUN;
-                eq_int(is_first, i == 0); /* later there are grants, which are for real paths */
+                eq_int(is_first, i == 0); /* the later actions find grants, which are for real paths */
                 if (!is_first)
                         approval_looked(p, lists[i]);
                 note(&who, p);

@@ -228,7 +228,7 @@ TEST(a_program_is_asked_about_and_a_rule_leads_outside)
                 eq_str(ask_program(&a, &who, "r:1", APPROVAL_NO), "? refused");
                 eq_str(ask_program(&a, &who, "r:1", APPROVAL_ONCE), "? RUN-OUTSIDE");
                 eq_str(ask_program(&a, &who, NULL, APPROVAL_ONCE), "? RUN");
-                /* A yes for the session to a run inside is none for one outside. */
+                /* A program that was allowed for the session to run in the sandbox is asked about before it runs outside. */
                 eq_str(ask_program(&a, &who, NULL, APPROVAL_FOR_SESSION), "? RUN");
                 eq_str(ask_program(&a, &who, NULL, APPROVAL_NO), "RUN");
                 eq_str(ask_program(&a, &who, "r:1", APPROVAL_FOR_SESSION), "? RUN-OUTSIDE");
@@ -261,7 +261,7 @@ TEST(what_was_written_down_is_not_asked_about)
         who.approvals = approvals_new(APPROVAL_ON_REQUEST, READ_ONLY, &asker, &err);
         eq_str(ask_program(&a, &who, "r:1", APPROVAL_NO), "RUN-OUTSIDE");
         eq_str(ask_program(&a, &who, NULL, APPROVAL_ONCE),
-               "? RUN"); /* what is written down is about outside */
+               "? RUN"); /* a rule of the user allows a run outside of the sandbox, and not this one */
         struct approval *p = begin(&who, APPROVAL_USE_DEFAULT);
         buf_truncate(&who.seen, 0);
         note(&who, p);

@@ -12,7 +12,7 @@ struct grant {
         char *cwd;        /* of a command */
         char **argv;      /* of a command; NULL: the grant is for a patch */
         bool tty;         /* of a command */
-        char *path;       /* of a patch: real */
+        char *path;       /* of a patch: a real path */
         char *additional; /* NULL: none */
         bool is_read;     /* of a patch: the path may only be read */
         bool is_outside;

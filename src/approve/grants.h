@@ -18,8 +18,8 @@ struct grants {
 
 void grants_init(struct grants *g);
 void grants_release(struct grants *g);
-/* Keeps a grant: the action may run without a sandbox (`is_outside`), with the additional permissions (a text in their one form), or,
- * when both are absent, in the sandbox without a question. */
+/* Keeps a grant: the action may run without a sandbox (`is_outside`), with the additional permissions (as
+ * permissions_read_additional writes them), or, when both are absent, in the sandbox without a question. */
 void grants_add(struct grants *g, const struct approval_action *action, bool is_outside,
                 const char *additional);
 /* Returns whether there is any grant for a patch. */

@@ -2,7 +2,8 @@
  *
  * Encoding and decoding use AVX2 where the CPU has it (chosen once, at the first call), else a table. Decoding accepts
  * exactly what RFC 4648 section 4 makes: padding required, no blanks, trailing bits zero.
- * With BASE64_PLAIN it never asks the CPU what it has, which virtual machines let wait: for what is loaded into every program.
+ * With BASE64_PLAIN it never asks the CPU what it has: in a virtual machine that takes long. It is for code that is loaded
+ * into every program.
  */
 #pragma once
 

@@ -333,8 +333,8 @@
 #define LIMIT_MCP_HTTP_SESSIONS 64
 /* A session to which nobody is connected ends after this time, unless --session-idle says otherwise. */
 #define LIMIT_MCP_HTTP_IDLE_MS 1800000
-/* When there is no room for a session, the client's own that was idle longest ends, once that was so for this time, or for half of
- * --session-idle. */
+/* A session to which nobody has been connected for this time, or for half of --session-idle where that is less, ends when its
+ * client opens another one for which there is no room. */
 #define LIMIT_MCP_HTTP_YIELD_MS 300000ULL
 /* Connections, authenticated or not. Beyond: the oldest that has not asked for anything yet gives way, or the new one is closed. */
 #define LIMIT_MCP_HTTP_CONNECTIONS 1024
@@ -344,7 +344,8 @@
 #define LIMIT_MCP_HTTP_FIRST_BYTES (64 * KIB)
 /* A body must have come within this time. Then: closed. */
 #define LIMIT_MCP_HTTP_BODY_MS 60000
-/* The bodies that are on their way, of all connections, and what the process of one session has not read yet. Beyond: 503. */
+/* The bytes of request bodies that are being received, of all connections; and the bytes that the process of one session has not
+ * read yet. Beyond: 503. */
 #define LIMIT_MCP_HTTP_BODIES_BYTES (128 * MIB)
 #define LIMIT_MCP_HTTP_QUEUE_BYTES (32 * MIB)
 /* Streams of a session that have not ended, and those among them that a GET has opened with a connection each. Beyond: 429; the oldest
@@ -357,7 +358,7 @@
 #define LIMIT_MCP_HTTP_WAITING_BYTES (32 * MIB)
 #define LIMIT_MCP_HTTP_KEPT_EVENTS 1024
 #define LIMIT_MCP_HTTP_WAITING_EVENTS 8192
-/* What the kernel keeps for one connection of what the network has not taken. Beyond: it waits in its stream. */
+/* How much the kernel keeps of one connection's output that the network has not taken. Beyond: the output waits in its stream. */
 #define LIMIT_MCP_HTTP_UNSENT_BYTES (128 * KIB)
 /* One message of the process of a session. Longer: the session ends. */
 #define LIMIT_MCP_HTTP_MESSAGE_BYTES (192 * MIB)

@@ -156,7 +156,7 @@ static void read_input(struct pump *p)
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
         if (n <= 0 && p->may_leave &&
-            p->terminal.is_raw) { /* our terminal is gone: no key makes a raw terminal end */
+            p->terminal.is_raw) { /* our terminal is gone, and while it was raw no key could end the input */
                 p->has_left = true;
                 return;
         }

@@ -126,7 +126,7 @@ struct farhand_process {
         struct list link; /* farhand::processes */
         struct farhand *client;
         char *id;
-        char *start_answer; /* the result of process/start; NULL: none yet, or none of this object */
+        char *start_answer; /* the result of process/start; NULL: not there yet, or the process was started otherwise */
         struct farhand_process_events events;
         void *arg;
         enum process_state state;
@@ -171,7 +171,7 @@ void client_on_notification(struct farhand *f, const struct rpc_message *m);
 
 /* Begins one attempt to connect. */
 NODISCARD int client_open(struct farhand *f, struct err *err);
-/* Answers a far machine that has no farhand of our version. */
+/* Sends our program to a far machine that has no farhand of our version. */
 NODISCARD int client_send_program(struct farhand *f, struct err *err);
 
 /* ---- calls.c ---- */

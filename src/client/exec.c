@@ -48,7 +48,7 @@ static const char *decode(struct arena *a, struct slice text)
         return bytes;
 }
 
-/* Returns a text that may be told as base64 besides. */
+/* Returns a text, which the server may send in base64 under another key in addition. */
 static const char *get_bytes(struct arena *a, const struct rpc_message *m, struct slice key,
                              struct slice bytes_key)
 {

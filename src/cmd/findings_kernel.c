@@ -33,7 +33,7 @@ typedef int attempt_fn(const void *arg);
 /* Runs `fn` in a child. Returns the result of `fn`, or -ETIMEDOUT. */
 static int attempt(attempt_fn *fn, const void *arg)
 {
-        int ends[2], result = -ECANCELED; /* kept when the child was killed */
+        int ends[2], result = -ECANCELED; /* the result when the child was killed */
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return -errno;
         pid_t pid = fork();

@@ -117,8 +117,8 @@ static void use_state(struct preparer *p)
         for (unsigned n = 0; n < STATE_DIRECTORIES; n++)
                 if (state_directory(n, path, &ignored) == 0)
                         hide_place(p, path);
-        /* The journals of patches are there, and what files had in them that no sandbox may read. For others than root it is the first
-         * place. */
+        /* The journals of patches are in this directory, with contents of files that no sandbox may read. For users other than root
+         * it is the first choice of state_directory, which is hidden already. */
         if (geteuid() == 0 && state_directory_of_user(path, &ignored) == 0)
                 hide_place(p, path);
         preparer_set_locks_find(p, find_locks);

@@ -63,9 +63,10 @@ struct farhand_file *cp_claim(struct cp_dir *dir, const char *part, bool is_priv
 {
         struct farhand_error error = { .code = -EBUSY, .text = "somebody else writes to it" };
         struct cp_meta meta;
-        /* What was just removed and made anew is ours also where the server does not tell owners, or gives files to another one. */
+        /* From the second round on, this function itself has made the part. So the part is ours even when the server tells no
+         * owner, or gives files to another user. */
         for (int i = 0; i < CLAIMS_MAX; i++) {
-                /* A link, or what is no file, cannot be claimed, and is of nobody's copy. */
+                /* What is not a file, such as a link, cannot be claimed, and no copy has made it. */
                 bool is_file =
                         cp_look(dir, part, &meta) == 0 && (meta.kind == CP_FILE || meta.kind == CP_NOTHING);
                 if (!is_file && remove_part(dir, part, &error) < 0)

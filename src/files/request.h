@@ -48,7 +48,7 @@ struct file_open {
         bool follows;
         bool wants_lock; /* see file_open */
 };
-/* With `wants_lock` a file that somebody else has open so gives EAGAIN, also when the path leads to another file by the time the lock is
- * there. The lock lasts as long as the descriptor. It waits for LIMIT_HANDLE_LOCK_MS at most: a connection that has just ended may still hold
- * it. */
+/* With `wants_lock`, fails with EAGAIN for a file that somebody else has open with a lock, and when the path leads to another file
+ * by the time the lock is there. The lock lasts as long as the descriptor. This waits for the lock for at most
+ * LIMIT_HANDLE_LOCK_MS, because a connection that has just ended may still hold it. */
 NODISCARD int file_open(const struct file_open *how, int *ret_fd, struct stat *ret_st, struct err *err);

@@ -32,7 +32,8 @@ struct search {
         struct pattern pattern;
         struct item *items;
         size_t item_count, longest_item;
-        struct automaton *automata[LEVEL_COUNT]; /* levels at which the same lines are equal share one */
+        /* One for each level. Levels at which the same lines are equal share one. */
+        struct automaton *automata[LEVEL_COUNT];
         uint64_t *matched
                 [LEVEL_COUNT]; /* for each node: how many lines the walk had seen at its last match; 0: none */
         struct lines lines;

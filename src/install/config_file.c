@@ -21,13 +21,13 @@ static int refuse(struct arena *a, const char *path, int code, const char *why, 
         return err_set(err, 0, code, "`%s` %s", printable_str(a, path), why);
 }
 
-/* Returns 0 when no other user can replace files of ours in the directory, or -errno. */
 static int failed(struct arena *a, const char *path, int code, struct err *err)
 {
         return err_set(err, 0, code, "`%s`: %s (os error %d)", printable_str(a, path), errno_text(code),
                        -code);
 }
 
+/* Returns 0 when no other user can replace files of ours in the directory, or -errno. */
 static int check_directory(struct arena *a, const char *path, struct err *err)
 {
         struct stat st;

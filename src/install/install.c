@@ -128,7 +128,7 @@ static enum answer ask(const char *question)
         char line[TYPED_ANSWER_BYTES];
         _close_ int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
 
-        /* Nobody can answer who has not seen the change. */
+        /* stdout is where the change is shown: where it is no terminal, nobody has seen what the question is about. */
         if (fd < 0 || !isatty(STDOUT_FILENO))
                 return ANSWER_NOBODY;
         (void)tcflush(fd, TCIFLUSH); /* what was typed before the question is no answer */

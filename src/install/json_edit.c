@@ -307,7 +307,7 @@ static struct slice cut(struct arena *a, const struct json_plain *p, const struc
                 for (before = previous ? value_end(previous + 1) : from; previous && p->plain[before] != ',';)
                         before++;
         }
-        /* [before, before + 1) and [from, to) go. */
+        /* The bytes [before, before + 1) and [from, to) are left out. */
         char *out = arena_alloc(a, p->text.n + 1), *end = mempcpy(out, text, before);
         if (before < from)
                 end = mempcpy(end, text + before + 1, from - before - 1);

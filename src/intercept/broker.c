@@ -39,8 +39,9 @@
 #define WATCH_STEP_US 1000
 #define WATCH_SLOW_STEP_US 10000
 
-/* The only way in which the broker ends the process. The keeper's main thread ends with it, and the death of the keeper ends the whole
- * tree of the command: nothing runs undecided. (mem_alloc does the same when there is no memory.) */
+/* Ends the keeper, of which the broker is a thread, when the broker cannot go on. The broker ends the keeper in no other way,
+ * except that mem_alloc does the same when there is no memory. The death of the keeper ends the whole tree of the command, so that
+ * no program runs undecided. */
 void broker_die(const char *what, int os_errno)
 {
         fatal(what, os_errno);
@@ -188,8 +189,8 @@ void *broker_run(void *broker_start)
         if (r < 0)
                 broker_die("rules of the command", -r);
         fd_close(b.start.config);
-        /* While one of the two runs the other waits: a processor of its own would only have to be woken. Older kernels refuse, and wake
-         * as always. */
+        /* Of broker and caller only one runs while the other waits: so the kernel need not wake a second processor for them. Older
+         * kernels refuse this, and wake one. */
         if (b.start.asking == EXEC_ASKED_BY_KERNEL)
                 (void)ioctl(b.start.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
                             SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);

@@ -55,7 +55,8 @@ struct broker {
         struct list requests;
         struct request *unused; /* an empty request for the next notification; NULL: none */
         size_t questions, open_bytes, outside, watched;
-        size_t streams, stream_bytes, stream_fds; /* of wrappers, and what was read from them */
+        /* How many wrappers have a stream, and how much was read from them and not used yet. */
+        size_t streams, stream_bytes, stream_fds;
         uint32_t last_question;
         struct remembered remembered;
 

@@ -30,8 +30,8 @@ void streams_take(struct broker *b)
                         continue;
                 if (stream < 0) {
                         b->is_over = true;
-                        b->start.listener =
-                                fd_close(b->start.listener); /* a wrapper that asks now must not wait */
+                        /* A wrapper that asks from now on learns at once that nobody answers. */
+                        b->start.listener = fd_close(b->start.listener);
                         return;
                 }
                 struct request *r = request_new();
@@ -103,7 +103,8 @@ static void request_read(struct broker *b, struct request *r)
         if (e < 0)
                 return request_lose(b, r);
         e = request_fill(&r->caller, &in);
-        /* Who asks is of no matter for what just runs: then it is not looked for. */
+        /* Without reports, who asks is not needed for a program that may simply run: then the process is looked for only when it is
+         * needed. */
         bool must_find = e < 0 || b->options.reports || r->caller.file.p[0] != '/';
         if (must_find && stream_find(r) < 0)
                 return request_lose(b, r);

@@ -16,8 +16,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define STATUS_BYTES 8192     /* of /proc/PID/status: its lists of groups and processors may be long */
-#define ANCESTORS_MAX 8       /* processes in a row of which each waits for a child in its memory */
+#define STATUS_BYTES 8192 /* of /proc/PID/status: its lists of groups and processors may be long */
+#define ANCESTORS_MAX 8   /* how many ancestors are looked at, each of which waits in vfork for its child */
 #define KEPT_BYTES (64 * KIB) /* of a buffer that is used again for the next caller */
 
 struct proc_path {
@@ -97,7 +97,7 @@ int caller_read_cwd(struct caller *c)
         if (c->cwd.n > 0)
                 return 0;
         int r = link_read(c->thread, "cwd", &c->cwd);
-        /* A directory above which nothing is mounted here has no path; the kernel says so in front of the rest. */
+        /* When the mounts of the caller do not show the directory, the kernel writes "(unreachable)" in front of its path. */
         if (r == 0 && c->cwd.p[0] != '/')
                 r = -EACCES;
         if (r < 0)

@@ -178,7 +178,7 @@ static void program_set(struct gathering *g, const struct caller *c, struct slic
         struct slice passed = slice_from(c->text.p, c->text.n - 1);
         bool is_relative = passed.n > 0 && passed.p[0] != '/' && !(c->is_at && c->dir != AT_FDCWD);
         struct slice use = is_relative && is_same_cwd && !has_dots(passed) ? passed : path;
-        bool is_option = use.n > 0 && use.p[0] == '-'; /* for the shell, as a script */
+        bool is_option = use.n > 0 && use.p[0] == '-'; /* the shell would take it for an option */
         g->script = mem_printf("%s%.*s", is_option ? "./" : "", SLICE(use));
         g->order.path = g->script;
 }
@@ -315,7 +315,7 @@ int escalated_report(struct escalated *e)
         return n == sizeof(error) && error > 0 ? -error : 0;
 }
 
-/* The group exists from the child's first steps on; it cannot be another's while the child has not been waited for. */
+/* The group exists from the child's first steps on. Its number cannot belong to another group until the child has been waited for. */
 void escalated_signal(const struct escalated *e, int signo)
 {
         if (e->pid > 0 && sys_kill(-e->pid, signo) < 0)

@@ -79,7 +79,7 @@ static void comes_back(const struct intercept_message *m)
         eq_int(got.answer.is_remembered, m->answer.is_remembered);
         eq_text(got.answer.reason, m->answer.reason);
         for (size_t n = 0; n < out.n;
-             n++) { /* each beginning in memory of its own: sanitizers see a read behind it */
+             n++) { /* each beginning is in memory of its own, so that sanitizers notice a read behind it */
                 _free_ char *part = slice_dup(slice_from(out.p, n));
                 eq_int(intercept_message_read(slice_from(part, n), &got), 0);
         }

@@ -21,10 +21,11 @@
 
 /* The words. */
 #define PRELOADED_FIRST \
-        "first-" /* in front of the next two: the wrapper is the command's first program, which is decided about already */
-#define PRELOADED_ALL "all"     /* the program's own starts are asked about */
-#define PRELOADED_SHELL "shell" /* they are, and of these only the shell itself has its starts asked about */
-#define PRELOADED_OFF "off"     /* they are not */
+        "first-" /* before ALL or SHELL: the wrapper is the command's first program, about which was decided already */
+#define PRELOADED_ALL "all" /* the program asks about every start that it makes */
+#define PRELOADED_SHELL \
+        "shell" /* the same, but of the programs that it starts only the shell itself asks about its own starts */
+#define PRELOADED_OFF "off" /* the program asks about none of its starts */
 
 #define PRELOADED_GIVEN "given-"
 

@@ -42,7 +42,7 @@ int watch_exec_begin(struct watch_exec *w, struct caller *c)
         w->path = buf_move(&c->text);
         w->argv_text = buf_move(&c->argv_text);
         w->argc = c->argc;
-        /* A number that is not the caller's any more may be that of a process of somebody else: it is let go at its next stop. */
+        /* When the caller has died, its number may be that of another process by now: that process is let go at its next stop. */
         w->is_gone = caller_continue(c) < 0;
         return 0;
 }

@@ -113,7 +113,8 @@ static void drop_lost(struct caller *c)
         caller_drop(c);
 }
 
-/* Such a connection gives way to others, also one that got its last answer, a refusal perhaps, and is not closed by its client. */
+/* Returns whether the connection has no request under way, so that it may give way to a new one. It also has none after its last
+ * answer, while its client has not closed it yet. */
 static bool is_between_requests(const struct caller *c)
 {
         return c->state == CALLER_HEAD || c->state == CALLER_ENDING;
@@ -563,7 +564,7 @@ static void on_go_on(struct deferred *d)
         flush(c);
         if (c->is_dead)
                 return;
-        /* What the client has sent behind a request that is answered now. */
+        /* Handles the bytes that the client has sent behind a request that is answered now. */
         size_t before = c->in.n;
         consume(c);
         if (!c->is_dead && c->in.n != before)

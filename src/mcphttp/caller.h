@@ -19,9 +19,9 @@ struct callers {
         const struct auth *auth;
         /* Returns whether streams of that version of the protocol begin with an empty event. */
         bool (*has_greeting)(struct slice version);
-        struct list
-                all;  /* caller::link; those without a request stand in the order in which they became so */
-        size_t count; /* length of `all` */
+        /* caller::link. The connections without a request are in the order in which they have been so. */
+        struct list all;
+        size_t count;        /* length of `all` */
         uint64_t body_bytes; /* of all bodies that are on their way */
         struct refusals refusals;
 };

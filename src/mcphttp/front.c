@@ -231,7 +231,8 @@ static int start_process(void *arg, int *ret_fd, pid_t *ret_pid, struct err *err
 {
         const struct front *f = arg;
         const char *token = getenv("FARHAND_TOKEN");
-        /* Servers that this program starts do not get the token. A session uses it for itself. */
+        /* The process of a session gets our token, for the server that it connects to. Servers that this program starts do not get
+         * it. */
         _free_ char *variable = token ? mem_printf("FARHAND_TOKEN=%s", token) : NULL;
         const char *const env[] = { RELAY_VARIABLE "=1", variable, NULL };
         struct child_spec spec = { .argv = f->options->argv, .env = env, .is_apart = true };

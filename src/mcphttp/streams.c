@@ -227,7 +227,8 @@ bool mcp_stream_attach(struct mcp_stream *s, uint64_t number, struct stream_read
         s->sent = 0;
         if (before)
                 before->lost(before);
-        /* What the new reader has not sent was sent to nobody: else such an event could be dropped below the reader, which would not be told. */
+        /* For the new reader all events behind `number` count as unsent. Otherwise one that an earlier reader has sent could be
+         * dropped, and the new reader would not learn of it. */
         list_each (e, &s->events, link) {
                 if (e->number <= number)
                         continue;
@@ -247,7 +248,7 @@ void mcp_stream_move(struct mcp_stream *from, struct mcp_stream *to)
                 event_free(e);
                 mcp_stream_put(to, &message);
         }
-        from->is_lost = false; /* a message that was dropped here keeps no later one back */
+        from->is_lost = false; /* its later messages are sent although one was dropped here */
 }
 
 /* ---- sending ---- */

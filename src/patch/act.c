@@ -131,7 +131,7 @@ int act_stream(struct asks *s, const char *path, const struct content *c, bool h
 {
         struct act made = { 0 }, moded = { 0 };
         struct err err = ERR_INIT;
-        /* The name exists, for nobody else to read, before anything of the content is in it. */
+        /* Makes the file, empty and for its owner alone, before any of the content is in it. */
         act_write(s, &made, path, S(""), ACT_ABSENT, NULL, PRIVATE_MODE);
         asks_wait(s);
         if (made.failure) {

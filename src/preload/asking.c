@@ -164,7 +164,7 @@ static void put_question(struct writer *w, const struct asking *a)
         put_text(w, a->file);
         put_str(w, ",\"workdir\":\"/\",\"argv\":[],\"argvBase64\":[");
         if (!a->argv || !a->argv[0])
-                put_text(w, ""); /* as the kernel has it */
+                put_text(w, ""); /* the kernel passes an empty argument when there is none */
         for (size_t i = 0; a->argv && a->argv[i]; i++, comma = ",") {
                 put_str(w, comma);
                 put_text(w, a->argv[i]);
@@ -197,7 +197,7 @@ static bool write_question(struct writer *w, const struct asking *a)
 
 /* ---- the answer ---- */
 
-/* Every answer comes with one send. */
+/* The broker sends each answer by one call, so that one look finds all of it. */
 static enum asked look(int stream)
 {
         static const char run[] = ESCALATE_RUN_FRAME, escalate[] = ESCALATE_ESCALATE_FRAME;

@@ -14,7 +14,7 @@ struct asking {
 };
 
 enum asked {
-        ASKED_NOBODY, /* nobody has decided, and somebody else may ask again */
+        ASKED_NOBODY, /* the broker has not decided, and the wrapper may ask again */
         ASKED_RUN,    /* the program may execute it */
         /* The answer is still to be read from the stream: */
         ASKED_ESCALATE, /* "escalate", from a server of ours */

@@ -147,5 +147,5 @@ bool giving_give(int stream, int shared)
         do
                 n = syscall(SYS_sendmsg, stream, &m, MSG_NOSIGNAL);
         while (n < 0 && errno == EINTR);
-        return n >= 0; /* the stream was empty, and has room for all of it */
+        return n >= 0; /* the stream was empty, so that it has room for the whole frame */
 }

@@ -28,13 +28,13 @@
 #include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
-#define MORE_WORDS \
-        8 /* than what the program gives: the wrapper, the file, three variables, and the ends of the lists */
+/* How many pointers are passed on beside those of the program: the wrapper, the file, three variables, the ends of the lists. */
+#define MORE_WORDS 8
 /* Pointers that are kept on the stack, which may be small. More are kept in pages; when a child of vfork executes a program these stay
  * with its parent. */
 #define ON_STACK 256
 #define ARGUMENTS_MAX 1024 /* of execl and its like */
-#define SMALL_BYTES 65536  /* of arguments and environment: the kernel takes twice as much from everybody */
+#define SMALL_BYTES 65536  /* of arguments and environment together; every kernel accepts twice as much */
 #define TEXT_BYTES 768     /* as long as the paths are short, nothing needs a page of its own */
 #define LIBRARIES "LD_PRELOAD"
 #define SOCKET_ENTRY ESCALATE_VARIABLE "=" EXEC_PAIR_NUMBER_TEXT
@@ -58,7 +58,7 @@ static struct {
         char texts[TEXT_BYTES];
 } hook;
 
-/* Returns a text of two, the second one with its length. There is room. */
+/* Joins `first` and `n` bytes of `second` in hook.texts, which has room for them. Returns the joined text. */
 static const char *keep(const char *first, const char *second, size_t n)
 {
         char *text = hook.free;
@@ -80,7 +80,8 @@ static bool make_room(size_t n)
         return hook.free != MAP_FAILED;
 }
 
-/* Takes what the server has written into the variable: WORD:LIBRARY:WRAPPER. What somebody else has made of it executes nothing. */
+/* Takes apart what the server has written into the variable: WORD:LIBRARY:WRAPPER. Where a program has put another text there, its
+ * starts fail. */
 static void begin_with(const char *given)
 {
         const char *paths = strchr(given, ':'), *wrapper = paths ? strchr(paths + 1, ':') : NULL;
@@ -147,7 +148,8 @@ static bool is_ours(const char *entry)
                asking_value(entry, PRELOADED_STREAM_VARIABLE);
 }
 
-/* With scope "shell" only what the shell itself starts is asked about, and what it starts of itself asks again. */
+/* Returns whether the program, once it runs, asks about its own starts. With scope "shell" it does only when it is the shell
+ * itself. */
 static bool asks_again(const char *path)
 {
         struct stat st;
@@ -182,7 +184,7 @@ static char *mutable(const char *text)
         return (char *)(uintptr_t)text;
 }
 
-/* A program that marks all its descriptors would keep this one from who asks next. */
+/* Lets the next program inherit the socket over which it asks, also when this program has marked all its descriptors close-on-exec. */
 static void pass_socket_on(void)
 {
         (void)syscall(SYS_fcntl, EXEC_PAIR_NUMBER, F_SETFD, 0);
@@ -251,7 +253,7 @@ static int run(const char *path, char *const argv[], char *const env[])
 
 /* ---- handing a start to the wrapper ---- */
 
-/* What a start is made with when not by execve. */
+/* What posix_spawn gets besides the program, its arguments and its environment. */
 struct spawning {
         pid_t *pid;
         const posix_spawn_file_actions_t *actions;
@@ -475,7 +477,7 @@ EXPORTED int execle(const char *path, const char *first, ...)
         return is_whole ? execute(path, argv, env) : -1;
 }
 
-/* Executes what a descriptor stands for by the path that it has, since the wrapper may not get the descriptor. What has none fails. */
+/* Executes the file of a descriptor by its path, because the wrapper may not get the descriptor. A file without a path fails. */
 static int execute_at(int dir, const char *path, char *const argv[], char *const env[])
 {
         char link[32], full[2 * PATH_MAX];
@@ -528,7 +530,7 @@ EXPORTED int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_ac
                 return ENOSYS;
         if (!hook.is_on)
                 return spawn(pid, path, actions, attributes, argv, env);
-        /* An action may change the directory in the child: then the wrapper looks. */
+        /* An action may change the directory in the child, so that only the wrapper can look for a relative path. */
         int r = *path == '/' || !actions ? check(path) : 0;
         return r ? r : start(path, argv, env, NULL, &spawning);
 }

@@ -11,7 +11,7 @@ struct exec_question {
         struct list link; /* task_intercept::questions */
         uint64_t number;  /* requestId */
         bool is_first;    /* the command's first program: no broker has asked */
-        uint64_t bytes;   /* memory that it counts for */
+        uint64_t bytes;   /* how much memory the question counts for */
         char *frame;
         struct intercept_question asked; /* points into the frame */
 };

@@ -1,8 +1,9 @@
-/* talk: a conversation over stdin and stdout above a table of unified/: lines of stdin come to a user, whose lines go to stdout.
+/* talk: a conversation over stdin and stdout above a table of unified/: gives the lines of stdin to a subcommand, and writes the
+ * lines of that to stdout.
  *
- * Nothing blocks. When the reader of stdout is slow, neither stdin nor the servers are read until it has caught up. When stdin ends, open
- * questions are answered with no, calls that are under way end by themselves, and then all processes are ended; a signal ends all of that
- * at once. So does a stdout that nobody reads.
+ * Nothing blocks. When the reader of stdout is slow, neither stdin nor the servers are read until it has caught up. When stdin
+ * ends, open questions are answered with no, calls that are under way end by themselves, and then all processes are ended. A
+ * signal ends all of that at once, and so does a stdout that nobody reads.
  */
 #pragma once
 

@@ -31,8 +31,8 @@ enum unified_tool {
         UNIFIED_LIST_DIRECTORY,
         UNIFIED_VIEW_IMAGE
 };
-/* Returns false when there is no tool of that name. */
 const char *unified_tool_name(enum unified_tool tool);
+/* Returns false when there is no tool of that name. */
 NODISCARD bool unified_tool_find(struct slice name, enum unified_tool *ret);
 
 struct exec_args {

@@ -31,7 +31,7 @@ struct unified_environment {
 /* Valid during the callback. */
 struct unified_result {
         const char *error; /* not NULL: the call has failed, for this reason, and all else is empty */
-        int rpc_code; /* with an error: the code of JSON-RPC that says it; 0: it is one that the model reads */
+        int rpc_code; /* with an error: its code of JSON-RPC; 0: the error is a result, which the model reads */
         struct tool_answer answer;
         struct slice text;   /* for the model */
         struct slice output; /* the part of the text that is output */

@@ -22,8 +22,8 @@ struct exchange {
 
 /* Finds the inherited socket and makes the stream. Returns 0 or -errno. */
 NODISCARD int exchange_begin(struct exchange *x);
-/* Instead: goes on with a stream on which the question was asked already. It owns the stream. `has_given`: the descriptors were handed
- * over, too. */
+/* In place of exchange_begin: goes on with a stream on which the question was asked already. The exchange owns the stream from then
+ * on. `has_given`: the descriptors were handed over, too. */
 NODISCARD int exchange_take_over(struct exchange *x, int stream, bool has_given);
 /* Asks what is to happen with a program. Returns 0 or -errno. */
 NODISCARD int exchange_ask(struct exchange *x, const char *file, char **argv, char **env);

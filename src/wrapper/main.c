@@ -80,12 +80,13 @@ static int end_as(const struct escalate_result *result)
                 (void)sigaddset(&one, result->signal);
                 (void)sigprocmask(SIG_UNBLOCK, &one, NULL);
                 (void)raise(result->signal);
-                return 128 + result->signal; /* a signal whose default is to do nothing */
+                /* The default of this signal is to do nothing, so this process goes on. */
+                return 128 + result->signal;
         }
         return result->exit_code & 0xff;
 }
 
-/* `stream`: where the question was asked already, or -1; `has_given`: and the descriptors were handed over. */
+/* `stream`: on which the question was asked already, or -1. `has_given`: the descriptors were handed over already, too. */
 static int ask(char **argv, int stream, bool has_given)
 {
         struct exchange x = EXCHANGE_INIT;
