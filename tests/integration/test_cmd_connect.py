@@ -431,7 +431,7 @@ def children(pid):
     """The children of a process, whichever of its threads has started them."""
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
             found += map(int, f.read().split())
     return found
 

@@ -71,7 +71,7 @@ def watched(pid):
     """The descriptors that the epoll instances of a process watch."""
     found = []
     for fd in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if os.readlink(f"/proc/{pid}/fd/{fd}") == "anon_inode:[eventpoll]":
                 with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as f:
                     found += [int(line.split()[1]) for line in f if line.startswith("tfd:")]
@@ -87,7 +87,7 @@ def can_block(pid, fd):
 def has_processes(uid):
     """Whether the user still has processes: the kernel takes seconds to end a process with so many watches."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if os.stat(f"/proc/{pid}").st_uid == uid:
                 return True
     return False

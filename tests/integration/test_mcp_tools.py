@@ -27,7 +27,7 @@ def gone(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="latin-1", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

@@ -160,7 +160,7 @@ def descriptors(pid):
             target = os.readlink(f"/proc/{pid}/fd/{number}")
             with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as f:
                 found[number] = target, next(line.split()[1] for line in f if line.startswith("mnt_id:"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 

@@ -190,7 +190,7 @@ def unused_uid():
     """A user id without processes, because RLIMIT_NPROC counts all processes of a user."""
     taken = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
             taken.add(os.stat(f"/proc/{pid}").st_uid)
     return next(uid for uid in range(61000, 62000) if uid not in taken)
 

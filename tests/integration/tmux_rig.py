@@ -107,7 +107,7 @@ class Tmux:
                 found[:] = [int(pid) for pid in f.read().split()]
             try:
                 return len(found) == 1 and os.readlink(f"/proc/{found[0]}/exe") == os.path.realpath(BIN)
-            except FileNotFoundError:  # it was another command of the script
+            except (FileNotFoundError, ProcessLookupError):  # it was another command of the script
                 return False
 
         wait_until(is_there, what="a farhand in the window")

@@ -112,7 +112,7 @@ def inotify_watches(pid):
         try:
             with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as f:
                 count += sum(line.startswith("inotify ") for line in f)
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass
     return count
 
