@@ -472,7 +472,7 @@ class Client:
         if self.witness is not None:
             self.witness.received(message)
         if "method" in message and "id" in message:
-            # No client of these tests announced that it answers requests.
+            # A server sends requests only to clients that have said that they answer them. None of these has.
             self.bad.append(message)
         elif "method" in message:
             self.notifications.append(message)

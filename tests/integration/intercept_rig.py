@@ -73,7 +73,7 @@ def intercept(*texts, on_unmatched="run", **more):
 
 
 def text_of(message, name):
-    """A text of a question as bytes, whichever way it is told."""
+    """A text of a question as bytes: of the member `name`, or of `nameBase64` where the text is not UTF-8."""
     other = message.get(name + "Base64")
     return base64.b64decode(other, validate=True) if other is not None else message[name].encode()
 

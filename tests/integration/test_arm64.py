@@ -16,7 +16,7 @@ SECONDS = 60 * PATIENCE
 PROGRAM = os.path.join(REPO, "build", "static-arm64", "farhand")
 UNITS = os.path.join(REPO, "build", "arm64")
 QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
-# Those that need nothing of the kernel but what qemu-user knows.
+# The directories of src whose unit tests need no call of the kernel that qemu-user does not know.
 PURE = ["base", "wire", "env", "client", "policy", "proto", "plan", "denial", "codex", "loop", "agent", "approve", "cli", "cmd", "core",
         "door", "reach", "rules", "server", "session", "unified", "watch", "conn", "hunk", "patch", "question", "spawner", "transport"]
 

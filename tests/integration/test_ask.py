@@ -53,7 +53,7 @@ def test_what_is_neither_yes_nor_no_is_asked_again(place):
     base, env, where = place
     with Tmux(farhand("run", *where, "--read-only", "--ask", "--", *write_command(base)), env) as t:
         t.expect("Run it without a sandbox?")
-        # At once, as somebody who types ahead: a long line takes nothing of the next one along.
+        # All lines at once, as somebody types who does not wait: reading a line that is too long must not take a part of the next.
         t.paste(b"perhaps\n" + b"q" * 200 + b"\n" + b"q" * 4000 + b"y\nn\n")
         t.expect("[over 2]")
     assert not os.path.exists(f"{base}/w/made")

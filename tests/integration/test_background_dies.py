@@ -118,8 +118,8 @@ def test_another_one_is_started(desk, dying, how):  # noqa: F811
 def test_who_waits_in_the_backlog_of_one_that_is_killed_starts_another(desk, dying):  # noqa: F811
     with running(["run", "--detach", "--", "true"], desk) as proc:
         assert select.select([dying.listener], [], [], SECONDS)[0]
-        dying.listener.accept()[0].close()  # the look
-        assert select.select([dying.listener], [], [], SECONDS)[0]  # the client, whom nobody will accept
+        dying.listener.accept()[0].close()  # the command only looked whether a server listens
+        assert select.select([dying.listener], [], [], SECONDS)[0]  # the client itself, which is never accepted
         dying.listener.close()
         out, err = proc.communicate(timeout=SECONDS)
     assert (proc.returncode, err) == (0, b"") and len(out.split()) == 1
@@ -185,7 +185,7 @@ def test_the_far_end_of_ssh_asks_the_next_one_in_a_backlog(desk, dying):  # noqa
     proc, peer = stdio(desk)
     with proc, peer:
         assert select.select([dying.listener], [], [], SECONDS)[0]
-        dying.listener.accept()[0].close()  # the look
+        dying.listener.accept()[0].close()  # the command only looked whether a server listens
         assert select.select([dying.listener], [], [], SECONDS)[0]
         dying.listener.close()
         peer.sendall(UPGRADE)

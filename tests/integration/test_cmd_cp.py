@@ -355,13 +355,13 @@ def test_a_part_of_something_else_is_not_continued(cp, is_up):
     assert cp.done(*operands(cp, is_up))["resumedBytes"] == 700_000
     assert cp.read("copy") == data
     os.unlink(cp.path("copy"))
-    # A link under that name leads nowhere.
+    # A link under the name of the part is not followed.
     cp.file("victim", b"victim")
     os.symlink("victim", cp.path(".copy.farhand-part"))
     cp.done(*operands(cp, is_up))
     assert cp.read("copy") == data and cp.read("victim") == b"victim"
     os.unlink(cp.path("copy"))
-    # Nor does one more name of a file, be it the beginning of what is copied or not.
+    # A part that is a second name of another file is not written to, whether or not it holds the beginning of the source.
     for content in (b"victim", data[:1000]):
         cp.file("victim", content)
         os.link(cp.path("victim"), cp.path(".copy.farhand-part"))

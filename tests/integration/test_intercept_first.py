@@ -106,7 +106,7 @@ def test_a_question_says_everything_and_the_start_waits(client):
 def test_bytes_that_are_no_text_are_told_as_base64(client, tmp):
     path = os.fsencode(tmp) + b"/d\xff"
     os.mkdir(path)
-    # Params are text: only the directory can have such bytes before anything runs.
+    # The params of a start are UTF-8. Only the directory, which is a URI, can have other bytes.
     ident = start(client, "p", ["sh", "-c", "pwd"], intercept(ASK), cwd="file://" + tmp + "/d%FF")
     if client.has_response(ident):
         pytest.skip("this server takes no such directory")

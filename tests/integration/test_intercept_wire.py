@@ -108,7 +108,7 @@ def test_a_question_says_everything(place):
 
 def test_a_question_without_a_rule_has_none(place):
     done = place.sh("/bin/true; where", intercept(on_unmatched="ask"), decide=lambda q: YES)
-    assert done.out == b"inside\n" and len(done.questions) == 3  # the shell itself, too
+    assert done.out == b"inside\n" and len(done.questions) == 3  # one question is about the shell itself
     assert all(q.get("rule") is None for q in done.questions)
 
 

@@ -99,8 +99,8 @@ def parent(pid):
 
 
 def spawner_of(server, but=None):
-    """The only child of the server, but not process `but`. Keepers of a killed spawner are also children of the server until
-    they end."""
+    """The pid of the spawner, once it is the only child of the server and not the pid `but` of an earlier spawner. Keepers of a
+    killed spawner are also children of the server until they end."""
     return wait_until(lambda: now[0] if len(now := children(server.pid)) == 1 and now != [but] else None, 20,
                       "one spawner alone")
 

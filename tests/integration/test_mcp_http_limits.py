@@ -100,14 +100,14 @@ def test_many_connections_that_say_nothing_keep_nobody_out(front, session):
 
 
 def test_refused_connections_that_stay_keep_nobody_out(front, session):
-    """Each has got its last answer, and would have ten seconds to go."""
+    """Each connection has got its last answer. If its client does not close it, it would be closed only after ten seconds."""
     refused, room, began = [], resource.getrlimit(resource.RLIMIT_NOFILE)[0], time.monotonic()
     for _ in range(1024 if room == resource.RLIM_INFINITY else min(1024, room - 200, room // 2)):
         wire = front.wire()
         wire.send(b"\0")
         assert wire.read_answer().status == 400
         refused.append(wire)
-    can_judge = time.monotonic() - began < SLOW_HEAD_S / 2  # else the first of them go by themselves meanwhile
+    can_judge = time.monotonic() - began < SLOW_HEAD_S / 2  # later the first of them would be closed by their deadline
     assert session.call(session.message("ping"))["result"] == {}
     assert not can_judge or time.monotonic() - began < SLOW_HEAD_S
     for wire in refused:

@@ -60,7 +60,7 @@ def resident(pids):
 
 
 def calls(one, count):
-    """Runs calls, some at a time: each ends in another way."""
+    """Makes `count` calls of commands that end in five ways, AT_ONCE at a time, each time with calls of three tools for files."""
     kinds = [("true", 0, {}), ("/bin/echo x | cat; (sleep 1000 &) >/dev/null 2>&1", 0, {}), ("kill -9 $$", 137, {}),
              ("head -c 1000 /dev/zero", 0, {}), ("sleep 1000", 124, {"timeout_ms": 50})]
     for first in range(0, count, AT_ONCE):

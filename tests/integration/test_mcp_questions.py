@@ -72,7 +72,7 @@ def test_denied_asked_approved_run_outside(mcp):
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["properties"]["decision"]["enum"] == ["once", "session", "always", "deny"] and schema["required"] == ["decision"]
     os.remove(one.outside + "/made")
-    assert one.done(touch(one))["exit_code"] == 0 and len(questions(one)) == 2  # once is once
+    assert one.done(touch(one))["exit_code"] == 0 and len(questions(one)) == 2  # "once" was for the first call only
 
 
 @pytest.mark.parametrize("answer", [say("deny"), say(None, "decline"), say(None, "cancel"), say("once", "decline"), say(None), say("yes"), say(7),
@@ -116,7 +116,7 @@ def test_the_answer_for_clients_that_cannot_be_asked():
         assert one.done(touch(one))["exit_code"] == 0 and exists(one)
     with Mcp("--unasked", "deny") as one:
         assert one.done(touch(one))["exit_code"] == 1 and not exists(one)
-    with Mcp("--unasked", "allow", ask=say("deny")) as one:  # this one can be asked
+    with Mcp("--unasked", "allow", ask=say("deny")) as one:  # the answer for clients that cannot be asked is not used
         assert one.done(touch(one))["exit_code"] == 1 and not exists(one)
     for bad in (("--unasked", "maybe"), ("--approval", "maybe")):
         with Mcp(*bad, begin=False) as one:
@@ -173,7 +173,7 @@ def test_a_cancelled_call_withdraws_its_question():
         one.note("notifications/cancelled", {"requestId": ident})
         note = one.until(lambda: [note for note in one.notes if note["method"] == "notifications/cancelled"])[0]
         assert note["params"]["requestId"] == asked["id"]
-        one.send({"id": asked["id"], "result": {"action": "accept", "content": {"decision": "once"}}})  # too late
+        one.send({"id": asked["id"], "result": {"action": "accept", "content": {"decision": "once"}}})  # the question was withdrawn
         assert one.request("ping") == {} and not exists(one) and json.dumps(ident) not in one.answers
 
 

@@ -265,7 +265,7 @@ def test_the_same_on_a_terminal(ask, ground, name, is_swapped):
 
 
 def test_a_large_file_is_bound_too(ask, ground):
-    """A large file is read as a stream and replaced by a rename, and bound all the same."""
+    """A large file is read as a stream and replaced by a rename. The yes holds for its real path, too."""
     lines = "old\n" + "x" * 99 + "\n"
     large = lines + ("y" * 99 + "\n") * 100_000
     for name in ("asked/f", "other/f"):

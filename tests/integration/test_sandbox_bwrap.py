@@ -364,7 +364,7 @@ def faked_unfinished(request):
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_who_does_more_is_no_sandbox(faked_unfinished, how):
+def test_a_bwrap_that_mounts_more_is_refused(faked_unfinished, how):
     """Whatever is mounted beside what the plan has refuses the start, unless it can neither be written nor hold more than the
     profile lets a command read."""
     done = start_with_more(faked_unfinished, how)
@@ -373,7 +373,7 @@ def test_who_does_more_is_no_sandbox(faked_unfinished, how):
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_what_has_more_is_not_finished(faked, how):
+def test_a_view_with_more_mounts_is_not_finished(faked, how):
     """A process that joins a view is in the uppermost of its roots, and would seal another root than the command's."""
     done = start_with_more(faked, how)
     assert done.refused is not None, done

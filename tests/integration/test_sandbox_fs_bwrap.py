@@ -339,7 +339,7 @@ def test_what_changes_while_it_works_is_planned_again(faked):
     assert not os.path.exists(tree.w + "1/new")
 
 
-# One that lies
+# A bwrap that lies
 
 
 # The view of an fs helper has no masks; the helper checks the rules instead. So lies about masks are left out.
@@ -367,7 +367,7 @@ MORE_FOR_FILES = {how: lie for how, lie in MORE.items() if how != "a part of wha
 
 
 @pytest.mark.parametrize("how", MORE_FOR_FILES)
-def test_who_does_more_serves_nothing(faked, how):
+def test_a_bwrap_that_mounts_more_serves_nothing(faked, how):
     rig, fake = faked
     make, edit = MORE_FOR_FILES[how]
     tree, _ = new_place(rig)

@@ -263,7 +263,7 @@ def test_many_profiles_at_once(rig, place):
             assert is_error(one.answer(ident, 60)) == (number != other), (number, other, one.told)
 
 
-# One that dies or hangs
+# A helper that dies or hangs
 
 
 def test_one_that_is_killed_is_replaced(rig, place):

@@ -142,7 +142,7 @@ def test_a_signal_ends_it_with_its_processes(u, signo):
 
 
 def test_a_signal_and_a_line_at_once_end_it(u):
-    """Both are there when it looks: the line must not make it forget that it ends."""
+    """The program finds both at once: it must not do what the line asks for, but end."""
     u.call("list_grants")
     u.proc.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, u.proc.pid, os.WSTOPPED)
@@ -179,7 +179,7 @@ def memory_kib(pid):
 
 @pytest.mark.skipif(IS_SANITIZED, reason="sanitizers use memory of their own")
 def test_a_slow_reader_does_not_make_it_grow(tmp):
-    """Nobody reads while a flood comes and requests with long answers follow: it stops to read both, and loses nothing."""
+    """Nobody reads while a flood comes and requests with long answers follow: it stops reading both, and loses nothing."""
     proc = subprocess.Popen([BIN, "unified", "--env", "local", "--no-sandbox"], cwd=tmp, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         for i in range(8):
@@ -197,7 +197,7 @@ def test_a_slow_reader_does_not_make_it_grow(tmp):
             pass
         wait_until(lambda: quiet(proc.pid), 60, "that it waits for its reader")
         assert memory_kib(proc.pid) < 200 * 1024, memory_kib(proc.pid)
-        proc.stdin.raw.close()  # without what does not fit any more
+        proc.stdin.raw.close()  # at once: flushing would write what the pipe has no room for
     finally:
         lines = read_all(proc)
     ended = [line for line in lines if line.get("event") == "exec_command_end"]
@@ -206,7 +206,7 @@ def test_a_slow_reader_does_not_make_it_grow(tmp):
 
 
 def quiet(pid):
-    """Whether it has used no processor for a moment."""
+    """Whether the process has used no processor time for half a second."""
     def ticks():
         with open(f"/proc/{pid}/stat", encoding="latin-1", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[11:13]

@@ -86,7 +86,7 @@ def messages(block):
 
 # Command lines
 
-# Blocks of these are drawings, or the messages above.
+# How command lines begin. Other lines of such blocks are drawings, or what a command prints.
 COMMAND = re.compile(r"^(\(umask|[A-Z_]+=\S+ |make|farhand|build/|/usr/bin/|ssh|systemctl|loginctl|mkdir|openssl|sudo)(\s|$|[\w./-])")
 
 

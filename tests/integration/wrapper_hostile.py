@@ -115,7 +115,7 @@ def bad_descriptors():
         s = escalated()
         s.sendmsg([frame(message)], rights(fds) if fds else [])
         assert answer(s) is None, message
-    # Such a number is good, and the program cannot have it.
+    # The number is valid in the message, but no program can have a descriptor with it.
     s = escalated()
     s.sendmsg([frame({"fds": [2**31 - 2]})], rights([null]))
     assert answer(s)["exit_code"] == 126
