@@ -19,7 +19,7 @@
 
 #include <limits.h>
 
-/* The words. */
+/* The WORD of PRELOADED_VARIABLE: what it makes the library of a program do. */
 #define PRELOADED_FIRST \
         "first-" /* before ALL or SHELL: the wrapper is the command's first program, about which was decided already */
 #define PRELOADED_ALL "all" /* the program asks about every start that it makes */

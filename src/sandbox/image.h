@@ -99,7 +99,7 @@ struct image {
         uint32_t init_is_copy;
         uint32_t finishes; /* the keeper completes the view that bwrap has built (sandbox/finish.h) */
         uint32_t arguments, arguments_bytes, arguments_others;
-        uint32_t empties;
+        uint32_t empties;            /* bwrap_arguments::empties */
         char words[BWRAP_WORDS_MAX]; /* the message of bwrap; the keeper writes it */
         /* the number of the command's mount namespace, where the kernel tells it; written by the init */
         uint64_t mount_space;

@@ -132,7 +132,8 @@ static int decide(struct arena *a, const struct process_start *in, const struct 
         return write_frame(a, &exec, &v, ret, err);
 }
 
-static int test_kernel(struct err *err)
+/* Returns 0 if the kernel lets the starts of programs wait for a decision, or else a negative number with *err. */
+static int check_kernel(struct err *err)
 {
         struct intercept_tested tested = intercept_test();
         if (!tested.step)
@@ -195,11 +196,11 @@ static int choose_mechanism(const struct process_intercept *in, struct intercept
         case INTERCEPT_MECHANISM_PRELOAD:
                 return find_library(ret, err);
         case INTERCEPT_MECHANISM_SECCOMP:
-                return test_kernel(err);
+                return check_kernel(err);
         case INTERCEPT_MECHANISM_ANY:
                 break;
         }
-        int r = test_kernel(&kernel);
+        int r = check_kernel(&kernel);
         /* Want of memory or processes, which a command can bring about, must not make the interception weaker. */
         if (r == 0 || (intercept_means() == INTERCEPT_BY_PRELOAD && find_library(ret, &ignored) == 0))
                 return 0;

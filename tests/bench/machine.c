@@ -20,7 +20,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define PING_BYTES 64 /* about a status request */
+#define PING_BYTES 64 /* roughly the length of a request for the status */
 #define WAIT_MS 20000
 #define READ_BYTES (64 * 1024)
 

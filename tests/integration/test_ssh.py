@@ -322,7 +322,7 @@ def test_a_passphrase_is_asked_for_on_the_terminal_once(far):
         t.type(far.passphrase.encode() + b"\n")
         assert t.wait() == 0
         assert t.seen.endswith(b"in\r\n") and t.seen.count(b"passphrase") == 1 and far.passphrase.encode() not in t.seen
-    assert os.path.exists(far.cached())  # it was sent over the connection that was asked for
+    assert os.path.exists(far.cached())  # the program was sent over the connection for which the passphrase was typed
 
 
 def test_an_interrupt_while_a_passphrase_is_asked_for(far):
