@@ -316,7 +316,8 @@ SAMPLES = {
 }
 SPOILT = [None, True, 0, 7, -1, 1.5, 2 ** 64, "", "x", "x" * 2000, [], ["x"], [[]], {}, {"x": 1}]
 # Well-formed, and refused with the code of params for what they mean.
-MEANT = {("http/request", "method"), ("http/request", "url"), ("http/request", "name"), ("process/start", "mechanism")}
+MEANT = {("http/request", "method"), ("http/request", "url"), ("http/request", "name"), ("process/start", "mechanism"),
+         ("process/start", "text")}
 
 
 @pytest.fixture(scope="module", autouse=True)
