@@ -227,6 +227,37 @@ struct farhand_exec {
         const char *justification; /* NULL: none */
 };
 
+enum farhand_network_action {
+        FARHAND_NETWORK_ALLOW,
+        FARHAND_NETWORK_DENY,
+        FARHAND_NETWORK_ASK,       /* a question: a connection waits for farhand_process_answer_network */
+        FARHAND_NETWORK_WITHDRAWN, /* the question waits for no answer any more */
+};
+
+/* A host that a process with a managed network (farhand_command.network) wants to reach, and that its policy neither allows nor denies. */
+struct farhand_network_question {
+        enum farhand_network_action action; /* FARHAND_NETWORK_ASK or _WITHDRAWN */
+        uint64_t id;                        /* for the answer */
+        const char *protocol;               /* "http", "https_connect", "socks5_tcp", … */
+        const char *host;                   /* any text: the process has chosen it */
+        uint16_t port;
+};
+
+/* What was decided about a connection of such a process. */
+struct farhand_network_decision {
+        enum farhand_network_action action;
+        const char *source; /* "baseline_policy", "decider", "mode_guard", "proxy_state", … */
+        const char *reason; /* "allow", "not_allowed", "denied", "not_allowed_local", … */
+        const char *protocol, *host;
+        uint16_t port;
+        const char *method; /* NULL: not told */
+        const char *client; /* the address of the process's end; NULL: not told */
+        const char *time;   /* RFC 3339 */
+        bool is_guard;      /* it was decided for another reason than the host */
+        bool is_overridden; /* an answer has allowed what the policy did not */
+        uint64_t count;     /* of so many connections together */
+};
+
 struct farhand_process_events {
         void (*on_started)(struct farhand_process *p, void *arg,
                            int64_t pid); /* pid -1: the server does not tell */
@@ -247,7 +278,58 @@ struct farhand_process_events {
          * when the connection was lost and is back. Without this callback the questions of a process that this client has started are
          * answered with FARHAND_EXEC_DENY. */
         void (*on_exec)(struct farhand_process *p, void *arg, const struct farhand_exec *exec);
+        /* A connection waits for an answer, or its question has ended. While the connection to the server is lost a question stays open: the
+         * server asks again, which is not told again, and an answer that was given meanwhile is sent then. Without this callback the
+         * answer is FARHAND_NETWORK_DENY. */
+        void (*on_network)(struct farhand_process *p, void *arg,
+                           const struct farhand_network_question *question);
+        /* A server that is busy leaves some of these out. */
+        void (*on_network_decision)(struct farhand_process *p, void *arg,
+                                    const struct farhand_network_decision *decision);
 };
+
+struct farhand_ports {
+        uint16_t from, to; /* the first and the last */
+};
+
+/* All elements of an array of these have the same size. */
+struct farhand_network_rule {
+        size_t size;
+        enum farhand_network_action action;
+        const char *host;                  /* a pattern; NULL: none */
+        const char *cidr;                  /* addresses, "10.1.0.0/16"; NULL: none */
+        const struct farhand_ports *ports; /* none: 80 and 443 */
+        size_t port_count;
+        const char *const *protocols; /* ends with NULL; NULL: any */
+        const char *const *methods;   /* of HTTP; ends with NULL; NULL: any */
+};
+#define FARHAND_NETWORK_RULE_INIT                           \
+        {                                                   \
+                .size = sizeof(struct farhand_network_rule) \
+        }
+
+/* Which hosts a process may reach, through proxies that its variables name. In a sandbox there is no other network; without one nothing
+ * keeps a program from going around. Patterns are a name, "*.NAME" for the names below it, "**.NAME" for these and itself, or "*". Lists
+ * end with NULL; NULL is an empty list. What is denied stays denied. */
+struct farhand_network {
+        size_t size;
+        const char *const *allow, *const *deny; /* patterns, for all ports */
+        const char *const *review;              /* patterns: asked about even when they are allowed */
+        /* In place of `allow` and `deny`. Together with them it is -EINVAL, and without egressV1 -EOPNOTSUPP. */
+        const struct farhand_network_rule *rules;
+        size_t rule_count;
+        const char *
+                mode; /* NULL: "full"; "limited": only to read; "observe" (egressV1): all public hosts, and on_network_decision tells */
+        bool allow_local;  /* also addresses of private networks and of the server's own machine */
+        bool no_socks;     /* no SOCKS proxy besides that for HTTP */
+        bool use_upstream; /* go through the proxies that the server's own variables name */
+        unsigned
+                ask_timeout_ms; /* on_network is asked about other hosts, which may take so long; 0: they are denied at once */
+};
+#define FARHAND_NETWORK_INIT                           \
+        {                                              \
+                .size = sizeof(struct farhand_network) \
+        }
 
 struct farhand_rules_text {
         const char *name; /* for errors, and for farhand_exec.rule_name */
@@ -333,6 +415,9 @@ struct farhand_command {
          * without processControlV1 farhand_start returns -EOPNOTSUPP. */
         const struct farhand_limits *limit;
         const struct farhand_env_policy *policy;
+        /* NULL: what the sandbox says about the network. A server without networkProxyLaunch is not asked: farhand_start returns
+         * -EOPNOTSUPP. */
+        const struct farhand_network *network;
 };
 #define FARHAND_COMMAND_INIT                           \
         {                                              \
@@ -382,6 +467,24 @@ FARHAND_API int farhand_process_signal_to(struct farhand_process *p, int signo, 
 FARHAND_API int farhand_process_decide(struct farhand_process *p, const char *request_id,
                                        enum farhand_exec_decision decision, const char *reason, bool remember,
                                        struct farhand_error *ret_error);
+enum farhand_remember { FARHAND_REMEMBER_NOTHING, FARHAND_REMEMBER_PROCESS, FARHAND_REMEMBER_SESSION };
+struct farhand_network_answer {
+        size_t size;
+        enum farhand_network_action action; /* FARHAND_NETWORK_ALLOW or _DENY */
+        /* For how long the same host, port and protocol get the same answer unasked; a server without egressV1 asks again. */
+        enum farhand_remember remember;
+        uint64_t ttl_ms; /* with `remember`: no longer than that; 0: no such limit */
+        const char *
+                reason; /* of a denial, for the process: at most 1,024 bytes without control characters; NULL: none */
+};
+#define FARHAND_NETWORK_ANSWER_INIT                           \
+        {                                                     \
+                .size = sizeof(struct farhand_network_answer) \
+        }
+/* Answers a question of on_network, in the callback or later. Returns 0; -ESRCH when the question has ended. */
+FARHAND_API int farhand_process_answer_network(struct farhand_process *p, uint64_t question_id,
+                                               const struct farhand_network_answer *answer,
+                                               struct farhand_error *ret_error);
 /* Sends SIGKILL to the process and all its descendants. */
 FARHAND_API int farhand_process_terminate(struct farhand_process *p);
 #define FARHAND_GRACE_MAX_MS 60000

@@ -204,6 +204,7 @@ void client_lost(struct farhand *f, const struct err *err)
                 f->losses++;
                 f->retry_at_ms = now;
                 calls_on_lost(f, f->lost_text);
+                client_network_questions_on_lost(f);
                 client_http_requests_fail(f, -ECONNRESET, f->lost_text);
                 if (f->state == FARHAND_RECOVERING)
                         client_set_state(f, FARHAND_RECOVERING, f->lost_text);
@@ -274,8 +275,9 @@ static void on_message(struct farhand *f, struct slice text)
                 calls_on_answer(f, &m);
         } else if (m.kind == RPC_NOTIFICATION) {
                 client_on_notification(f, &m);
+        } else {
+                client_on_request(f, &m);
         }
-        /* The message is a request of the server. This client offers no methods, so it ignores the request. */
 }
 
 static void receive(struct farhand *f)
@@ -318,6 +320,7 @@ static void on_time(struct farhand *f)
                 begin_attempt(f);
         if (!f->is_paused)
                 client_processes_on_time(f, now);
+        client_network_questions_on_time(f, now);
         if (f->state == FARHAND_READY && !f->transport.is_lines) {
                 if (!f->is_paused && now >= f->transport.heard_at_ms + SILENCE_MS) {
                         (void)err_set(&err, 0, -ETIMEDOUT, "the server has been silent for %d s",
@@ -358,6 +361,7 @@ int farhand_timeout_ms(const struct farhand *f)
         uint64_t at = UINT64_MAX, now = clock_mono_ms();
         if (!f->is_paused)
                 at = MIN(at, client_processes_due_ms(f));
+        at = MIN(at, client_network_questions_due_ms(f));
         if (f->attempt_end_ms)
                 at = MIN(at, f->attempt_end_ms);
         if (f->retry_at_ms)

@@ -30,6 +30,7 @@
 /* How long a missing event may still come by itself. After that the server is asked for it. */
 #define HOLE_MS 1000
 #define CHILD_PATIENCE_MS 2000
+#define NETWORK_QUESTIONS_MAX 256         /* a server asks no more at once */
 #define SANDBOX_MAX ((size_t)1024 * 1024) /* the longest sandbox of file requests, as JSON */
 /* The longest content of a file in one message: such a content fits into REQUEST_MAX as base64. */
 #define WHOLE_FILE_MAX ((size_t)64 * 1024 * 1024)
@@ -113,6 +114,9 @@ struct farhand {
         uint64_t next_watch;
         struct farhand_missing *missing; /* NULL: none is waited for */
         uint64_t next_missing;
+        struct list network_questions; /* network_question::link */
+        size_t network_question_count;
+        uint64_t next_network_question;
         unsigned depth; /* how many calls of farhand_step are under way, one inside of the other */
 };
 
@@ -151,8 +155,9 @@ struct farhand_process {
          * so another client that resumes the session must use another prefix. */
         uint32_t write_prefix;
         uint64_t next_write;
-        unsigned writes_waiting; /* how many writes wait for the server's answer */
-        bool wants_room;         /* a write was cut short: on_writable is due */
+        unsigned network_timeout_ms; /* how long the server waits for an answer of on_network; 0: not known */
+        unsigned writes_waiting;     /* how many writes wait for the server's answer */
+        bool wants_room;             /* a write was cut short: on_writable is due */
 };
 
 /* ---- client.c ---- */
@@ -246,6 +251,31 @@ int client_decision_check(enum farhand_exec_decision decision, struct farhand_er
 /* Writes the members of an answer, but processId. */
 void client_decision_write(struct jsonw *w, const char *request_id, enum farhand_exec_decision decision,
                            const char *reason, bool remember);
+
+/* ---- network.c ---- */
+
+/* Checks what a server would not know and ignore. */
+int client_network_check(const struct farhand *f, const struct farhand_network *given,
+                         struct farhand_error *ret_error);
+/* Writes the members `networkProxy` and `enforceManagedNetwork`. */
+void client_network_write(struct jsonw *w, const struct farhand_network *given);
+/* Returns how long the server waits for answers; 0: nobody is asked. `given` may be NULL. */
+unsigned client_network_timeout_ms(const struct farhand_network *given);
+/* Takes a notification network/policyDecision. */
+void client_process_on_network_decision(struct farhand_process *p, const struct rpc_message *m);
+
+/* ---- network_questions.c ---- */
+
+/* Answers a request of the server, or makes a question of it. */
+void client_on_request(struct farhand *f, const struct rpc_message *m);
+/* Called when the connection was lost: its requests are gone, and come again with the next one. */
+void client_network_questions_on_lost(struct farhand *f);
+/* Withdraws the questions for which no server waits any more. */
+void client_network_questions_on_time(struct farhand *f, uint64_t now_ms);
+/* Returns when client_network_questions_on_time has work next; UINT64_MAX: never. */
+uint64_t client_network_questions_due_ms(const struct farhand *f);
+/* Drops the questions of a process that is over, or freed: the answer is no. */
+void client_network_questions_drop(struct farhand_process *p);
 
 /* ---- control.c ---- */
 

@@ -98,7 +98,7 @@ int client_command_check(const struct farhand *f, const struct farhand_command *
         if (c->intercept && !farhand_has_capability(f, "execInterceptV1"))
                 return error_set(ret_error, -EOPNOTSUPP,
                                  "this server intercepts no programs (execInterceptV1)");
-        return 0;
+        return c->network ? client_network_check(f, c->network, ret_error) : 0;
 }
 
 /* Returns the working directory of the server, or NULL when the server does not tell it. */
@@ -188,5 +188,7 @@ void client_command_write(const struct farhand *f, struct jsonw *w, const char *
         write_snapshot(f, w, c);
         if (c->intercept)
                 client_intercept_write(w, c->intercept);
+        if (c->network)
+                client_network_write(w, c->network);
         jsonw_object_end(w);
 }

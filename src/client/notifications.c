@@ -5,7 +5,7 @@
 
 void client_on_notification(struct farhand *f, const struct rpc_message *m)
 {
-        if (slice_starts(m->method, S("process/"))) {
+        if (slice_starts(m->method, S("process/")) || slice_eq(m->method, S("network/policyDecision"))) {
                 client_process_on_notification(f, m);
                 return;
         }

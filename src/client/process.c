@@ -15,6 +15,7 @@
 void client_process_release(struct farhand_process *p)
 {
         calls_forget(p->client, NULL, p);
+        client_network_questions_drop(p);
         p->is_freed = true;
         p->state = PROCESS_OVER;
         if (p->client->depth > 0)
@@ -45,6 +46,7 @@ void client_process_fail(struct farhand_process *p, const struct farhand_error *
         p->failure = *error;
         p->has_failed = true;
         sequence_release(&p->sequence);
+        client_network_questions_drop(p);
         if (p->events.on_failed)
                 p->events.on_failed(p, p->arg, error);
 }
@@ -82,6 +84,7 @@ void client_process_tell(struct farhand_process *p, const struct event *event)
                 return;
         case EVENT_CLOSED:
                 p->state = PROCESS_OVER;
+                client_network_questions_drop(p);
                 if (p->events.on_closed)
                         p->events.on_closed(p, p->arg);
                 return;
@@ -198,6 +201,8 @@ static void on_event(struct farhand_process *p, const struct rpc_message *m)
 {
         if (slice_eq(m->method, S("process/execRequested"))) {
                 client_process_on_exec(p, m);
+        } else if (slice_eq(m->method, S("network/policyDecision"))) {
+                client_process_on_network_decision(p, m);
         } else if (slice_eq(m->method, S("process/output"))) {
                 on_output(p, m);
         } else if (slice_eq(m->method, S("process/exited"))) {

@@ -119,6 +119,7 @@ struct farhand *farhand_new(const struct farhand_options *options, struct farhan
         list_init(&f->files);
         list_init(&f->http_requests);
         list_init(&f->watches);
+        list_init(&f->network_questions);
         f->epoll = f->watched = -1;
         f->session_id = mem_strdup("");
         f->info = mem_strdup("{}");

@@ -90,6 +90,7 @@ struct farhand_process *farhand_start(struct farhand *f, const struct farhand_co
         struct farhand_process *p = process_new(f, command.process_id, 0, events, arg);
         p->is_tty = command.tty;
         p->is_stdin_closed = !command.tty && !command.stdin_open;
+        p->network_timeout_ms = client_network_timeout_ms(command.network);
         client_command_write(f, &w, p->id, &command);
         unsigned flags = command.sandbox ? CALL_NEEDS_SANDBOX : 0;
         if (call_end(f, call, &w, flags, on_start_answer, p, ret_error) == 0)

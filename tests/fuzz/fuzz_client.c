@@ -293,11 +293,34 @@ static void on_exec(struct farhand_process *p, UNUSED void *arg, const struct fa
         act(i);
 }
 
-static const struct farhand_process_events events = { on_started, on_output, on_writable, on_exited,
-                                                      on_closed,  on_failed, on_gap,      on_exec };
-static const struct farhand_process_events events_without_gaps = { on_started, on_output, on_writable,
-                                                                   on_exited,  on_closed, on_failed,
-                                                                   NULL,       NULL };
+static void on_network(struct farhand_process *p, UNUSED void *arg,
+                       const struct farhand_network_question *question)
+{
+        struct farhand_network_answer answer = FARHAND_NETWORK_ANSWER_INIT;
+        size_t i = index_of(p);
+        must(!world.is_over[i] && question->protocol && question->host);
+        answer.action = world.salt % 2 ? FARHAND_NETWORK_ALLOW : FARHAND_NETWORK_DENY;
+        answer.remember = (enum farhand_remember)(world.salt % 3);
+        if (world.turns % 3 > 0) /* otherwise the question stays open */
+                (void)farhand_process_answer_network(p, question->id - world.turns % 3 + 1, &answer, NULL);
+        act(i);
+}
+
+static void on_network_decision(struct farhand_process *p, UNUSED void *arg,
+                                const struct farhand_network_decision *decision)
+{
+        size_t i = index_of(p);
+        must(!world.is_over[i] && decision->action <= FARHAND_NETWORK_ASK && decision->source &&
+             decision->reason && decision->protocol && decision->host && decision->time);
+        act(i);
+}
+
+static const struct farhand_process_events events = { on_started, on_output,          on_writable, on_exited,
+                                                      on_closed,  on_failed,          on_gap,      on_exec,
+                                                      on_network, on_network_decision };
+static const struct farhand_process_events events_without_gaps = {
+        on_started, on_output, on_writable, on_exited, on_closed, on_failed, NULL, NULL, NULL, NULL
+};
 
 /* Process 3 is one that runs already, and process 4 another listener to process 0. The names are known to the seeds. */
 static void start(size_t i)
