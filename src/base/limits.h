@@ -438,3 +438,12 @@
 #define LIMIT_ESCALATE_HELD_FDS 1024
 /* How long a wrapper may take to send what the broker waits for: its question, or the descriptors. Then it gets no answer. */
 #define LIMIT_ESCALATE_WAIT_MS 30000
+/* What a managed network allows, as it is told to the program that enforces it. Beyond: -32602. */
+#define LIMIT_NET_POLICY_BYTES (1 * MIB)
+/* Rules of a managed network, and entries of reviewDomains. Each is looked at for each connection. Beyond: -32602. */
+#define LIMIT_NET_RULES 10000
+/* One pattern of hosts, and of one rule its ranges of ports, its methods and one method. Beyond: -32602. */
+#define LIMIT_NET_PATTERN_BYTES 1024
+#define LIMIT_NET_RULE_PORTS 64
+#define LIMIT_NET_RULE_METHODS 64
+#define LIMIT_NET_METHOD_BYTES 64
