@@ -91,7 +91,8 @@ def test_killing_everything_in_sight_harms_no_network(network):
     assert ended.code == 0 and ended.out.startswith(b"UP GET /"), ended
 
 
-BACKGROUND = "({ while ! [ -e %s ]; do sleep 0.05; done; curl -s -m 5 -o /dev/null -w 'bg %%{http_code}\\n' http://127.0.0.1/; }) %s & echo main"
+BACKGROUND = "({ while ! [ -e %s ]; do sleep 0.05; done; " \
+             "curl -s -m 5 -o /dev/null -w 'bg %%{http_code}\\n' http://127.0.0.1/; }) %s & echo main"
 
 
 def test_the_network_of_a_background_child_goes_on_while_it_holds_the_streams(network):

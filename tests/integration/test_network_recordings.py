@@ -39,7 +39,8 @@ def socks(host, port, **more):
 STEPS = {
     "h1": {
         "allowed ip literal": raw(f"GET http://127.0.0.1:{HTTP}/a?b=1 HTTP/1.1\r\nHost: 127.0.0.1:{HTTP}\r\n"
-                                  "Proxy-Authorization: Basic eA==\r\nX-Drop: 1\r\nX-Keep: 2\r\nConnection: X-Drop\r\nTE: trailers\r\nKeep-Alive: 5\r\n\r\n"),
+                                  "Proxy-Authorization: Basic eA==\r\nX-Drop: 1\r\nX-Keep: 2\r\n"
+                                  "Connection: X-Drop\r\nTE: trailers\r\nKeep-Alive: 5\r\n\r\n"),
         "post": http("localhost", HTTP, "/p", method="POST", body="abc"),
         "host mismatch": raw(f"GET http://127.0.0.1:{HTTP}/ HTTP/1.1\r\nHost: localhost:{HTTP}\r\n\r\n"),
         "host default port mismatch": raw(f"GET http://127.0.0.1:{HTTP}/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
