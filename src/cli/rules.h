@@ -26,6 +26,10 @@ NODISCARD int rules_file_read(struct arena *a, const char *path, struct slice *r
 NODISCARD int rules_file_add(struct arena *a, const char *path, const struct exec_rule_addition *addition,
                              struct err *err);
 
+/* Does the same with a network rule. */
+NODISCARD int rules_file_add_network(struct arena *a, const char *path,
+                                     const struct exec_network_addition *addition, struct err *err);
+
 /* Returns the file to which rules are added, in the arena; NULL: the variables do not say where it is. */
 NODISCARD const char *rules_file_default(struct arena *a);
 

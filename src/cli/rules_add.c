@@ -1,4 +1,4 @@
-/* rules_add: `farhand rules add`: adds a prefix rule to a .rules file. The rest of the file keeps its bytes; the file is replaced in
+/* rules_add: `farhand rules add`: adds a prefix rule to a .rules file; others have network rules added. The rest of the file keeps its bytes; the file is replaced in
  * one step, and only by a file that can be read. */
 #include "cli/rules.h"
 
@@ -10,15 +10,28 @@
 #include <errno.h>
 #include <stdio.h>
 
-int rules_file_add(struct arena *a, const char *path, const struct exec_rule_addition *addition,
-                   struct err *err)
+/* A rule of either kind. */
+struct addition {
+        const struct exec_rule_addition *prefix;
+        const struct exec_network_addition *network;
+};
+
+static int add_to_text(struct arena *a, const struct exec_rules_text *old, const struct addition *add,
+                       struct slice *ret, struct err *err)
+{
+        const char *cwd = rules_cwd(a);
+
+        return add->prefix ? exec_rules_add(a, old, cwd, add->prefix, ret, err)
+                           : exec_rules_add_network(a, old, cwd, add->network, ret, err);
+}
+
+static int add_to_file(struct arena *a, const char *path, const struct addition *addition, struct err *err)
 {
         struct exec_rules_text old = { path, S("") };
         struct slice text;
-        const char *cwd = rules_cwd(a);
 
         /* The addition is tried on an empty text first, so that an addition that can never succeed leaves no directory behind. */
-        int r = exec_rules_add(a, &old, cwd, addition, &text, err);
+        int r = add_to_text(a, &old, addition, &text, err);
         if (r < 0)
                 return r;
         _close_ int lock = small_file_lock(path, err);
@@ -27,12 +40,24 @@ int rules_file_add(struct arena *a, const char *path, const struct exec_rule_add
         r = rules_file_read(a, path, &old.text, err);
         if (r < 0 && r != -ENOENT)
                 return r;
-        r = exec_rules_add(a, &old, cwd, addition, &text, err);
+        r = add_to_text(a, &old, addition, &text, err);
         if (r < 0)
                 return r;
         bool is_there = text.p == old.text.p;
         r = is_there ? 0 : small_file_replace(path, text, err);
         return r < 0 ? r : !is_there;
+}
+
+int rules_file_add(struct arena *a, const char *path, const struct exec_rule_addition *addition,
+                   struct err *err)
+{
+        return add_to_file(a, path, &(struct addition){ .prefix = addition }, err);
+}
+
+int rules_file_add_network(struct arena *a, const char *path, const struct exec_network_addition *addition,
+                           struct err *err)
+{
+        return add_to_file(a, path, &(struct addition){ .network = addition }, err);
 }
 
 /* Reads the command line. Returns -1 when *ret is filled, or the exit code. */

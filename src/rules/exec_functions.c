@@ -296,6 +296,8 @@ static int network_rule(struct exec_loader *loader, const struct starlark_call *
                               &rule.decision, err);
         if (r == 0)
                 r = read_justification(loader, values[3], &rule.justification, err);
+        if (r == 0 && values[4])
+                r = exec_network_ports(loader, values[4], &rule, err);
         if (r == 0)
                 r = exec_loader_spend(loader, exec_word_steps(values[0]->text), err);
         if (r == 0)
@@ -327,8 +329,9 @@ static const struct function functions[] = {
         { { { "host", STARLARK_STRING, true },
             { "protocol", STARLARK_STRING, true },
             { "decision", STARLARK_STRING, true },
-            { "justification", STARLARK_STRING, false } },
-          4,
+            { "justification", STARLARK_STRING, false },
+            { "ports", STARLARK_LIST, false } },
+          5,
           network_rule },
 };
 

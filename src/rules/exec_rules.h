@@ -32,10 +32,16 @@ struct exec_rule {
         const struct exec_rule *next; /* the next rule of the same program */
 };
 
+struct exec_ports {
+        uint16_t from, to; /* the first and the last */
+};
+
 struct exec_network_rule {
         struct slice host;    /* normalised */
         const char *protocol; /* "http", "https", "socks5_tcp", "socks5_udp" */
         enum exec_decision decision;
+        const struct exec_ports *ports; /* none: all */
+        size_t port_count;
         struct slice justification; /* p == NULL: none */
         const char *text_name;
         unsigned line;
@@ -62,9 +68,13 @@ static inline void exec_rules_freep(struct exec_rules **rules)
 
 /* How many prefix rules there are; a list of programs counts as one rule for each. */
 NODISCARD size_t exec_rules_count(const struct exec_rules *rules);
-/* Returns the network rules in order. They are checked, but nothing enforces them. */
+/* Returns the network rules in order. */
 NODISCARD const struct exec_network_rule *exec_rules_network(const struct exec_rules *rules,
                                                              size_t *ret_count);
+/* Returns the rules that count, in the arena: of those with the same host and ports only the last one that allows or forbids; rules
+ * that prompt say nothing. What a rule forbids stays forbidden, whatever other rules for the host allow. */
+NODISCARD const struct exec_network_rule **exec_rules_network_list(const struct exec_rules *rules,
+                                                                   struct arena *a, size_t *ret_count);
 
 struct exec_command {
         const struct slice *words; /* the program and its arguments */

@@ -1,4 +1,4 @@
-/* exec_rules_add: adds a prefix rule to a .rules text, as one line at its end. Pure: the caller reads and writes the file.
+/* exec_rules_add: adds a prefix rule or a network rule to a .rules text, as one line at its end. Pure: the caller reads and writes the file.
  *
  * The bytes of the old text stay as they are.
  */
@@ -17,3 +17,16 @@ struct exec_rule_addition {
  * text. The old text must be good, and so must the new one. Returns 0 or -errno. */
 NODISCARD int exec_rules_add(struct arena *a, const struct exec_rules_text *text, const char *cwd,
                              const struct exec_rule_addition *add, struct slice *ret, struct err *err);
+
+struct exec_network_addition {
+        const char *host;     /* a name or an address, no pattern */
+        const char *protocol; /* "http", "https", "socks5_tcp", "socks5_udp" */
+        uint16_t port;        /* 0: all ports */
+        enum exec_decision decision;
+        const char *justification; /* NULL: none */
+};
+
+/* Does the same with a network rule. */
+NODISCARD int exec_rules_add_network(struct arena *a, const struct exec_rules_text *text, const char *cwd,
+                                     const struct exec_network_addition *add, struct slice *ret,
+                                     struct err *err);

@@ -88,3 +88,38 @@ TEST(what_would_not_be_read_again_is_not_added)
                 assert_int_equal(buf_append_char(&full, full.n % 64 == 63 ? '\n' : '#'), 0);
         eq_str(add(&a, full.p, &allow), "t would have more than 1048576 bytes");
 }
+
+TEST(a_network_rule_becomes_a_line_at_the_end)
+{
+        static const struct {
+                struct exec_network_addition add;
+                const char *want;
+        } rows[] = {
+                { { "h.test", "http", 0, EXEC_ALLOW, NULL },
+                  "network_rule(host=\"h.test\", protocol=\"http\", decision=\"allow\")\n" },
+                { { "h.test", "https", 443, EXEC_FORBIDDEN, "why \"so\"" },
+                  "network_rule(host=\"h.test\", protocol=\"https\", decision=\"deny\", justification=\"why "
+                  "\\\"so\\\"\", ports=[443])\n" },
+                { { "fe80::1", "socks5_tcp", 22, EXEC_ALLOW, NULL },
+                  "network_rule(host=\"fe80::1\", protocol=\"socks5_tcp\", decision=\"allow\", "
+                  "ports=[22])\n" },
+                { { "H.test", "http", 0, EXEC_ALLOW, NULL }, "refused" },
+                { { "*.h.test", "http", 0, EXEC_ALLOW, NULL }, "refused" },
+                { { "x\") prefix_rule([\"a\"]", "http", 0, EXEC_ALLOW, NULL }, "refused" },
+                { { "h:80", "http", 0, EXEC_ALLOW, NULL }, "refused" },
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                _arena_ struct arena a = ARENA_INIT;
+                const struct exec_rules_text old = { "t", S("# mine\n") };
+                struct err err = ERR_INIT;
+                struct slice new;
+                int r = exec_rules_add_network(&a, &old, NULL, &rows[i].add, &new, &err);
+                eq_str(r < 0 ? "refused" : new.p + old.text.n, rows[i].want);
+                if (r < 0)
+                        continue;
+                const struct exec_rules_text again = { "t", new };
+                struct slice same;
+                eq_int(exec_rules_add_network(&a, &again, NULL, &rows[i].add, &same, &err), 0);
+                ok(same.p == new.p);
+        }
+}

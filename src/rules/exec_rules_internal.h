@@ -80,6 +80,9 @@ NODISCARD int exec_function_call(void *arg, const struct starlark_call *call, st
 /* exec_network.c */
 /* Normalises the host of a network rule, into the arena. Returns 0 or -EINVAL. */
 NODISCARD int exec_network_host(struct arena *a, struct slice raw, struct slice *ret, struct err *err);
+/* Reads the ports of a network rule: numbers, and texts "FROM-TO". Returns 0 or -errno. */
+NODISCARD int exec_network_ports(struct exec_loader *loader, const struct starlark_value *list,
+                                 struct exec_network_rule *ret, struct err *err);
 /* Returns the name of a protocol, or NULL. */
 NODISCARD const char *exec_network_protocol(struct slice raw);
 

@@ -190,6 +190,30 @@ TEST(hosts_of_network_rules_are_normalised)
         }
 }
 
+TEST(network_rules_have_ports_and_the_last_one_for_the_same_counts)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        _exec_rules_ struct exec_rules *rules =
+                load("network_rule('a', 'http', 'allow', ports=[22, '8000-8010'])\n"
+                     "network_rule('b', 'http', 'allow')\n"
+                     "network_rule('a', 'http', 'deny')\n"
+                     "network_rule('b', 'https', 'deny')\n"
+                     "network_rule('b', 'https', 'prompt')\n"
+                     "network_rule('a', 'https', 'deny', ports=[22, '8000-8010'])\n");
+        size_t count;
+        const struct exec_network_rule **list = exec_rules_network_list(rules, &a, &count);
+
+        eq_u64(count, 3);
+        eq_int(list[0]->line, 3);
+        eq_int(list[1]->line, 4);
+        eq_int(list[2]->line, 6);
+        eq_u64(list[2]->port_count, 2);
+        eq_int(list[2]->ports[0].from, 22);
+        eq_int(list[2]->ports[0].to, 22);
+        eq_int(list[2]->ports[1].from, 8000);
+        eq_int(list[2]->ports[1].to, 8010);
+}
+
 static void refuse(const char *text, const char *error)
 {
         struct err err = ERR_INIT;
