@@ -210,9 +210,26 @@ async def read_body(reader, headers):
     return total
 
 
+def file_answer(path):
+    """A file below the folder `files` of the world, which tests fill: what package managers and git ask for."""
+    where = os.path.normpath(os.path.join(sys.argv[1], path.partition("?")[0].lstrip("/")))
+    if os.path.isdir(where):
+        where += "/index.html"
+    if not where.startswith(os.path.join(sys.argv[1], "files")) or not os.path.isfile(where):
+        return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+    with open(where, "rb") as f:
+        data = f.read()
+    kind = b"text/html" if where.endswith(".html") else b"application/json" if where.endswith(".json") else b"application/octet-stream"
+    return b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n" % (kind, len(data)) + data
+
+
 async def http_answer(writer, method, path, body):
-    """What the path asks for: /big/N bytes with a length, /chunked/N, /old/N until the end, /slow/MS, /hang, /reset."""
+    """What the path asks for: /big/N bytes with a length, /chunked/N, /old/N until the end, /slow/MS, /hang, /reset, /files/…."""
     kind, _, amount = path.strip("/").partition("/")
+    if kind == "files":
+        answer = file_answer(path)
+        writer.write(answer if method != "HEAD" else answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        return True
     amount = int(amount) if amount.isdigit() else 0
     block = b"0123456789abcdef" * 4096
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-up: 1\r\n"
