@@ -6,6 +6,8 @@
  */
 #include "denial/refusal.h"
 
+ACCESS_COMPARED(3);
+
 /* Gets the access that an operation gives at its path and below. Returns false when another operation at the same path
  * decides. */
 static bool op_access(const struct plan_op *op, enum access *ret)

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 /* ---- what the profile names ---- */
 
 /* Every sandbox has its own /dev and /proc, so entries that grant access to those of the machine have no effect. */

@@ -10,6 +10,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 /* Returns the part of the path below `above`, with a leading slash; empty for `above` itself. */
 static struct slice rest_of(struct slice path, struct slice above)
 {

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 static int op_add(struct planner *m, const struct plan_op *op)
 {
         struct plan *p = m->plan;

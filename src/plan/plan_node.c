@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+ACCESS_COMPARED(3);
+
 #define NODES_MAX PLAN_OPS_MAX
 
 int plan_refuse(struct planner *m, const char *remedy, const char *fmt, ...)

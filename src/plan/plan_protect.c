@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 /* Is this path inside of a protected name of a writable root? A root in such a place was opened on purpose, and no more names
  * are protected in it. A workspace in a `.codex` that is in no writable root is like any other. */
 static bool is_inside_protected(const struct planner *m, struct slice path)

@@ -6,6 +6,8 @@
 
 #include "policy/rules.h"
 
+ACCESS_COMPARED(3);
+
 enum key_kind { KEY_ENTRY = 'E', KEY_TARGET = 'T' };
 
 void entries_init(struct entries *s, struct arena *a)

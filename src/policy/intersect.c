@@ -14,6 +14,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 struct side {
         const struct profile *profile;
         struct rules rules;

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 static const char outside_text[] =
         "permissions profile requests filesystem writes outside the workspace root, which is not supported "
         "until the runtime enforces FileSystemSandboxPolicy directly";

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 static void set_entries(struct overlay *o, const struct entries *s, uint64_t glob_depth)
 {
         o->has_files = s->count > 0;

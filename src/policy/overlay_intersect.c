@@ -10,6 +10,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 /* One of the two overlays, resolved to rules of the place. */
 struct side {
         struct profile profile;

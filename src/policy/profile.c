@@ -5,6 +5,8 @@
  */
 #include "policy/profile.h"
 
+ACCESS_COMPARED(3);
+
 static bool is_restricted(const struct profile *p)
 {
         return p->kind == PROFILE_MANAGED && !p->is_unrestricted;

@@ -15,7 +15,12 @@
 #define PROFILE_ENTRIES_MAX 4096 /* a profile with more is refused when it is read */
 
 /* Ordered by what they grant. Among entries for the same target, deny wins over write, and write over read. */
-enum access { ACCESS_DENY, ACCESS_READ, ACCESS_WRITE };
+enum access { ACCESS_DENY, ACCESS_READ, ACCESS_WRITE, ACCESS_LAST = ACCESS_WRITE };
+
+/* Stands in each source that compares accesses or has a table of them. When an access is added none of these sources compiles until
+ * its number is changed, by somebody who has looked at every comparison in it. */
+#define ACCESS_COMPARED(count) \
+        static_assert(ACCESS_LAST + 1 == (count), "an access was added: look at each comparison here")
 
 /* Returns a rank: of two accesses to the same path the one with the higher rank counts. */
 static inline int access_strength(enum access access)

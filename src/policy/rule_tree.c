@@ -7,6 +7,8 @@
 
 #include "policy/entries.h"
 
+ACCESS_COMPARED(3);
+
 static size_t common_bytes(struct slice a, struct slice b)
 {
         size_t max = MIN(a.n, b.n), n = 0;

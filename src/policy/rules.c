@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+ACCESS_COMPARED(3);
+
 #define ROOTS_PATTERN \
         "codex-project-roots://" /* in front of a pattern that is relative to each workspace root */
 

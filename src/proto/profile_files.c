@@ -7,6 +7,8 @@
 
 #include "base/uri.h"
 
+ACCESS_COMPARED(3);
+
 static const char *const target_types[] = {
         [TARGET_PATH] = "path", [TARGET_GLOB] = "glob_pattern", [TARGET_SPECIAL] = "special"
 };

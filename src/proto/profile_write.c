@@ -5,6 +5,8 @@
 #include "base/uri.h"
 #include "base/utf8.h"
 
+ACCESS_COMPARED(3);
+
 void profile_write_path(struct jsonw *w, struct slice path)
 {
         _buf_ struct buf uri = BUF_INIT(path.n * 3 + 64);

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+ACCESS_COMPARED(3);
+
 enum override { OVERRIDE_NONE, OVERRIDE_RESTRICTED, OVERRIDE_BYPASS };
 
 static const char *const overrides[] = {
