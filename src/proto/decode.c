@@ -351,12 +351,9 @@ static void fail_variant(struct decoder *d, const char *key, struct slice got, c
                     expected);
 }
 
-void decode_variant(struct decoder *d, const char *key, const char *const *names, size_t count, size_t *ret)
+static void take_variant(struct decoder *d, const char *key, const struct json *v, const char *const *names,
+                         size_t count, size_t *ret)
 {
-        const struct json *v = decode_required(d, key);
-
-        if (!v)
-                return;
         if (v->type != JSON_STRING) {
                 fail_type(d, key, v, "string or map");
                 return;
@@ -367,6 +364,21 @@ void decode_variant(struct decoder *d, const char *key, const char *const *names
                 fail_variant(d, key, text, names, count);
         else
                 *ret = i;
+}
+
+void decode_variant(struct decoder *d, const char *key, const char *const *names, size_t count, size_t *ret)
+{
+        const struct json *v = decode_required(d, key);
+
+        if (v)
+                take_variant(d, key, v, names, count, ret);
+}
+
+void decode_variant_value(struct decoder *d, const struct json *value, const char *const *names, size_t count,
+                          size_t *ret)
+{
+        if (!d->has_failed)
+                take_variant(d, NULL, value, names, count, ret);
 }
 
 void decode_optional_bool(struct decoder *d, const char *key, bool *ret)

@@ -74,6 +74,8 @@ NODISCARD const struct json *decode_peek(struct decoder *d, const char *key);
 
 /* Decode a value that the caller has found already, such as an item of an array. */
 void decode_strings_value(struct decoder *d, const struct json *value, struct slice **ret, size_t *ret_count);
+void decode_variant_value(struct decoder *d, const struct json *value, const char *const *names, size_t count,
+                          size_t *ret);
 void decode_u64_value(struct decoder *d, const struct json *value, uint64_t *ret);
 void decode_u16_value(struct decoder *d, const struct json *value, uint16_t *ret);
 /* Decodes a path. `what` is its name in the error text about a path of another host or platform ("cwd URI"), or NULL. */

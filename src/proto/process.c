@@ -94,22 +94,6 @@ static void decode_env_policy(struct decoder *outer, const struct json *value, s
         decode_end_inside(outer, &d);
 }
 
-static void check_managed_network(struct decoder *outer, const struct json *value)
-{
-        struct decoder d;
-        uint16_t port;
-        bool allows_binding;
-
-        decode_begin_inside(&d, outer, value, "ManagedNetworkSandboxContext");
-        const struct json *ports = decode_optional_array(&d, "loopbackPorts");
-        if (ports) {
-                json_each (it, d.doc, ports)
-                        decode_u16_value(&d, it, &port);
-        }
-        decode_optional_bool(&d, "allowLocalBinding", &allows_binding);
-        decode_end_inside(outer, &d);
-}
-
 static void check_metadata(struct decoder *outer, const struct json *value)
 {
         struct decoder d;
@@ -171,19 +155,28 @@ static void check_strays(struct decoder *d)
                         decode_fail(d, "`%s` is not a member of process/start: use `sandbox`", names[i]);
 }
 
-/* Refuses members that ask for network rules which are not supported, instead of ignoring them. */
-static void check_network(struct decoder *d, bool has_sandbox)
+/* A sandbox whose network is managed has no other one, whatever its profile says: it is planned without the network of the machine. */
+static void decode_network(struct decoder *d, struct process_start *in)
 {
         bool must_enforce = false;
         const struct json *v;
 
         decode_optional_bool(d, "enforceManagedNetwork", &must_enforce);
         if ((v = decode_peek(d, "managedNetwork")))
-                check_managed_network(d, v);
-        if (decode_peek(d, "networkProxy"))
-                decode_fail(d, "networkProxy is not supported by this executor");
-        if (must_enforce && has_sandbox)
+                process_managed_network_check(d, v);
+        if ((v = decode_peek(d, "networkProxy"))) {
+                in->has_network = true;
+                process_network_decode(d, v, in->process_id, &in->network);
+        }
+        if (d->has_failed || !in->has_sandbox || (!must_enforce && in->sandbox.profile.has_network))
+                return;
+        if (!in->has_network && must_enforce)
                 decode_fail(d, "managed network enforcement is not available on this executor");
+        else if (in->has_network && in->network.wants_unix_sockets)
+                decode_fail(d, "dangerouslyAllowAllUnixSockets is not available on this executor");
+        in->network.is_enforced = in->has_network;
+        if (in->has_network)
+                in->sandbox.profile.has_network = false;
 }
 
 /* --- members that only this server knows -------------------------------------------------------------------------- */
@@ -285,7 +278,7 @@ int process_start_decode(struct arena *a, const struct json_doc *doc, const stru
         if (sandbox && !d.has_failed)
                 d.has_failed =
                         sandbox_context_decode(a, doc, sandbox, SANDBOX_FOR_PROCESS, &in->sandbox, err) < 0;
-        check_network(&d, in->has_sandbox);
+        decode_network(&d, in);
         check_strays(&d);
         if ((v = decode_peek(&d, "metadata")))
                 check_metadata(&d, v);

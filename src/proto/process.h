@@ -4,6 +4,7 @@
 #include "policy/env.h"
 #include "proto/decode.h"
 #include "proto/intercept.h"
+#include "proto/network.h"
 #include "proto/sandbox.h"
 
 /* The limits of process/start (docs/PROTOCOL.md); a limit that was not given is 0. */
@@ -39,6 +40,8 @@ struct process_start {
         struct shell_snapshot_request snapshot;
         bool has_intercept;
         struct process_intercept intercept;
+        bool has_network; /* networkProxy was given */
+        struct process_network network;
         /* Set by the server: the only file that is executed; argv[0] names it. p == NULL: what argv[0] names. */
         struct slice program;
 };

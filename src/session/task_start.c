@@ -150,6 +150,9 @@ int task_start_check(struct req *req, const struct process_start *in, struct err
         if (in->is_prepared ? !config->allow_prepared_exec : !config->allow_direct_exec)
                 return err_set(err, RPC_INVALID_REQUEST, -EPERM, "%s exec is disabled",
                                in->is_prepared ? "prepared" : "direct");
+        if (in->has_network)
+                return err_set(err, RPC_INVALID_PARAMS, -ENOTSUP,
+                               "networkProxy is not available on this executor");
         if (task_find(session, in->process_id))
                 return err_set(err, RPC_INVALID_REQUEST, -EEXIST, "process %.*s already exists",
                                SLICE(in->process_id));
