@@ -90,6 +90,7 @@ class Reference:
                                      env={**os.environ, "CODEX_HOME": home, **env}, stdout=subprocess.PIPE,
                                      stderr=subprocess.DEVNULL, start_new_session=True)
         port = int(self.proc.stdout.readline().decode().strip().rpartition(":")[2])
+        self.tcp_url = f"ws://127.0.0.1:{port}"
         self.pid, self.url = self.proc.pid, "unix:" + world.relay(port)
 
     def __enter__(self):

@@ -1,7 +1,7 @@
 """A model for the real client, on the loopback: it asks for what a script of the test says, and hands the script what came of it.
 
 A script is a generator that is given the texts which the client has sent back so far, by the id of their call; each value that it yields
-is a list of items and answers one request of the client.
+is a list of items and answers one request of the client. What the client's reviewer of approvals asks is answered with a verdict.
 """
 
 import http.server
@@ -29,8 +29,8 @@ def session_id(text):
 
 
 class ScriptedModel:
-    def __init__(self, script):
-        self.outputs, self.failure = {}, None
+    def __init__(self, script, verdict=None):
+        self.outputs, self.failure, self.reviews = {}, None, []
         steps = script(self.outputs)
         model = self
 
@@ -48,7 +48,11 @@ class ScriptedModel:
                         output = item["output"]
                         model.outputs[item["call_id"]] = output if isinstance(output, str) else json.dumps(output)
                 try:
-                    items = next(steps, None) or [say("done")]
+                    if "format" in (body.get("text") or {}):
+                        model.reviews.append(body)
+                        items = [say(json.dumps(verdict))]
+                    else:
+                        items = next(steps, None) or [say("done")]
                 except BaseException as e:  # the test shows it
                     model.failure, items = e, [say("failed")]
                 self.send_response(200)

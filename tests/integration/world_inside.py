@@ -420,8 +420,11 @@ def watch(loop):
 # Orders
 
 
-async def relay(path, port):
-    """Lets those outside reach a TCP port of this world through a unix socket."""
+async def relay(path, port, swap=None):
+    """Lets those outside reach a TCP port of this world through a unix socket. Without a path: through another port, which it returns,
+    and with `swap`, two words of one length, of which one stands for the other in what comes back."""
+    old, new = (word.encode() for word in swap or ("", ""))
+
     async def one(reader, writer):
         try:
             there, back = await asyncio.open_connection("127.0.0.1", port)
@@ -429,20 +432,23 @@ async def relay(path, port):
             writer.close()
             return
 
-        async def pump(source, sink):
+        async def pump(source, sink, is_answer):
             try:
-                while data := await source.read(1 << 16):
-                    sink.write(data)
+                while data := await source.read(1 << 20):
+                    sink.write(data.replace(old, new) if old and is_answer else data)
                     await sink.drain()
             except ConnectionError:
                 pass
             finally:
                 sink.close()
 
-        await asyncio.gather(pump(reader, back), pump(there, writer))
+        await asyncio.gather(pump(reader, back, False), pump(there, writer, True))
 
+    if path is None:
+        return (await asyncio.start_server(one, "127.0.0.1", 0)).sockets[0].getsockname()[1]
     await asyncio.start_unix_server(one, path)
     os.chmod(path, 0o666)
+    return None
 
 
 async def obey(order, folder, look):
@@ -455,7 +461,7 @@ async def obey(order, folder, look):
     if what == "serve":
         await serve(order["what"], order["port"], folder)
     elif what == "relay":
-        await relay(order["path"], order["port"])
+        return await relay(order["path"], order["port"], order.get("swap"))
     elif what == "names":
         NAMES.update(order["names"])
         counts.clear()
