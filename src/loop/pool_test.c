@@ -15,7 +15,7 @@ struct rig {
         struct loop loop;
         struct timer *guard;
         struct pool *pool;
-        unsigned wanted; /* done calls until the loop stops */
+        unsigned wanted; /* how many calls of `done` stop the loop */
 };
 
 static struct rig *rig;

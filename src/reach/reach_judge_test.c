@@ -183,7 +183,7 @@ TEST(a_pattern_is_named)
         eq_str(why(&processes, REACH_GET, "/proc/1.key"), "own");
 }
 
-/* Where something is that the rules show, nothing can be made, rules or not. */
+/* Making a name that exists, where the rules show it, fails without the rules too: that is no refusal. */
 TEST(what_exists_anyway_is_no_refusal)
 {
         eq_int(reach_judge(&some, REACH_MAKE, S("/w/pin")), -EEXIST);

@@ -1,4 +1,4 @@
-/* watch_scan_test: which directories a scan can_watch, in which order, and which it leaves for another scan. */
+/* watch_scan_test: which directories a scan can watch, in which order, and which it leaves for another scan. */
 #include "watch/watch_scan.h"
 
 #include "base/fd.h"

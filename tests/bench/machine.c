@@ -168,7 +168,7 @@ int machine_tcp(struct turn *t, struct err *err)
         }
         fd_close(ends[1]);
         int r = pid < 0 ? failed(err, "fork") : ping_pong(t, ends[0], err);
-        fd_close(ends[0]); /* which ends the child */
+        fd_close(ends[0]); /* the child ends when it reads this end of file */
         reap(pid);
         return r;
 }

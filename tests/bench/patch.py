@@ -31,7 +31,7 @@ def update(path, numbers):
 
 
 class Folder:
-    """Makes targets and patches for them. The programs lie here under their names."""
+    """A directory with the programs under the names by which they are called. Makes targets there, and patches for them."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -153,7 +153,7 @@ static void on_watch_failed(struct farhand_watch *w, UNUSED void *arg, const str
                 free_watch();
 }
 
-/* What was freed, or is over, begins anew. */
+/* Starts again what was freed or is over. */
 static void look_around(void)
 {
         static const struct farhand_http_events http_events = { on_response, on_body, on_done,

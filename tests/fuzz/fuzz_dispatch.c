@@ -385,7 +385,7 @@ static void check_delta(struct user *cl, struct arena *a, const struct rpc_messa
         h->attachment = cl->attachment;
 }
 
-/* Checks a question or a report about a program: it comes neither before a handshake nor with a number. */
+/* Checks a question or a report about a program: it comes only after a handshake, and has no `seq`. */
 static void check_exec(struct user *cl, struct arena *a, const struct rpc_message *m)
 {
         const struct json *argv = json_get(&m->doc, m->params, S("argv"));

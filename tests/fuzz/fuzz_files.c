@@ -565,7 +565,7 @@ static void do_read_block(void)
                 want_bytes("chunk", rest);
                 want_bool(reply.result, "eof", rest.n < length);
         } else if (r == -EBADF) {
-                handle_close(h); /* a read error does that */
+                handle_close(h); /* a read error closes the handle */
         }
 }
 
