@@ -75,7 +75,8 @@ class Told:
         self.text, self.reviews, self.done = text, reviews, done
 
     def __repr__(self):
-        return f"{self.text}\nreviews: {len(self.reviews)}\n{self.done.returncode} {self.done.stdout[-1500:]!r} {self.done.stderr[-1500:]!r}"
+        return f"{self.text}\nreviews: {len(self.reviews)}\n{self.done.returncode} {self.done.stdout[-1500:]!r} " \
+               f"{self.done.stderr[-1500:]!r}"
 
 
 def run(world, url, where, command, *config, requirements=None, verdict=None):
@@ -98,7 +99,8 @@ def run(world, url, where, command, *config, requirements=None, verdict=None):
             with open(f"{where}/requirements.toml", "w", encoding="ascii") as f:
                 f.write(requirements)
             lay = f"mount -t tmpfs t {where}/over; mkdir -p {where}/over/u/codex {where}/over/w; " \
-                  f"cp {where}/requirements.toml {where}/over/u/codex/; cp /etc/resolv.conf /etc/hosts /etc/nsswitch.conf {where}/over/u/; " \
+                  f"cp {where}/requirements.toml {where}/over/u/codex/; " \
+                  f"cp /etc/resolv.conf /etc/hosts /etc/nsswitch.conf {where}/over/u/; " \
                   f"mount -t overlay -o lowerdir=/etc,upperdir={where}/over/u,workdir={where}/over/w o /etc"
             argv = ["unshare", "-m", "--propagation", "private", "sh", "-ec", lay + '; exec "$@"', "sh", *argv]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, env=env, capture_output=True, timeout=SECONDS, check=False,

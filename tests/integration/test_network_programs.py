@@ -77,7 +77,8 @@ PROGRAMS = {
     "git": (["git"], 'GIT_SSL_CAINFO="$CA" git clone -q "$U/files/repo.git" "$W/clone" && cat "$W/clone/hello"'),
     "git of http": (["git"], 'git clone -q "$P/files/repo.git" "$W/clone" && cat "$W/clone/hello"'),
     "pip": (["pip"], '$PIP download -q --no-cache-dir --disable-pip-version-check --retries 0 --timeout 20 --cert "$CA" '
-                     '-i "$U/files/simple" --no-deps -d "$W/wheels" worldly && unzip -p "$W"/wheels/worldly-1.0-py3-none-any.whl worldly.py'),
+                     '-i "$U/files/simple" --no-deps -d "$W/wheels" worldly && '
+                     'unzip -p "$W"/wheels/worldly-1.0-py3-none-any.whl worldly.py'),
     "npm": (["npm", "node"], 'cd "$W" && npm install --silent --no-audit --no-fund --cafile="$CA" --registry="$U/files/npm/" '
                              '--cache "$W/cache" --fetch-retries=0 worldly && cat node_modules/worldly/hello'),
     "apt": (["apt-get"], 'printf "deb [trusted=yes] %s/files/apt ./\\n" "$P" > "$W/sources.list" && '
