@@ -161,7 +161,7 @@ char *permissions_usual(bool may_write, bool has_network)
         struct err err = ERR_INIT;
         char *text = NULL;
 
-        must(write_profile(&p, &text, &err) == 0); /* a few hundred bytes */
+        must(write_profile(&p, &text, &err) == 0); /* this profile has a few hundred bytes, and always fits */
         return text;
 }
 

@@ -87,7 +87,7 @@ int cp_look(struct cp_dir *dir, const char *name, struct cp_meta *ret)
 /* ---- setting metadata ---- */
 
 /* A request under way that sets mode and time. */
-struct change {
+struct meta_request {
         struct cp_dir *dir;
         char *name;
 };
@@ -95,13 +95,13 @@ struct change {
 static void on_changed(UNUSED struct farhand *f, void *arg, UNUSED const char *result,
                        const struct farhand_error *error)
 {
-        struct change *c = arg;
-        c->dir->cp->under_way--;
+        struct meta_request *request = arg;
+        request->dir->cp->under_way--;
         if (error)
-                cp_complain(c->dir, c->name, error);
-        cp_dir_unref(c->dir);
-        free(c->name);
-        free(c);
+                cp_complain(request->dir, request->name, error);
+        cp_dir_unref(request->dir);
+        free(request->name);
+        free(request);
 }
 
 /* Sends a request, and does not wait for its answer. Without a name the directory itself is meant. */
@@ -114,12 +114,12 @@ static void set_far(struct cp_dir *dir, const char *name, const struct cp_meta *
         _free_ char *mode = meta->has_mode ? mem_printf(",\"mode\":%u", meta->mode) : mem_strdup("");
         _free_ char *params = mem_printf("{\"path\":%s%s,\"modifiedAtMs\":%jd,\"unordered\":true}", path,
                                          mode, (intmax_t)meta->modified_ms);
-        struct change *c = mem_new(struct change);
-        *c = (struct change){ .dir = cp_dir_ref(dir), .name = mem_strdup(name) };
+        struct meta_request *request = mem_new(struct meta_request);
+        *request = (struct meta_request){ .dir = cp_dir_ref(dir), .name = mem_strdup(name) };
         dir->cp->under_way++;
-        if (farhand_call(dir->side->fs.client, "fs/setMetadata", params, FARHAND_REPEAT, on_changed, c,
+        if (farhand_call(dir->side->fs.client, "fs/setMetadata", params, FARHAND_REPEAT, on_changed, request,
                          &error) < 0)
-                on_changed(dir->side->fs.client, c, NULL, &error);
+                on_changed(dir->side->fs.client, request, NULL, &error);
 }
 
 void cp_set_meta(struct cp_dir *dir, const char *name, const struct cp_meta *meta)

@@ -1,7 +1,7 @@
 /* compose: collects changes, and joins those that touch to edits. */
 #include "hunk/compose.h"
 
-static void put_change(struct composer *c, struct change_list *l, const struct change *change)
+static void put_change(struct composer *c, struct line_changes *l, const struct line_change *change)
 {
         l->list = arena_room(c->arena, l->list, l->count, &l->room, sizeof(*l->list));
         l->list[l->count++] = *change;
@@ -64,7 +64,7 @@ void compose_block(struct composer *c, const struct patch_line *lines, size_t li
                         i++;
                         continue;
                 }
-                struct change change = { .offset = offsets[at], .line = first + at, .lines = &lines[i] };
+                struct line_change change = { .offset = offsets[at], .line = first + at, .lines = &lines[i] };
                 for (; i < line_count && lines[i].kind != PATCH_LINE_CONTEXT; i++) {
                         change.line_count++;
                         change.removed_lines += lines[i].kind == PATCH_LINE_REMOVED;
@@ -86,7 +86,7 @@ static uint64_t count_lines(struct slice text)
 }
 
 /* Returns the added lines of some changes, each with the terminator. */
-static struct slice added_text(struct arena *a, const struct change *changes, size_t count,
+static struct slice added_text(struct arena *a, const struct line_change *changes, size_t count,
                                struct slice terminator)
 {
         size_t n = 0;
@@ -120,11 +120,11 @@ static void add_edit(struct edits *e, const struct edit *edit)
 }
 
 /* Joins changes that touch. */
-static void add_edits(struct arena *a, const struct change_list *l, struct slice terminator,
+static void add_edits(struct arena *a, const struct line_changes *l, struct slice terminator,
                       struct edits *ret)
 {
         for (size_t i = 0, n; i < l->count; i += n) {
-                const struct change *c = &l->list[i];
+                const struct line_change *c = &l->list[i];
                 struct edit edit = { .offset = c->offset, .line = c->line };
                 for (n = 0; i + n < l->count && c[n].line == edit.line + edit.removed_lines; n++) {
                         edit.removed += c[n].removed;
@@ -139,7 +139,7 @@ static void add_edits(struct arena *a, const struct change_list *l, struct slice
 /* Is the last line of the file among the removed ones? */
 static bool is_last_removed(const struct composer *c)
 {
-        const struct change *last = c->inside.count ? &c->inside.list[c->inside.count - 1] : NULL;
+        const struct line_change *last = c->inside.count ? &c->inside.list[c->inside.count - 1] : NULL;
 
         return last && last->line + last->removed_lines == c->file_lines;
 }

@@ -25,7 +25,7 @@ struct file_shape {
 };
 
 /* A run of removed and added lines at one place. */
-struct change {
+struct line_change {
         uint64_t offset, removed;
         uint64_t line, removed_lines;
         const struct patch_line
@@ -33,8 +33,8 @@ struct change {
         size_t line_count;
 };
 
-struct change_list {
-        struct change *list;
+struct line_changes {
+        struct line_change *list;
         size_t count, room;
 };
 
@@ -42,7 +42,7 @@ struct change_list {
 struct composer {
         struct arena *arena; /* for what is needed until compose_end */
         uint64_t file_lines;
-        struct change_list inside, at_end;
+        struct line_changes inside, at_end;
 };
 
 /* Adds the changes of a chunk whose old lines begin with line `first` of the file. offsets[i] is the offset of the i-th old line, and

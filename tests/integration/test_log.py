@@ -152,7 +152,7 @@ def test_a_lack_of_descriptors_is_logged_once_a_second():
 
     with Server(preexec_fn=few) as s, contextlib.ExitStack() as stack:
         with Client(s.url) as c:
-            with contextlib.suppress(RpcError):  # connections alone leave descriptors to commands
+            with contextlib.suppress(RpcError):  # takes the descriptors that connections leave to commands
                 for n in range(64):
                     c.start(f"p{n}", ["/bin/sleep", "1000"], pipeStdin=True)
             for _ in range(20):  # these peers wait to be accepted

@@ -500,7 +500,7 @@ def test_none_is_taken_from_where_commands_work(user):
         assert rig.sh("echo ran", workspace_write(), tree.w).out == b"ran\n"
 
 
-# Its end
+# How bwrap ends
 
 
 def tree_of(pid):
