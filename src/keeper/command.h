@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/compat.h"
+#include "keeper/inlets.h"
 #include "keeper/spawn_limits.h"
 #include "sandbox/exec_pair.h"
 
@@ -32,6 +33,10 @@ struct command_spec {
         enum exec_asking asking;
         int intercept_config; /* what intercept_pack made */
         int intercept_socket; /* the broker's end of a stream socket */
+        /* The command's only way out of its sandbox, which has a network of its own. The keeper makes these sockets there, and sends
+         * them over inlet_socket before the command is executed. NULL: none. Both are borrowed. */
+        const struct inlets *inlets;
+        int inlet_socket; /* the keeper's end of a SOCK_SEQPACKET socket pair */
 };
 
 /* A command on its way to its keeper: this head, and the strings cwd, argv, env and candidates, each with its NUL. */

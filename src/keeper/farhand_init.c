@@ -54,7 +54,7 @@ static int stdio_lift(const int *fds, int ret[static 3])
         return 0;
 }
 
-/* Waits until the keeper has finished the view. When the keeper fails to do so, the socket closes. */
+/* Waits until the keeper has finished the view and made the inlets. When the keeper fails to do so, the socket closes. */
 static void finish_await(int socket)
 {
         const struct sandboxed_message here = { .kind = SANDBOXED_HERE };
@@ -114,7 +114,7 @@ void farhand_init_run(int socket)
                 fail(&k, socket, r);
         if (in.holds)
                 hold(&k, socket);
-        if (k.order.image->finishes)
+        if (k.order.image->finishes || in.has_inlets)
                 finish_await(socket);
         child.io = child_stdio(&k.order);
         if (verify_view(k.order.image, &in.outside, &child.io, &child.ruleset, &why) < 0) {

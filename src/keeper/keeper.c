@@ -6,6 +6,7 @@
 
 #include "base/sys.h"
 #include "keeper/child.h"
+#include "keeper/inlets_make.h"
 #include "keeper/intercepted.h"
 #include "keeper/sandboxed_internal.h"
 #include "keeper/tree.h"
@@ -358,6 +359,7 @@ static void order_release(struct keeper *k)
         for (int i = 0; i < 2; i++)
                 if (k->order.bwrap[i] >= 0)
                         sys_close(k->order.bwrap[i]);
+        inlets_disconnect(k);
         if (!k->is_fork && k->strings)
                 sys_discard(k->strings, k->strings_bytes, MADV_DONTNEED);
         _Atomic(void *) *owner = k->is_fork ? NULL : k->strings_owner;

@@ -5,6 +5,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 
 #define HANDOVER_WAIT_NS 20000
 #define HANDOVER_YIELDS 50
@@ -48,4 +49,10 @@ NO_ASAN void keeper_await_handover(const struct keeper *k, pid_t parent)
              !atomic_load_explicit(&k->is_handed_over, memory_order_acquire) && sys_getppid() == parent; n++)
                 (void)(n < HANDOVER_YIELDS ? sys_call0(SYS_sched_yield)
                                            : sys_call2(SYS_nanosleep, &moment, NULL));
+}
+
+NO_ASAN void keeper_await_inlets(const struct keeper *k)
+{
+        while (!__atomic_load_n(&k->inlets_made, __ATOMIC_ACQUIRE))
+                (void)sys_call4(SYS_futex, &k->inlets_made, FUTEX_WAIT, 0, NULL);
 }

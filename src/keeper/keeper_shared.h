@@ -41,7 +41,9 @@ struct keeper_order {
         bool is_intercepted; /* every start of a program below the command is decided by the keeper's broker */
         enum exec_asking asking;
         int config, server; /* for the broker (broker_start.h); -1: not intercepted */
-        bool holds;         /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
+        struct inlets inlets;
+        int inlet_socket; /* where the inlets are sent; -1: there are none, or they were sent */
+        bool holds;       /* farhand-init starts nothing, but keeps its view for an fs helper (fs_view.c) */
         bool is_tty;
         bool has_nofile;
         struct rlimit nofile;
@@ -66,7 +68,9 @@ struct keeper {
         uint64_t leaf;                /* the name of that cgroup, or 0 */
         const struct cgroup *cgroup;  /* the spawner's farhand-PID, which contains that cgroup */
         int init_ends[2];             /* for a prebuilt sandbox: socket pair of keeper and init; else -1 */
-        int net_fd;   /* for a prebuilt sandbox: a network that exists already (spawner/nets.h), or -1 */
+        int net_fd; /* for a prebuilt sandbox: a network that exists already (spawner/nets.h), or -1 */
+        int order_ends
+                [2]; /* for a prebuilt sandbox: socket pair of spawner and keeper, for order.inlet_socket; else -1 */
         int fence_fd; /* the user namespace in which the sandbox is made (spawner/fence.h), or -1 */
         void *(*broker)(void *broker_start); /* the function of the broker's thread; NULL: there is none */
         bool tells;                          /* the keeper sends SPAWNER_LOOK when its command has exited */
@@ -100,6 +104,9 @@ struct keeper {
         _Atomic pid_t root;
         atomic_bool is_over;
 
+        atomic_bool is_in_net; /* the prebuilt sandbox is in the network net_fd */
+        uint32_t inlets_made;  /* a futex: not 0 once the inlets were sent */
+
         /* Written by the child before it exits. */
         uint32_t failed_step;
         int32_t failed_errno;
@@ -110,6 +117,9 @@ struct keeper {
  * than `parent`, because `parent` has died. Called before the command runs: the command could keep a pipe locked
  * (spawner/pipe_watch.h), and the process that closes the last copy of a descriptor would wait for that lock. */
 void keeper_await_handover(const struct keeper *k, pid_t parent);
+/* Waits until the keeper has sent the inlets. Called by a process of the sandbox before the command runs; when the keeper cannot
+ * make them, or dies, the calling process is killed. */
+void keeper_await_inlets(const struct keeper *k);
 
 /* The strings of an order that came with its packet, and room for their pointers. */
 struct order_strings {

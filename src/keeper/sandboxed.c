@@ -2,6 +2,7 @@
 #include "keeper/sandboxed_internal.h"
 
 #include "base/sys.h"
+#include "keeper/inlets_make.h"
 #include "keeper/title.h"
 #include "sandbox/placeholder.h"
 
@@ -64,6 +65,8 @@ static NO_ASAN void init_run(void *arg)
                 init_fail(k, &why);
         child.ruleset = view.landlock.ruleset;
         child.children = view.children;
+        if (k->order.inlets.count > 0)
+                keeper_await_inlets(k);
         sandboxed_init_run(k, image, &child);
 }
 
@@ -153,20 +156,43 @@ static long clone_fenced(struct keeper *k, struct init_start *start)
                          : clone_into(k, start, false);
 }
 
-/* Makes the placeholders, while the init builds what needs none and then waits. If that fails, kills the init and notes the
- * reason. */
-static void sandboxed_placeholders(struct keeper *k, struct image *image)
+/* Kills the init. To be called before a failure is noted, or the init could overwrite it. The init is not reaped before the start is
+ * over: see keeper::root. */
+static void init_stop(const struct keeper *k)
 {
-        struct enter_failure why;
-        if (placeholders_make(image, &why) == 0)
-                return;
-        /* The init is killed before the reason is written, or it could overwrite the reason; it is not reaped before the start is
-         * over: see keeper::root. */
         siginfo_t info;
         (void)sys_kill(k->root, SIGKILL);
         while (sys6(SYS_waitid, P_PID, k->root, SYS_ARG(&info), WEXITED | WNOWAIT | __WALL, 0, 0) == -EINTR)
                 continue;
+}
+
+/* Makes the placeholders, while the init builds what needs none and then waits. If that fails, kills the init and notes the
+ * reason. Returns 0 or -errno. */
+static int sandboxed_placeholders(struct keeper *k, struct image *image)
+{
+        struct enter_failure why;
+        int r = placeholders_make(image, &why);
+        if (r == 0)
+                return 0;
+        init_stop(k);
         child_note(k, &why);
+        return r;
+}
+
+/* Makes the inlets, while the init builds the view and then waits. `net`: the network that existed before the init, or -1. If that
+ * fails, kills the init and notes the reason, unless the init has noted why it has ended. */
+static void sandboxed_inlets(struct keeper *k, int net)
+{
+        if (k->order.inlets.count == 0)
+                return;
+        int r = net >= 0 ? inlets_make(k, net, net) : inlets_make_in(k, k->root);
+        if (r == 0) {
+                sandboxed_gate_open(&k->inlets_made);
+                return;
+        }
+        init_stop(k);
+        if (k->failed_step == SPAWN_STEP_NONE)
+                sandboxed_fail_at(k, SPAWN_STEP_SANDBOX + ENTER_NETWORK, r);
 }
 
 /* Makes the init, and meanwhile the placeholders. Returns 0, or -errno when the init could not be made. */
@@ -178,8 +204,26 @@ static int sandboxed_clone(struct keeper *k, struct init_start *start)
         if (pid < 0)
                 return (int)pid;
         k->root = (pid_t)pid;
-        sandboxed_placeholders(k, image);
+        if (sandboxed_placeholders(k, image) == 0)
+                sandboxed_inlets(k, -1);
         return 0;
+}
+
+/* For a prebuilt sandbox: takes the socket for the inlets, which the spawner has sent before it gave the order, and makes them. The
+ * init has confined itself, so its network can be entered by net_fd only. */
+static void sandboxed_inlets_ahead(struct keeper *k)
+{
+        char byte;
+        struct iovec part = { &byte, 1 };
+        if (k->order.inlets.count == 0)
+                return;
+        long r = sandboxed_receive(k->order_ends[1], &part, 1, &k->order.inlet_socket, 1);
+        if (r == 1)
+                sandboxed_inlets(k, k->net_fd);
+        else {
+                init_stop(k);
+                sandboxed_fail_at(k, SPAWN_STEP_SANDBOX + ENTER_NETWORK, r < 0 ? r : -EPROTO);
+        }
 }
 
 /* For a prebuilt sandbox: makes the init, and waits for an order, which the init gets as well. Returns 0, or -errno:
@@ -188,10 +232,11 @@ static int sandboxed_clone_ahead(struct keeper *k, struct init_start *start)
 {
         start->is_ahead = true;
         long pid = -ESRCH;
+        sys_close(k->order_ends[0]); /* the spawner's */
         if (k->net_fd >= 0) {
                 start->has_net = true;
                 pid = clone_by_joiner(k, start, k->net_fd, CLONE_NEWUSER | CLONE_NEWNET);
-                sys_close(k->net_fd);
+                atomic_store_explicit(&k->is_in_net, pid > 0, memory_order_release);
         }
         if (pid < 0) {
                 start->has_net = false;
@@ -203,7 +248,11 @@ static int sandboxed_clone_ahead(struct keeper *k, struct init_start *start)
         if (!sandboxed_ahead_await(k, pid > 0))
                 return pid < 0 ? (int)pid : -ECANCELED;
         (void)sys_prctl(PR_SET_NAME, (unsigned long)KEEPER_NAME);
-        sandboxed_placeholders(k, k->order.image);
+        if (sandboxed_placeholders(k, k->order.image) == 0)
+                sandboxed_inlets_ahead(k);
+        sys_close(k->order_ends[1]);
+        if (k->net_fd >= 0)
+                sys_close(k->net_fd);
         return 0;
 }
 

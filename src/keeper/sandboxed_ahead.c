@@ -32,6 +32,7 @@ static NO_ASAN int order_receive(int socket, struct keeper_order *ret)
         memcpy(ret->stdio, fds, sizeof(ret->stdio)); /* all above 2, because 0 to 2 are open */
         ret->image = image_map(fds[AHEAD_FD_IMAGE]);
         sys_close(fds[AHEAD_FD_IMAGE]);
+        ret->inlets.count = order.inlets.count;
         return ret->image ? keeper_order_unpack(ret, &order.command, room->bytes, room->pointers) : -ENOMEM;
 }
 
@@ -69,6 +70,8 @@ static NO_ASAN void builder_entry(void *arg)
         if (w->is_refused)
                 sys_exit(127);
         keeper_await_handover(a->shared, sys_getppid());
+        if (a->own.order.inlets.count > 0)
+                keeper_await_inlets(a->shared);
         sandboxed_gate_open(&w->may_exec);
         sys_exit(0);
 }

@@ -261,6 +261,7 @@ static long order_make(struct bwrap_start *s, int socket)
         struct sandboxed_order order = { .image_bytes = s->image->bytes,
                                          .command = { .is_tty = o->is_tty, .limits = o->limits },
                                          .holds = o->holds,
+                                         .has_inlets = o->inlets.count > 0,
                                          .is_intercepted = o->is_intercepted,
                                          .asking = o->asking,
                                          .nofile = o->nofile };

@@ -1,13 +1,16 @@
 /* sandboxed_finish: the keeper has a process join and finish the view that bwrap has built, before a command is in it
- * (sandbox/finish.h). Raw system calls only. */
+ * (sandbox/finish.h), and the inlets made there. Raw system calls only. */
 #include "keeper/sandboxed_internal.h"
 
-#include "base/sys.h"
+#include "base/sys_proc.h"
+#include "keeper/inlets_make.h"
 #include "sandbox/sys_mount.h"
 
 #include <errno.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 /* What the process needs that joins and finishes the view, and how its work ended. */
@@ -32,23 +35,28 @@ int sandboxed_outside(const struct keeper *k, struct verify_spaces *ret)
         return r;
 }
 
-/* The namespaces are found by the pid of farhand-init. As long as farhand-init lives, no other process has that pid, and its end of
- * the socket is open: so the socket is checked after the namespaces have been opened. */
-int sandboxed_finish_open(int socket, pid_t init, const struct verify_spaces *outside, struct finish *ret)
+int sandboxed_check_open(int socket)
 {
         struct pollfd end = { .fd = socket, .events = POLLIN };
         const struct timespec now = { 0 };
-        int r = finish_open(init, outside, ret);
-        if (r < 0)
-                return r;
         long ready;
         do
                 ready = sys6(SYS_ppoll, SYS_ARG(&end), 1, SYS_ARG(&now), 0, 0, 0);
         while (ready == -EINTR);
-        if (ready == 0)
-                return 0;
-        finish_close(ret);
-        return ready < 0 ? (int)ready : -ESRCH;
+        return ready > 0 ? -ESRCH : (int)ready;
+}
+
+/* The namespaces are found by the pid of farhand-init. As long as farhand-init lives, no other process has that pid, and its end of
+ * the socket is open: so the socket is checked after the namespaces have been opened. */
+int sandboxed_finish_open(int socket, pid_t init, const struct verify_spaces *outside, struct finish *ret)
+{
+        int r = finish_open(init, outside, ret);
+        if (r < 0)
+                return r;
+        r = sandboxed_check_open(socket);
+        if (r < 0)
+                finish_close(ret);
+        return r;
 }
 
 /* Runs in a separate process, because a process cannot leave a user namespace again, and the keeper has work to do outside. */
@@ -78,4 +86,38 @@ int sandboxed_finish(struct keeper *k, const struct image *image, int socket, pi
         if (r < 0)
                 sandboxed_fail_at(k, SPAWN_STEP_SANDBOX + ENTER_FINISH, r);
         return (int)r;
+}
+
+/* ---- the inlets ---- */
+
+/* Returns a descriptor of the user namespace to which the network belongs: with bwrap, farhand-init may be in another one below it,
+ * where it has no capabilities in its own network. -EPROTO: one of the two namespaces is not the sandbox's. */
+static int owner_open(int net, const struct verify_spaces *outside)
+{
+        struct stat st;
+        int owner = (int)sys_call2(SYS_ioctl, net, NS_GET_USERNS);
+        if (owner < 0)
+                return owner;
+        bool is_new = sys_fstat(net, &st) == 0 && st.st_ino != outside->inodes[SPACE_NET] &&
+                      sys_fstat(owner, &st) == 0 && st.st_ino != outside->inodes[SPACE_USER];
+        if (is_new)
+                return owner;
+        sys_close(owner);
+        return -EPROTO;
+}
+
+int sandboxed_inlets_below(struct keeper *k, int socket, pid_t init)
+{
+        struct verify_spaces outside;
+        int r = sandboxed_outside(k, &outside);
+        int net = r < 0 ? r : sys_proc_open(init, "ns/net");
+        if (net < 0)
+                return net;
+        r = sandboxed_check_open(socket);
+        int owner = r < 0 ? r : owner_open(net, &outside);
+        r = owner < 0 ? owner : inlets_make(k, owner, net);
+        if (owner >= 0)
+                sys_close(owner);
+        sys_close(net);
+        return r;
 }

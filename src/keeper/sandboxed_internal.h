@@ -38,6 +38,7 @@ struct sandboxed_order {
         struct command_head command;
         uint32_t inherited; /* number of the first descriptor if bwrap passes them on; 0: they were sent */
         bool holds;         /* keeper_order::holds */
+        bool has_inlets;    /* the keeper makes the inlets when farhand-init has said that it is there */
         bool is_intercepted;
         enum exec_asking asking;
         struct rlimit nofile;
@@ -94,6 +95,12 @@ NODISCARD int sandboxed_outside(const struct keeper *k, struct verify_spaces *re
 /* Finishes the view of farhand-init (sandbox/finish.h), which has the pid `init` as long as it has not closed its end of the
  * socket. Returns 0, or -errno with failed_step set. */
 NODISCARD int sandboxed_finish(struct keeper *k, const struct image *image, int socket, pid_t init);
+/* Returns 0 when the process at the other end of the socket has not closed it, or -errno. Called after something was opened by the
+ * pid of that process: no other process had that pid then. */
+NODISCARD int sandboxed_check_open(int socket);
+/* Makes the inlets in the network of farhand-init, which has the pid `init` as long as it has not closed its end of the socket. Returns
+ * 0 or -errno. */
+NODISCARD int sandboxed_inlets_below(struct keeper *k, int socket, pid_t init);
 /* Opens the namespaces of farhand-init, and makes sure that `init` is still its pid. Returns 0 or -errno. */
 NODISCARD int sandboxed_finish_open(int socket, pid_t init, const struct verify_spaces *outside,
                                     struct finish *ret);

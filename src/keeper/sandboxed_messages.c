@@ -77,10 +77,23 @@ static void wait_for_message(const struct keeper *k, struct sandboxed *b, int so
         }
 }
 
-/* Finishes the view, and tells the init, which waits for that. On failure nothing is started, and failed_step has the reason. */
+/* Finishes the view, and makes the inlets. Returns 0, or -errno with failed_step set. */
+static int finish(struct keeper *k, int socket, pid_t init)
+{
+        int r = k->order.image->finishes ? sandboxed_finish(k, k->order.image, socket, init) : 0;
+        if (r < 0 || k->order.inlets.count == 0)
+                return r;
+        r = sandboxed_inlets_below(k, socket, init);
+        if (r < 0)
+                sandboxed_fail_at(k, SPAWN_STEP_SANDBOX + ENTER_NETWORK, r);
+        return r;
+}
+
+/* Does what is left to do outside, and tells the init, which waits for that. On failure nothing is started, and failed_step has the
+ * reason. */
 static void finish_and_tell(struct keeper *k, struct sandboxed *b, int socket, pid_t init)
 {
-        if (sandboxed_finish(k, k->order.image, socket, init) < 0) {
+        if (finish(k, socket, init) < 0) {
                 (void)sys_kill(k->root, SIGKILL);
                 return;
         }

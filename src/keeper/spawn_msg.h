@@ -4,7 +4,7 @@
  * struct spawn_order, and for SPAWN_START the strings behind it (or in a memfd): cwd, then argv, env and candidates, each string
  * with its NUL. The descriptors of a start come in this order: stdin, stdout, stderr, the memfd if there is one, the image of
  * the sandbox if there is one, if bwrap builds it bwrap and farhand-init, and if the command is intercepted the configuration and
- * the socket of its broker. The descriptors of SPAWN_FS_HELPER are the fs helper's end of its socket, the image, and the same two programs.
+ * the socket of its broker, and last the socket for the inlets if there are any (inlets.h). The descriptors of SPAWN_FS_HELPER are the fs helper's end of its socket, the image, and the same two programs.
  *
  * Or no descriptor comes with the packet, and the order says which ones the spawner has to open (lend.h); a spawner that cannot
  * open them answers SPAWN_RETURNED. For an fs helper the image and the programs are lent, and the socket is made by connecting to
@@ -22,10 +22,10 @@
 #include <sys/types.h>
 
 #define SPAWN_INLINE_MAX (64 * 1024) /* longer strings are in a memfd */
-#define SPAWN_FDS_MAX 9
+#define SPAWN_FDS_MAX 10
 #define SPAWN_STDIO 3    /* stdin, stdout and stderr: the first three descriptors of a start */
 #define SPAWN_PROGRAMS 2 /* bwrap and farhand-init */
-#define SPAWN_BROKER 2   /* configuration and socket of the broker: the last two descriptors */
+#define SPAWN_BROKER 2   /* configuration and socket of the broker */
 
 /* How many SPAWN_SIGNAL orders for one command may be unanswered. The server sends no more before it has an answer, so the
  * ring of orders in a keeper has room for all of them, and the answers come in order. A power of two. */
@@ -43,6 +43,7 @@ struct spawn_order {
         bool is_intercepted;
         enum exec_asking asking;
         bool wants_cgroup;
+        struct inlets inlets;
         uint64_t session; /* the number of the session; two sessions never share a network namespace */
         struct cgroup_limits tree; /* limits that only a cgroup can enforce; without one the start fails */
         int32_t signo;             /* for SPAWN_SIGNAL */

@@ -66,6 +66,10 @@ int command_describe(const struct command_spec *c, uint32_t number, struct spawn
                 .asking = c->asking,
                 .session = c->session,
         };
+        if (c->inlets && c->inlets->count > INLETS_MAX)
+                return -EINVAL;
+        if (c->inlets)
+                ret->inlets = *c->inlets;
         if (ret->tree.processes > 0)
                 ret->tree.processes += c->helpers;
         ret->command.argc = list_measure(c->argv, &bytes);
@@ -101,5 +105,7 @@ size_t command_fds(const struct command_spec *c, const int stdio[static SPAWN_ST
                 ret[n++] = c->intercept_config;
                 ret[n++] = c->intercept_socket;
         }
+        if (c->inlets && c->inlets->count > 0)
+                ret[n++] = c->inlet_socket;
         return n;
 }

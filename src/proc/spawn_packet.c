@@ -81,7 +81,8 @@ static void packet_finish(struct spawner *s, struct packet *p, int r)
  * descriptors have to stay open until the spawner reports something about the start. */
 static bool packet_lend(struct spawner *s, struct packet *p)
 {
-        if (p->was_returned || p->order.is_intercepted) /* a socket cannot be lent */
+        /* A socket cannot be lent. */
+        if (p->was_returned || p->order.is_intercepted || p->order.inlets.count > 0)
                 return false;
         size_t programs = p->fd_count - (p->order.has_bwrap ? SPAWN_PROGRAMS : 0);
         for (size_t i = 0; i < p->fd_count; i++) {

@@ -49,9 +49,11 @@ struct rig {
         struct spawn_limits limits;     /* for the commands that are started next */
         bool has_image;                 /* image_fd is the sandbox of the commands that are started next */
         int image_fd;
-        const struct bwrap *bwrap; /* builds that sandbox; or NULL */
-        bool is_intercepted;       /* the commands that are started next are intercepted */
-        int config, socket;        /* what their brokers get */
+        const struct bwrap *bwrap;   /* builds that sandbox; or NULL */
+        bool is_intercepted;         /* the commands that are started next are intercepted */
+        int config, socket;          /* what their brokers get */
+        const struct inlets *inlets; /* of the commands that are started next; or NULL */
+        int inlet_socket;            /* where their keepers send them */
         bool wants_cgroup;
         uint64_t session; /* the session of the commands; 0: no sandbox is prebuilt for them */
 };
@@ -232,6 +234,8 @@ static inline int rig_start_argv(struct rig *rig, uint32_t number, const char *c
                 .is_intercepted = rig->is_intercepted,
                 .intercept_config = rig->config,
                 .intercept_socket = rig->socket,
+                .inlets = rig->inlets,
+                .inlet_socket = rig->inlet_socket,
                 .session = rig->session,
         };
         const int stdio[] = { rig->null, rig->out[1], rig->out[1] };

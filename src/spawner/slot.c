@@ -108,6 +108,7 @@ struct slot *slot_new(struct slots *t)
         slot->keeper.leaf_fd = -1;
         slot->keeper.net_fd = -1;
         slot->keeper.fence_fd = -1;
+        slot->keeper.order_ends[0] = slot->keeper.order_ends[1] = -1;
         slot->keeper.init_ends[0] = slot->keeper.init_ends[1] = -1;
         slot->keeper.walk_room = (struct tree_entry *)(void *)map;
         slot->keeper.child_stack = map + t->walk_bytes + t->guard_bytes + STACK_BYTES;

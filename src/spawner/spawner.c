@@ -311,7 +311,7 @@ void spawner_run(const struct spawner_setup *setup)
                                    .retry_ms = RETRY_FIRST_MS,
                                    .cgroup = CGROUP_CLOSED,
                                    .fence = FENCE_NONE,
-                                   .prebuilt = { .socket = -1, .mounts = -1 },
+                                   .prebuilt = { .socket = -1, .keeper_socket = -1, .mounts = -1 },
                                    .nets = { .fence_fd = -1 } };
         signals_reset();
         (void)prctl(PR_SET_NAME, "fh-spawner");

@@ -48,7 +48,8 @@ struct prebuilt {
         struct prebuilt_kind kind; /* of the sandbox in `slot` */
         struct prebuilt_kind next; /* what is prebuilt next: the kind of the last command */
         int socket;                /* the socket to the init */
-        int mounts;  /* a descriptor that reports changes of the machine's mounts; -1: not open yet */
+        int keeper_socket; /* the socket to the keeper, for descriptors that it needs itself; -1: none */
+        int mounts;        /* a descriptor that reports changes of the machine's mounts; -1: not open yet */
         bool is_due; /* a sandbox is to be made PREBUILT_AFTER_MS after used_ms, unless one exists by then */
         bool is_wanted;   /* a sandbox is to be made as soon as possible */
         bool is_dropped;  /* the keeper was told to end */
@@ -122,7 +123,7 @@ void prebuilt_make(struct spawner_state *s);
 /* Starts the command in the prebuilt sandbox. Returns 0, and the slot owns the image from then on; -ENOENT when there is no sandbox
  * that fits; or another -errno, and the command may have run. */
 NODISCARD int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, struct image *image,
-                             int fds[]);
+                             int fds[], int inlet_socket);
 /* Ends the prebuilt sandbox, if there is one. */
 void prebuilt_drop(struct spawner_state *s);
 /* Returns the time until a prebuilt sandbox is due, or until it or a free network (nets.h) has been kept long enough; -1: none

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "keeper/keeper.h"
+#include "sandbox/enter.h"
 #include "sandbox/image.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ struct slot *slot_for_start(struct spawner_state *s, bool is_sandboxed)
         k->spawner = sys_getpid();
         k->socket = s->setup.socket;
         k->order.bwrap[0] = k->order.bwrap[1] = -1;
-        k->order.config = k->order.server = -1;
+        k->order.config = k->order.server = k->order.inlet_socket = -1;
         k->order.nofile = is_sandboxed ? s->nofile_sandboxed : s->setup.nofile;
         k->order.has_nofile = s->nofile_now.rlim_cur != k->order.nofile.rlim_cur ||
                               s->nofile_now.rlim_max != k->order.nofile.rlim_max;
@@ -136,6 +137,11 @@ static int broker_at(const struct spawn_order *order)
         return bwrap_at(order) + (order->has_bwrap ? SPAWN_PROGRAMS : 0);
 }
 
+static int inlet_socket_at(const struct spawn_order *order)
+{
+        return broker_at(order) + (order->is_intercepted ? SPAWN_BROKER : 0);
+}
+
 static int slot_fill(struct spawner_state *s, struct slot *slot, const struct spawn_order *order,
                      const int fds[])
 {
@@ -152,6 +158,9 @@ static int slot_fill(struct spawner_state *s, struct slot *slot, const struct sp
                 k->order.config = fds[broker_at(order)];
                 k->order.server = fds[broker_at(order) + 1];
         }
+        k->order.inlets = order->inlets;
+        if (order->inlets.count > 0)
+                k->order.inlet_socket = fds[inlet_socket_at(order)];
         if (order->is_in_memfd)
                 return slot_take_memfd(slot, order, fds[3]);
         return slot_take_buffer(slot, order, TAKE(s->next));
@@ -200,10 +209,15 @@ static int slot_start(struct spawner_state *s, const struct spawn_order *order, 
         return 0;
 }
 
+static bool has_network_of_its_own(const struct image *i)
+{
+        return i && image_has_init(i) && !i->has_network;
+}
+
 static void start_take(struct spawner_state *s, const struct spawn_order *order, int fds[], size_t fd_count)
 {
         /* The kernel leaves out descriptors for which the spawner has no free number. */
-        if (fd_count != (size_t)broker_at(order) + (order->is_intercepted ? SPAWN_BROKER : 0)) {
+        if (fd_count != (size_t)inlet_socket_at(order) + (order->inlets.count > 0)) {
                 report_failed(s, order->number, SPAWN_STEP_STDIO, EMFILE);
                 return;
         }
@@ -213,8 +227,13 @@ static void start_take(struct spawner_state *s, const struct spawn_order *order,
                 report_failed(s, order->number, SPAWN_STEP_FORK, ENOMEM);
                 return;
         }
+        if (order->inlets.count > 0 && !has_network_of_its_own(image)) {
+                image_unmap(image);
+                report_failed(s, order->number, SPAWN_STEP_SANDBOX + ENTER_NETWORK, ENOTSUP);
+                return;
+        }
         enum spawn_step step = SPAWN_STEP_NAMESPACES;
-        int r = image ? prebuilt_start(s, order, image, fds) : -ENOENT;
+        int r = image ? prebuilt_start(s, order, image, fds, fds[inlet_socket_at(order)]) : -ENOENT;
         if (r == -ENOENT)
                 r = slot_start(s, order, image, fds, &step);
         if (r < 0) {
@@ -276,7 +295,7 @@ static int order_act(struct spawner_state *s, const struct spawn_order *order, i
         struct slot *slot = slots_find(&s->slots, order->number);
         switch (order->kind) {
         case SPAWN_START:
-                if (slot)
+                if (slot || order->inlets.count > INLETS_MAX)
                         return -EBADMSG;
                 if (order->lent_count > 0 && fd_count == 0)
                         report_kind(s, SPAWN_RETURNED, order->number);

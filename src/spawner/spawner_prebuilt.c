@@ -81,20 +81,32 @@ static int make(struct spawner_state *s, struct slot *slot)
 {
         struct prebuilt *p = &s->prebuilt;
         struct keeper *k = &slot->keeper;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, k->init_ends) < 0)
+        int ends[2], order_ends[2];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return -errno;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, order_ends) < 0) {
+                int r = -errno;
+                fd_close(ends[0]);
+                fd_close(ends[1]);
+                return r;
+        }
+        memcpy(k->init_ends, ends, sizeof(ends));
+        memcpy(k->order_ends, order_ends, sizeof(order_ends));
         k->order.image = &p->kind.head.image;
         k->fence_fd = fence_get(&s->fence);
         k->net_fd = slot->net ? net_open(slot->net) : -1;
         atomic_store_explicit(&k->waits, KEEPER_WAITS, memory_order_relaxed);
-        int ends[2] = { k->init_ends[0], k->init_ends[1] };
         int r = slot->pid = keeper_start(s, slot);
         fd_close(ends[1]);
+        fd_close(order_ends[1]);
         fd_close(k->net_fd);
-        if (r < 0)
+        if (r < 0) {
                 fd_close(ends[0]);
-        else
+                fd_close(order_ends[0]);
+        } else {
                 p->socket = ends[0];
+                p->keeper_socket = order_ends[0];
+        }
         return r;
 }
 
@@ -142,7 +154,27 @@ static bool is_for(const struct prebuilt *p, const struct prebuilt_kind *kind)
                is_alive(p->slot);
 }
 
-int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, struct image *image, int fds[])
+/* Gives the sandbox its order. The keeper gets the socket for the inlets, and the init everything else. Returns 0; -ENOENT: the
+ * sandbox is not for this order; -ETOOMANYREFS: the sandbox stays for the next command; or another -errno. */
+static int order_give(const struct prebuilt *p, const struct spawn_order *order, struct slice strings,
+                      const int fds[], int inlet_socket)
+{
+        bool has_inlets = order->inlets.count > 0;
+        if (has_inlets && !atomic_load_explicit(&p->slot->keeper.is_in_net, memory_order_acquire))
+                return -ENOENT;
+        int r = has_inlets ? spawn_packet_send(p->keeper_socket, order, (struct slice){ NULL, 0 },
+                                               &inlet_socket, 1)
+                           : 0;
+        if (r < 0)
+                return r;
+        r = spawn_packet_send(p->socket, order, strings, fds, 4);
+        return has_inlets && r == -ETOOMANYREFS
+                       ? -ECANCELED
+                       : r; /* the keeper has a socket that is not for the next command */
+}
+
+int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, struct image *image, int fds[],
+                   int inlet_socket)
 {
         struct prebuilt *p = &s->prebuilt;
         struct prebuilt_kind kind;
@@ -150,9 +182,8 @@ int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, str
                 return -ENOENT;
         image->placeholders_due = image->placeholder_count > 0;
         struct slice strings = slice_from(s->next->strings.bytes, order->command.bytes);
-        int given = is_for(p, &kind) ? spawn_packet_send(p->socket, order, strings, fds, 4) : -ESRCH;
-        /* When the descriptors cannot be passed on, the sandbox stays for the next command. */
-        if (given < 0 && given != -ETOOMANYREFS)
+        int given = is_for(p, &kind) ? order_give(p, order, strings, fds, inlet_socket) : -ESRCH;
+        if (given < 0 && given != -ETOOMANYREFS && given != -ENOENT)
                 prebuilt_drop(s);
         if (given < 0)
                 return -ENOENT;
@@ -162,6 +193,7 @@ int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, str
                 net_use(slot->net, order->session);
         k->number = order->number;
         k->order.image = slot->image = image;
+        k->order.inlets = order->inlets;
         k->order.stdio[0] = k->order.stdio[1] = k->order.stdio[2] = -1; /* the init has its own */
         k->tells = prebuilt_note(s, order, image);
         uint32_t waits = KEEPER_WAITS;
@@ -172,6 +204,7 @@ int prebuilt_start(struct spawner_state *s, const struct spawn_order *order, str
         (void)sys_kill(slot->pid, KEEPER_LOOK);
         p->slot = NULL;
         p->socket = fd_close(p->socket);
+        p->keeper_socket = fd_close(p->keeper_socket);
         start_hand_over(s, slot, fds);
         (void)sched_yield(); /* the command's processes run first; other work here can wait */
         return 0;
@@ -232,6 +265,7 @@ void prebuilt_reaped(struct spawner_state *s, bool is_well)
         struct prebuilt *p = &s->prebuilt;
         struct slot *slot = TAKE(p->slot);
         p->socket = fd_close(p->socket);
+        p->keeper_socket = fd_close(p->keeper_socket);
         if (!is_well) { /* a process may still run on its stacks: as for any keeper that was killed, `sweep` finds out */
                 slot_enter_orphan(&s->slots, slot);
                 return;
