@@ -131,7 +131,7 @@ void unified_call_free(struct unified_call *c)
                 patch_job_release(c->job);
         if (c->look)
                 patch_job_release(c->look);
-        file_request_forget(c);
+        filing_request_forget(c);
         free(c->file.result);
         approval_free(c->approval);
         free(c->denials);

@@ -27,7 +27,7 @@ static void fail(struct unified_call *c, const char *why)
 /* Begins the params of a request for a path: in the sandbox of the run, or bound to the real path that was allowed. */
 static void params_begin(struct jsonw *w, struct buf *params, struct unified_call *c)
 {
-        const struct file_state *s = &c->file;
+        const struct filing_state *s = &c->file;
         _free_ char *path = farhand_path_json(c->host->client, s->run_path);
         jsonw_begin(w, params);
         jsonw_object(w);
@@ -48,7 +48,7 @@ static void ask_server(struct unified_call *c, struct jsonw *w, struct buf *para
         jsonw_object_end(w);
         if (jsonw_end(w) < 0)
                 fail(c, "the request is too long");
-        else if (!file_request_begin(c, method, params->p, is_repeatable))
+        else if (!filing_request_begin(c, method, params->p, is_repeatable))
                 fail(c, c->file.error.text);
         else
                 unified_call_wait(c, CALL_FILING, UINT64_MAX);
@@ -92,7 +92,7 @@ static void ask_list(struct unified_call *c)
 /* Begins a run as the approval says. */
 static void run(struct unified_call *c)
 {
-        struct file_state *s = &c->file;
+        struct filing_state *s = &c->file;
         const char *const *real = approval_real_paths(c->approval);
         s->sandbox = host_sandbox(&c->strings, c->host, approval_permissions(c->approval));
         s->is_bound = real != NULL;
@@ -224,7 +224,7 @@ static bool on_filing(struct unified_call *c)
 /* Finds out where the path leads, outside of any sandbox. Of a file that does not exist its directory counts. */
 static void look(struct unified_call *c, bool is_directory)
 {
-        struct file_state *s = &c->file;
+        struct filing_state *s = &c->file;
         const char *slash = strrchr(s->path, '/');
         s->sandbox = NULL;
         s->is_bound = false;
@@ -255,7 +255,7 @@ static const char *read_real_path(struct unified_call *c)
 
 static bool on_looking(struct unified_call *c)
 {
-        const struct file_state *s = &c->file;
+        const struct filing_state *s = &c->file;
         if (s->request)
                 return false;
         const char *real = read_real_path(c);
@@ -276,7 +276,7 @@ static bool on_looking(struct unified_call *c)
 
 static void ask_permission(struct unified_call *c)
 {
-        struct file_state *s = &c->file;
+        struct filing_state *s = &c->file;
         c->cwd = c->host->cwd;
         s->path = host_path(&c->strings, c->host, s->args.path);
         if (!s->path) {

@@ -59,7 +59,7 @@ struct unified *unified_new(const struct unified_options *options, struct err *e
         list_init(&u->sessions);
         list_init(&u->calls);
         list_init(&u->jobs);
-        list_init(&u->file_requests);
+        list_init(&u->filing_requests);
         make_hosts(u, options);
         return u;
 }
@@ -77,7 +77,7 @@ void unified_free(struct unified *u)
                 exec_session_free(list_first(&u->sessions, struct exec_session, link));
         for (size_t i = 0; i < u->host_count; i++)
                 host_release(&u->hosts[i]);
-        file_requests_release(u);
+        filing_requests_release(u);
         fd_close(u->epoll);
         if (is_alone)
                 fd_close(u->wake);

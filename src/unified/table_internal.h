@@ -111,10 +111,10 @@ struct shell_state {
         bool is_timed_out;
 };
 
-struct file_request;
+struct filing_request;
 
 /* A call of a tool for files. */
-struct file_state {
+struct filing_state {
         struct file_args args;
         const char *path; /* absolute */
         const char *
@@ -123,8 +123,8 @@ struct file_state {
         bool is_bound;       /* the run is allowed for its real path: no link is followed */
         bool looks_at_directory;
         enum { FILE_STAT, FILE_CONTENT } step;
-        struct file_request *request; /* the request that is under way; NULL: none */
-        char *result;                 /* of the last request, JSON; NULL: `error` says why there is none */
+        struct filing_request *request; /* the request that is under way; NULL: none */
+        char *result;                   /* of the last request, JSON; NULL: `error` says why there is none */
         struct farhand_error error;
         const char *denied;     /* the error of the run that the sandbox has denied */
         const char *image_type; /* unified_result::image_type */
@@ -143,7 +143,7 @@ struct unified_call {
         struct write_args write;
         struct patch_args patch;
         struct shell_state shell;
-        struct file_state file;
+        struct filing_state file;
         struct host *host;
         struct exec_session *session; /* the session that the call uses; NULL: none */
         struct approval *approval;
@@ -183,10 +183,10 @@ struct unified {
         size_t call_count;
         uint64_t clock; /* counts the uses of sessions */
         bool is_paused;
-        bool is_due;               /* something has changed outside of a step */
-        int wake;                  /* an eventfd, which threads make readable */
-        struct list jobs;          /* patch_job::link */
-        struct list file_requests; /* file_request::link */
+        bool is_due;                 /* something has changed outside of a step */
+        int wake;                    /* an eventfd, which threads make readable */
+        struct list jobs;            /* patch_job::link */
+        struct list filing_requests; /* filing_request::link */
 };
 
 /* ---- hosts.c ---- */
@@ -316,14 +316,14 @@ void patch_job_release(struct patch_job *j); /* the call has taken the result */
  * job and unified::wake, which must not be freed. */
 NODISCARD bool patch_jobs_finish(struct unified *u);
 
-/* ---- file_request.c ---- */
+/* ---- filing_request.c ---- */
 
-/* Sends a request to the server of the call. The answer is in file_state::result or file_state::error once file_state::request is NULL.
- * Returns false, with file_state::error, when the request cannot be sent. */
-NODISCARD bool file_request_begin(struct unified_call *c, const char *method, const char *params,
-                                  bool is_repeatable);
-void file_request_forget(struct unified_call *c); /* nobody waits for the answer any more */
-void file_requests_release(struct unified *u);    /* when no server can answer any more */
+/* Sends a request to the server of the call. The answer is in filing_state::result or filing_state::error once filing_state::request is NULL.
+ * Returns false, with filing_state::error, when the request cannot be sent. */
+NODISCARD bool filing_request_begin(struct unified_call *c, const char *method, const char *params,
+                                    bool is_repeatable);
+void filing_request_forget(struct unified_call *c); /* nobody waits for the answer any more */
+void filing_requests_release(struct unified *u);    /* when no server can answer any more */
 
 /* ---- exec.c, write.c, patching.c, shell.c, filing.c ---- */
 
