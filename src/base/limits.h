@@ -333,8 +333,8 @@
 #define LIMIT_MCP_HTTP_SESSIONS 64
 /* A session to which nobody is connected ends after this time, unless --session-idle says otherwise. */
 #define LIMIT_MCP_HTTP_IDLE_MS 1800000
-/* A session to which nobody has been connected for this time, or for half of --session-idle where that is less, ends when its
- * client opens another one for which there is no room. */
+/* When there is no room for a session, that session of the same client ends to which nobody has been connected for the longest
+ * time, if that is at least this time, or half of --session-idle where that is less. */
 #define LIMIT_MCP_HTTP_YIELD_MS 300000ULL
 /* Connections, authenticated or not. Beyond: the oldest that has not asked for anything yet gives way, or the new one is closed. */
 #define LIMIT_MCP_HTTP_CONNECTIONS 1024

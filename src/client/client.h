@@ -130,7 +130,7 @@ struct farhand_process {
         struct list link; /* farhand::processes */
         struct farhand *client;
         char *id;
-        char *start_answer; /* the result of process/start; NULL: not there yet, or the process was started otherwise */
+        char *start_answer; /* the result of process/start; NULL: not there yet, or this object did not start the process */
         struct farhand_process_events events;
         void *arg;
         enum process_state state;

@@ -103,8 +103,8 @@ static void request_read(struct broker *b, struct request *r)
         if (e < 0)
                 return request_lose(b, r);
         e = request_fill(&r->caller, &in);
-        /* Without reports, who asks is not needed for a program that may simply run: then the process is looked for only when it is
-         * needed. */
+        /* The process that asks need not be known for a program that simply runs, unless the client wants reports. So it is looked
+         * for here only when it is needed in any case. */
         bool must_find = e < 0 || b->options.reports || r->caller.file.p[0] != '/';
         if (must_find && stream_find(r) < 0)
                 return request_lose(b, r);

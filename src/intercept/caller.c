@@ -97,7 +97,7 @@ int caller_read_cwd(struct caller *c)
         if (c->cwd.n > 0)
                 return 0;
         int r = link_read(c->thread, "cwd", &c->cwd);
-        /* When the mounts of the caller do not show the directory, the kernel writes "(unreachable)" in front of its path. */
+        /* In front of the path of a directory that our own root does not lead to, the kernel writes "(unreachable)". */
         if (r == 0 && c->cwd.p[0] != '/')
                 r = -EACCES;
         if (r < 0)
