@@ -296,8 +296,8 @@ struct farhand_ports {
 struct farhand_network_rule {
         size_t size;
         enum farhand_network_action action;
-        const char *host;                  /* a pattern; NULL: none */
-        const char *cidr;                  /* addresses, "10.1.0.0/16"; NULL: none */
+        const char *host; /* a pattern; NULL: none */
+        const char *cidr; /* addresses, "10.1.0.0/16"; with a host: of that host; NULL: none */
         const struct farhand_ports *ports; /* none: 80 and 443 */
         size_t port_count;
         const char *const *protocols; /* ends with NULL; NULL: any */

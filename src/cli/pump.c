@@ -12,11 +12,13 @@
 #include "base/errno_text.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "cli/asker.h"
 #include "cli/detached.h"
 #include "cli/escape.h"
-#include "cli/exec_asker.h"
+#include "cli/network_denials.h"
 #include "cli/outlet.h"
 #include "cli/replay.h"
+#include "cli/rules.h"
 #include "cli/terminal.h"
 #include "wire/jsonw.h"
 
@@ -56,10 +58,11 @@ struct pump {
         bool *was_denied; /* the caller's; NULL: not asked for */
         int code;
         uint64_t quiet_since_ms;
-        bool is_asking;           /* the answer to the question after the exit is awaited */
-        uint64_t asked_ms;        /* quiet_since_ms when the question was sent */
-        struct exec_asker *asker; /* NULL: the command is not intercepted */
-        bool is_settled;          /* the answer has come, and no output before it */
+        bool is_asking;                  /* the answer to the question after the exit is awaited */
+        uint64_t asked_ms;               /* quiet_since_ms when the question was sent */
+        struct asker *asker;             /* NULL: nothing is asked about */
+        struct network_denials *denials; /* NULL: its network is not managed */
+        bool is_settled;                 /* the answer has come, and no output before it */
 };
 
 /* ---- events of the process ---- */
@@ -190,8 +193,8 @@ static void on_signal(struct pump *p)
                 return;
         }
         /* A server that cannot pass the signal on can at least end the command, which these signals ask for. */
-        if (info.ssi_signo == SIGINT && exec_asker_fd(p->asker) >= 0) { /* Ctrl-C at a question is a no */
-                exec_asker_refuse(p->asker);
+        if (info.ssi_signo == SIGINT && asker_fd(p->asker) >= 0) { /* Ctrl-C at a question is a no */
+                asker_refuse(p->asker);
                 return;
         }
         if (info.ssi_signo != SIGWINCH &&
@@ -264,7 +267,7 @@ static int turn(struct pump *p)
 {
         bool is_full =
                 outlet_waiting(&p->out) > OUTLET_FULL_BYTES || outlet_waiting(&p->err) > OUTLET_FULL_BYTES;
-        int asked_fd = exec_asker_fd(p->asker);
+        int asked_fd = asker_fd(p->asker);
         bool wants_in = p->is_in_open && !p->is_in_ended && p->in_at == p->in_n && asked_fd < 0;
         farhand_pause(p->client, is_full);
         struct pollfd fds[AT_COUNT] = {
@@ -284,8 +287,8 @@ static int turn(struct pump *p)
         outlet_flush(&p->err);
         if (fds[AT_SIGNALS].revents)
                 on_signal(p);
-        if (fds[AT_ASKED].revents && exec_asker_fd(p->asker) >= 0)
-                exec_asker_read(p->asker);
+        if (fds[AT_ASKED].revents && asker_fd(p->asker) >= 0)
+                asker_read(p->asker);
         if (fds[AT_IN].revents && !p->has_left)
                 read_input(p);
         ask_for_more(p);
@@ -307,7 +310,27 @@ static void on_exec(struct farhand_process *process, void *arg, const struct far
 {
         struct pump *p = arg;
         if (p->asker)
-                exec_asker_take(p->asker, process, exec);
+                asker_take_exec(p->asker, process, exec);
+}
+
+static void on_network(struct farhand_process *process, void *arg,
+                       const struct farhand_network_question *question)
+{
+        struct pump *p = arg;
+        struct farhand_network_answer no = FARHAND_NETWORK_ANSWER_INIT;
+        no.action = FARHAND_NETWORK_DENY;
+        if (p->asker)
+                asker_take_network(p->asker, process, question);
+        else
+                (void)farhand_process_answer_network(process, question->id, &no, NULL);
+}
+
+static void on_network_decision(UNUSED struct farhand_process *process, void *arg,
+                                const struct farhand_network_decision *decision)
+{
+        struct pump *p = arg;
+        if (p->denials)
+                network_denials_take(p->denials, decision);
 }
 
 static const struct farhand_process_events events = { .on_started = on_started,
@@ -316,7 +339,9 @@ static const struct farhand_process_events events = { .on_started = on_started,
                                                       .on_exited = on_exited,
                                                       .on_closed = on_closed,
                                                       .on_failed = on_failed,
-                                                      .on_exec = on_exec };
+                                                      .on_exec = on_exec,
+                                                      .on_network = on_network,
+                                                      .on_network_decision = on_network_decision };
 
 static struct pump *pump_new(struct remote *r, struct farhand *f, bool is_tty)
 {
@@ -368,7 +393,8 @@ static int pump_stay(struct pump *p)
                 remote_say(r, "detached; come back with: farhand attach %s",
                            detached_id(farhand_session_id(p->client)));
         farhand_process_free(p->process);
-        exec_asker_free(p->asker);
+        asker_free(p->asker);
+        network_denials_free(p->denials);
         outlet_release(&p->out);
         outlet_release(&p->err);
         fd_close(p->signals);
@@ -386,8 +412,14 @@ int pump_run(struct remote *r, struct farhand *f, struct farhand_command *comman
         p->may_leave = may_leave;
         p->was_denied = ret_was_denied;
         keep_what(p, command->argv);
-        if (command->intercept)
-                p->asker = exec_asker_new(&p->terminal);
+        bool asks_hosts = command->network && command->network->ask_timeout_ms > 0;
+        if (command->intercept || asks_hosts)
+                p->asker = asker_new(&p->terminal);
+        if (asks_hosts)
+                asker_use_rules(p->asker, rules_file_default(&r->arena),
+                                farhand_has_capability(f, "egressV1"));
+        else if (command->network)
+                p->denials = network_denials_new(r);
         p->is_in_open = !no_stdin && has_input();
         command->stdin_open = p->is_in_open;
         if (command->tty && !terminal_size(&command->rows, &command->columns))

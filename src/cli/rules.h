@@ -30,6 +30,11 @@ NODISCARD int rules_file_add(struct arena *a, const char *path, const struct exe
 NODISCARD int rules_file_add_network(struct arena *a, const char *path,
                                      const struct exec_network_addition *addition, struct err *err);
 
+/* Returns the protocol of a rule for what a server asks about as this one. */
+NODISCARD const char *rules_network_protocol(const char *asked);
+/* Returns the line that rules_file_add_network adds, in the arena; NULL: it can add none. */
+NODISCARD const char *rules_network_line(struct arena *a, const struct exec_network_addition *addition);
+
 /* Returns the file to which rules are added, in the arena; NULL: the variables do not say where it is. */
 NODISCARD const char *rules_file_default(struct arena *a);
 

@@ -3,9 +3,10 @@
 
 #include "base/printable.h"
 #include "cli/ask.h"
+#include "cli/asker.h"
 #include "cli/command_args.h"
 #include "cli/detached.h"
-#include "cli/exec_asker.h"
+#include "cli/network_args.h"
 #include "cli/pump.h"
 #include "cli/remote.h"
 #include "cli/rules.h"
@@ -21,6 +22,7 @@ struct wishes {
         bool tty, no_stdin, detach, may_ask, is_json;
         struct arg_list rules;  /* --rules */
         bool has_default_rules; /* --default-rules */
+        struct network_args network;
 };
 
 /* ---- detached ---- */
@@ -102,6 +104,7 @@ static int run_attended(struct remote *r, struct farhand *f, const struct comman
         if (!was_denied || !wishes->may_ask || !may_go_outside(r, args, command))
                 return code;
         command->sandbox = NULL;
+        command->network = NULL;
         /* Input from a pipe was given to the first run, so the second run gets none. */
         return pump_run(r, f, command, wishes->no_stdin || !isatty(STDIN_FILENO), false, NULL);
 }
@@ -132,9 +135,38 @@ static const struct farhand_intercept *read_rules(struct remote *r, struct arena
         *ret = (struct farhand_intercept)FARHAND_INTERCEPT_INIT;
         ret->rules = rules;
         ret->rule_count = count;
-        if (wishes->detach || !exec_asker_is_possible())
+        if (wishes->detach || !asker_is_possible())
                 ret->on_prompt = "deny"; /* nobody could answer */
         return ret;
+}
+
+/* Makes the network that the options and the rules say. A person who is asked may answer "always", which adds to the rules of the user:
+ * so these count, too. */
+static int make_network(struct remote *r, struct farhand *f, const struct command_args *args,
+                        const struct wishes *wishes, const struct farhand_network **ret)
+{
+        bool has_default = wishes->has_default_rules || wishes->may_ask;
+        _arena_ struct arena a = ARENA_INIT;
+        struct exec_rules_text *texts;
+        struct err err = ERR_INIT;
+        size_t count;
+
+        if (rules_files_read(&a, &wishes->rules, has_default, &texts, &count, &err) < 0) {
+                remote_say(r, "%s", err.text);
+                return err.code;
+        }
+        _exec_rules_ struct exec_rules *rules = exec_rules_new(texts, count, rules_cwd(&a), &err);
+        if (!rules) {
+                remote_say(r, "%s", err.text);
+                return err.code;
+        }
+        const struct network_wishes network = {
+                .args = &wishes->network,
+                .command = args,
+                .rules = rules,
+                .may_ask = wishes->may_ask && asker_is_possible(),
+        };
+        return network_args_make(&network, r, f, ret);
 }
 
 static int run(struct remote *r, const struct command_args *args, char **argv, const struct wishes *wishes)
@@ -155,7 +187,8 @@ static int run(struct remote *r, const struct command_args *args, char **argv, c
         int code = PUMP_FAILED;
         command.argv = (const char *const *)argv;
         command.tty = wishes->tty;
-        if (command_args_apply(args, r, f, wishes->tty, &command) == 0)
+        if (command_args_apply(args, r, f, wishes->tty, &command) == 0 &&
+            make_network(r, f, args, wishes, &command.network) == 0)
                 code = wishes->detach ? run_detached(r, f, &command, wishes->is_json)
                                       : run_attended(r, f, args, &command, wishes);
         farhand_free(f);
@@ -180,10 +213,11 @@ int cmd_run(int argc, char **argv)
                   .target = &wishes.detach },
                 { "json", ARG_FLAG, NULL, "with --detach: print one JSON object", .target = &wishes.is_json },
                 COMMAND_ARGS(&command),
+                NETWORK_ARGS(&wishes.network),
                 { "ask", ARG_FLAG, NULL,
-                  "when its sandbox denies the command something: ask on the terminal whether to run it "
-                  "again "
-                  "without one",
+                  "ask on the terminal: about hosts that a sandbox does not let it reach, and, when its "
+                  "sandbox "
+                  "denied something, whether to run it again without one",
                   .target = &wishes.may_ask },
                 { "rules", ARG_LIST, "FILE",
                   "rules of this file decide about every program that the command starts; asks on the "
@@ -213,11 +247,13 @@ int cmd_run(int argc, char **argv)
                 fprintf(stderr, "error: --json is for --detach: what the command writes is its own\n");
         else if (parsed == ARGS_OK && wishes.may_ask && wishes.detach)
                 fprintf(stderr, "error: --ask and --detach exclude each other\n");
-        else if (parsed == ARGS_OK && command_args_check(&command)) {
+        else if (parsed == ARGS_OK && command_args_check(&command) &&
+                 network_args_check(&wishes.network, &command)) {
                 int chosen = wishes.detach ? remote_choose_lasting(&remote, true) : remote_choose(&remote);
                 code = chosen == 0 ? run(&remote, &command, argv + rest, &wishes) : PUMP_FAILED;
         }
         arg_list_release(&wishes.rules);
+        network_args_release(&wishes.network);
         command_args_release(&command);
         remote_release(&remote);
         return code;

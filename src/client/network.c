@@ -33,7 +33,7 @@ static int check_rules(const struct farhand *f, const struct farhand_network *n,
                 return error_set(ret_error, -EINVAL, "a network rule has no size");
         for (size_t i = 0; i < n->rule_count; i++) {
                 const struct farhand_network_rule rule = rule_at(n, i);
-                if (!rule.host == !rule.cidr)
+                if (!rule.host && !rule.cidr)
                         return error_set(ret_error, -EINVAL, "a network rule has a host or a cidr");
                 if ((unsigned)rule.action > FARHAND_NETWORK_ASK)
                         return error_set(ret_error, -EINVAL, "a network rule allows, denies or asks");
