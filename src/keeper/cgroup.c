@@ -207,8 +207,8 @@ static bool name_is_ours(const char *name)
         return name[prefix + strspn(name + prefix, "0123456789-")] == 0;
 }
 
-/* Removes the directories farhand-PID of dead servers. The lock on a directory tells whether a process of its server is alive, also
- * in another pid namespace. */
+/* Ends what is left in the directories farhand-PID of dead servers, and removes those. The lock on a directory tells whether a process of
+ * its server is alive, also in another pid namespace. A directory whose processes have not ended yet is left to the next call. */
 static void stale_remove(int base)
 {
         CLEANUP(dir_closep) DIR *d = dir_list(base);
@@ -219,6 +219,7 @@ static void stale_remove(int base)
                 _close_ int home = dir_open(base, e->d_name);
                 if (home < 0 || flock(home, LOCK_EX | LOCK_NB) < 0)
                         continue;
+                (void)cgroup_leaf_kill(home);
                 below_remove(home, BELOW_DEPTH);
                 (void)unlinkat(base, e->d_name, AT_REMOVEDIR);
         }

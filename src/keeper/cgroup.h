@@ -7,8 +7,8 @@
  * cgroup v2, or does not let us make directories in it, only those limits are missing.
  *
  * We write into directories that we made, and to the subtree_control of a parent that was delegated to us and holds no
- * process. We remove the directories that we made and those that a dead server left. Such a directory is known by its name, by
- * the lock that the processes of its server held on it, and by being empty, because rmdir removes nothing else.
+ * process. We remove the directories that we made and those that a dead server left, whose processes we kill. Such a directory is known
+ * by its name, and by the lock that the processes of its server held on it.
  */
 #pragma once
 
@@ -40,8 +40,8 @@ struct cgroup_limits {
         uint64_t processes; /* threads included */
 };
 
-/* Makes the directory farhand-PID for the calling process, after removing stale ones. Returns 0; or -errno, and sets
- * *ret to CGROUP_CLOSED. */
+/* Makes the directory farhand-PID for the calling process, after killing what is left in stale ones and removing them. Returns 0; or
+ * -errno, and sets *ret to CGROUP_CLOSED. */
 NODISCARD int cgroup_open(struct cgroup *ret);
 /* Removes farhand-PID with those of its leaves that are empty. Does nothing when `c` is CGROUP_CLOSED. */
 void cgroup_close(struct cgroup *c);
@@ -85,5 +85,6 @@ NODISCARD int cgroup_leaf_enter(int leaf);
 int cgroup_leaf_kill(int leaf);
 /* Returns which limits were met so far: CGROUP_MEMORY when the kernel killed for memory, CGROUP_PIDS when it refused a fork. */
 NODISCARD uint32_t cgroup_leaf_events(int leaf);
-/* For a keeper whose spawner is dead: removes the leaf, and farhand-PID when no other leaf is left in it. */
+/* For a keeper whose spawner is dead: kills every process below farhand-PID, removes the leaf, and farhand-PID when no other leaf is left
+ * in it. */
 void cgroup_leaf_abandon(const struct cgroup *c, uint64_t leaf);

@@ -80,9 +80,11 @@ struct leaf_name cgroup_leaf_name(uint64_t leaf)
         return name;
 }
 
-/* A cgroup that is not empty yet stays for the next server, which recognizes its name. */
+/* The commands of a dead spawner have to end, also those whose keepers were killed. A cgroup that is not empty yet stays for the next
+ * server, which recognizes its name. */
 void cgroup_leaf_abandon(const struct cgroup *c, uint64_t leaf)
 {
+        (void)cgroup_leaf_kill(c->home);
         (void)sys_rmdirat(c->home, cgroup_leaf_name(leaf).text);
         if (c->ready)
                 (void)sys_rmdirat(c->home, cgroup_leaf_name(c->ready).text);

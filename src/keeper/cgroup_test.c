@@ -350,36 +350,73 @@ TEST(what_a_dead_server_left_is_removed_by_the_next_and_a_living_ones_is_not)
         close(out[1]);
 }
 
-TEST(what_is_not_empty_is_left_alone_until_it_is_reclaimed)
+/* Waits for a process that `home` was to end; before Linux 5.14 there is no cgroup.kill, and the test does it. */
+static void sleeper_end(int home, pid_t pid)
+{
+        int status;
+        if (!is_there(home, "cgroup.kill"))
+                eq_int(kill(pid, SIGKILL), 0);
+        eq_int(waitpid(pid, &status, 0), pid);
+        eq_int(WTERMSIG(status), SIGKILL);
+}
+
+/* Makes a farhand-PID of a server that is dead, in which a process is left. Returns the descriptor of its leaf. */
+static int lost_make(int base, char name[CGROUP_NAME_BYTES], pid_t *ret_server, pid_t *ret_left)
+{
+        int out[2];
+        eq_int(pipe2(out, O_CLOEXEC), 0);
+        *ret_server = other_start(out[1], false);
+        eq_int(read(out[0], name, CGROUP_NAME_BYTES), CGROUP_NAME_BYTES);
+        eq_int(waitpid(*ret_server, NULL, 0), *ret_server);
+        _close_ int home = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int leaf = openat(home, "1", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ok(leaf >= 0);
+        *ret_left = sleeper_start(leaf);
+        close(out[0]);
+        close(out[1]);
+        return leaf;
+}
+
+TEST(what_a_dead_server_has_left_ends_when_it_is_reclaimed_or_the_next_one_comes)
 {
         struct cgroup c;
         real_open(&c);
         int base = fcntl(c.base, F_DUPFD_CLOEXEC, 3);
         cgroup_close(&c);
-        int out[2];
-        eq_int(pipe2(out, O_CLOEXEC), 0);
-        char name[CGROUP_NAME_BYTES];
-        pid_t dies = other_start(out[1], false);
-        eq_int(read(out[0], name, sizeof(name)), sizeof(name));
-        eq_int(waitpid(dies, NULL, 0), dies);
-        _close_ int home = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _close_ int leaf = openat(home, "1", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        ok(leaf >= 0);
-        pid_t pid = sleeper_start(leaf);
-
-        ok(cgroup_probe() >= 0);
-        ok(is_there(base, name));
-        eq_int(kill(pid, 0), 0);
-        cgroup_reclaim(dies);
-        if (!is_there(leaf, "cgroup.kill") && is_there(base, name)) /* before Linux 5.14 */
-                eq_int(kill(pid, SIGKILL), 0);
-        eq_int(waitpid(pid, NULL, 0), pid);
-        ok(cgroup_probe() >= 0);
-        ok(!is_there(base, name));
-        cgroup_reclaim(dies);
+        for (int i = 0; i < 2; i++) {
+                char name[CGROUP_NAME_BYTES];
+                pid_t server, left;
+                int leaf = lost_make(base, name, &server, &left);
+                if (i == 0)
+                        cgroup_reclaim(server);
+                else
+                        ok(cgroup_probe() >= 0);
+                sleeper_end(leaf, left);
+                close(leaf);
+                ok(cgroup_probe() >= 0);
+                ok(!is_there(base, name));
+                cgroup_reclaim(server);
+        }
         close(base);
-        close(out[0]);
-        close(out[1]);
+}
+
+TEST(what_a_living_server_runs_is_left_alone)
+{
+        struct cgroup c;
+        real_open(&c);
+        uint64_t leaf;
+        int fd;
+        eq_int(cgroup_leaf_add(&c, &(struct cgroup_limits){ 0 }, &leaf, &fd), 0);
+        pid_t pid = sleeper_start(fd);
+        ok(cgroup_probe() >= 0);
+        int status;
+        eq_int(waitpid(pid, &status, WNOHANG), 0);
+        /* A keeper whose spawner is dead ends what other keepers have left, too. */
+        cgroup_leaf_abandon(&c, leaf + 1);
+        sleeper_end(fd, pid);
+        close(fd);
+        cgroup_leaf_remove(&c, leaf);
+        cgroup_close(&c);
 }
 
 TEST(a_name_that_is_taken_gives_another)
