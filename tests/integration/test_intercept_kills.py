@@ -14,7 +14,7 @@ import pytest
 
 from farhand_client import IS_SANITIZED, Closed, Client, RpcError, wait_until
 from intercept_rig import PLACES, Places, intercept, rule
-from test_kill9 import Mark, children, kill9, linger
+from test_kill9 import Mark, children, describe, kill9, linger
 
 IS_SOAK = os.environ.get("FARHAND_SLOW") == "1"
 SEED = int(os.environ.get("FARHAND_SEED") or (random.randrange(10 ** 6) if IS_SOAK else 11))
@@ -77,6 +77,55 @@ def children_of_threads(pid):
     return found
 
 
+def keepers_of(spawners):
+    """The keepers among the children of these spawners. A child that was just forked has another name, and no command yet."""
+    return [pid for spawner in spawners for pid in children(spawner) if name_of(pid).startswith("fh-keeper")]
+
+
+def name_of(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="latin-1") as f:
+        return f.read().strip()
+    return ""
+
+
+def without_owner(place, victims, spawners):
+    """The victims whose commands nobody is left to end (docs/SECURITY.md, "When nobody is left to end a command"): keepers that die together with the
+    spawner and the server, unless a PID namespace ends what is in it."""
+    if place.backend in ("namespaces", "bubblewrap") or not set(spawners) <= set(victims):
+        return []
+    return [pid for pid in victims if name_of(pid).startswith("fh-keeper")]
+
+
+def check_survivors(place, mark, lost, sessions):
+    """Waits until nothing is left but what may be: descendants of commands in `sessions`, whose keepers are `lost`, and neither the first
+    process of such a command nor the first one of an escalated program. A next server ends these, too, where there is a cgroup."""
+    if not lost:
+        mark.wait_gone()
+        return
+    wait_until(lambda: not [pid for pid in mark.pids() if session_of(pid) not in (0, *sessions) or session_of(pid) == pid], 15,
+               f"end of what has an owner; left: {[describe(pid) for pid in mark.pids()]}; lost: {lost}, {sessions}")
+    with place.rig.new_server() as server, Client(server.url) as client:
+        assert client.run(["/bin/true"], 20) == (b"", b"", 0)
+        if any(has_cgroup(pid) for pid in mark.pids()):
+            mark.wait_gone()
+    mark.kill()
+    mark.wait_gone()
+
+
+def session_of(pid):
+    """0: the process has ended."""
+    with contextlib.suppress(OSError):
+        return os.getsid(pid)
+    return 0
+
+
+def has_cgroup(pid):
+    """Whether this process is in a cgroup of its command."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+        return any("/farhand-" in line for line in f if line.startswith("0::"))
+    return False
+
+
 def test_server_and_helpers_are_killed(place, marks):
     rng = random.Random(SEED)
     mark, helpers = marks
@@ -86,20 +135,47 @@ def test_server_and_helpers_are_killed(place, marks):
         with place.rig.new_server(env={helpers.name: helpers.value}) as server:
             client = Client(server.url)
             start(place, client, mark, tree)
-            if number % 2 == 0:
+            if number % 3 == 0:
                 wait_until(lambda: os.path.exists(f"{tree.w}/notes") and os.path.getsize(f"{tree.w}/notes") > 400, 30, "notes")
             linger(rng.uniform(0, 0.2))
-            spawner = children(server.pid)
-            # When keeper and spawner are killed at once only a PID namespace or a cgroup ends what they leave (docs/internals/spawner.md).
-            others = [pid for pid in below(server.pid) if place.backend in ("namespaces", "bubblewrap") or pid not in spawner]
-            victims = [[server.pid], spawner + [server.pid], [server.pid] + rng.sample(others, min(3, len(others)))]
-            kill9(*victims[number % len(victims)])
+            spawners = children(server.pid)
+            everything = below(server.pid)
+            victims = [[server.pid], spawners + [server.pid], [server.pid] + rng.sample(everything, min(3, len(everything))),
+                       [server.pid] + spawners + keepers_of(spawners)][number % 4]
+            lost = without_owner(place, victims, spawners)
+            # The first process of a command leads the session of all of it, and so does an escalated program.
+            sessions = {session_of(pid) for keeper in lost for pid in below(keeper)}
+            kill9(*victims)
             kill9(server.pid)
             server.wait()
             client.abort()
         helpers.wait_gone()
-        mark.wait_gone()
+        check_survivors(place, mark, lost, sessions)
         check_notes(tree)
+
+
+def test_spawner_and_keepers_are_killed_at_once(place, marks):
+    """The server goes on, and ends what both have left."""
+    rng = random.Random(SEED + 4)
+    mark = marks[0]
+    with place.rig.new_server() as server:
+        for number in range(ROUNDS):
+            tree = place.tree()
+            with Client(server.url) as client:
+                started = start(place, client, mark, tree)
+                for _, ident in started:
+                    client.response(ident, 30)
+                linger(rng.uniform(0, 0.2))
+                spawners = children(server.pid)
+                keepers = keepers_of(spawners)
+                victims = spawners + (keepers if number % 2 else keepers[:1])
+                rng.shuffle(victims)
+                kill9(*victims)
+                for process_id, _ in started:
+                    client.wait_closed(process_id, 30)
+                mark.wait_gone()
+                check_notes(tree)
+                assert client.run(["/bin/echo", "on"], 20) == (b"on\n", b"", 0)
 
 
 def test_keepers_and_what_is_below_them_are_killed(place, marks):
