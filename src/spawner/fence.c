@@ -13,6 +13,7 @@
 #define STACK_BYTES (16 * 1024)
 
 struct maker {
+        pid_t parent; /* the caller of fence_get */
         struct user_limits limits;
         char *tester_stack; /* the top of the stack */
         int ready;          /* a pipe: gets a byte when the namespace exists */
@@ -41,9 +42,12 @@ static NO_ASAN void maker_run(void *arg)
                                    .uid = (uint32_t)sys_call0(SYS_geteuid),
                                    .gid = (uint32_t)sys_call0(SYS_getegid) };
         struct enter_failure why;
-        (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (sys_call1(SYS_unshare, CLONE_NEWUSER) < 0 || enter_ids(&ids, &why) < 0 ||
             user_limits_set(m->limits, true) < 0 || !has_room(m))
+                sys_exit(1);
+        /* The kernel sends nothing when the parent died before this call. */
+        (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (sys_getppid() != m->parent)
                 sys_exit(1);
         (void)sys_write(m->ready, "", 1);
         for (;;)
@@ -66,7 +70,8 @@ static int namespace_open(pid_t pid, int ready)
 
 static int fence_make(char *stack)
 {
-        struct maker maker = { .limits = user_limits_of_all(user_limits_read()),
+        struct maker maker = { .parent = sys_getpid(),
+                               .limits = user_limits_of_all(user_limits_read()),
                                .tester_stack = stack + STACK_BYTES / 2 };
         int ends[2];
         if (sys_call2(SYS_pipe2, ends, O_CLOEXEC) < 0)

@@ -3,9 +3,15 @@
 
 #include "spawner/fence.h"
 
+#include "base/clock.h"
+
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static size_t descriptors_count(void)
@@ -58,4 +64,40 @@ TEST(a_fence_that_could_not_be_made_is_tried_again)
         f.again_ms -= FENCE_AGAIN_MS;
         ok(fence_get(&f) >= 0);
         close(f.fd);
+}
+
+#define KILLS 200
+#define END_MS 20000
+
+/* Reaps all children, also those of a child that was killed. Returns false when one does not end. */
+static bool all_end(void)
+{
+        uint64_t until_ms = clock_mono_ms() + END_MS;
+        for (;;) {
+                pid_t pid = waitpid(-1, NULL, WNOHANG | __WALL);
+                if (pid < 0 && errno == ECHILD)
+                        return true;
+                if (pid == 0 && clock_mono_ms() > until_ms)
+                        return false;
+                if (pid == 0)
+                        usleep(100);
+        }
+}
+
+TEST(who_is_killed_while_making_a_fence_leaves_no_process)
+{
+        skip_without_fences();
+        eq_int(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+        for (int i = 0; i < KILLS; i++) {
+                pid_t pid = fork();
+                ok(pid >= 0);
+                while (pid == 0) {
+                        struct fence f = FENCE_NONE;
+                        close(fence_get(&f));
+                }
+                usleep((useconds_t)i * 37 % 2000);
+                eq_int(kill(pid, SIGKILL), 0);
+                ok(all_end());
+        }
+        eq_int(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
