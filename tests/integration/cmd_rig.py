@@ -166,7 +166,7 @@ def alive(pid):
         return False
 
 
-def eventually(true, what):
+def eventually(predicate, what):
     end = time.monotonic() + SECONDS
     while not true():
         assert time.monotonic() < end, f"never: {what}"

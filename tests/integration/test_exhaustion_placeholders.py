@@ -81,12 +81,12 @@ def state(uid, env):
     return "/var/lib/farhand" if uid == 0 else env["XDG_STATE_HOME"] + "/farhand"
 
 
-def there(w):
+def placeholders_in(w):
     return [name for name in NAMES if os.path.lexists(os.path.join(w, name))]
 
 
 def wait_gone(w, timeout=20):
-    wait_until(lambda: not there(w), timeout, "the end of the placeholders")
+    wait_until(lambda: not placeholders_in(w), timeout, "the end of the placeholders")
 
 
 def workspace(rig):
@@ -107,7 +107,7 @@ def start_victim(rig, tree, client, argv=WAIT):
     with soon("a start"):
         process = rig.start(argv, workspace_write(), tree.w, client=client, pipeStdin=True)
         client.wait_output(process, b"up\n")
-    assert there(tree.w) == NAMES
+    assert placeholders_in(tree.w) == NAMES
     return process
 
 
@@ -143,15 +143,15 @@ def test_a_lock_on_them_keeps_no_placeholder(rig, how):
             victim = start_victim(rig, tree, client)
             with holder(rig, server, how, paths):
                 end_victim(rig, victim, client)
-                assert there(tree.w) == []
+                assert placeholders_in(tree.w) == []
                 # The next command starts and ends as well.
                 end_victim(rig, start_victim(rig, tree, client), client)
-                assert there(tree.w) == []
+                assert placeholders_in(tree.w) == []
                 Honest(rig, server).work()
         assert server.stop() == 0
-    assert there(tree.w) == []
+    assert placeholders_in(tree.w) == []
     with rig.new_server():
-        assert there(tree.w) == []
+        assert placeholders_in(tree.w) == []
 
 
 def test_a_lock_on_them_keeps_no_placeholder_of_a_killed_keeper(rig):
@@ -227,7 +227,7 @@ def stuck(rig, server):
     tree = workspace(rig)
     with Client(server.url) as client:
         end_victim(rig, start_victim(rig, tree, client, CLOSE), client)
-    if not there(tree.w):
+    if not placeholders_in(tree.w):
         pytest.skip("this file system lets its owner remove everything")
     return tree
 
@@ -235,13 +235,13 @@ def stuck(rig, server):
 def test_what_cannot_be_removed_is_tried_again(rig):
     with rig.new_server() as server:
         tree = stuck(rig, server)
-        assert there(tree.w) == NAMES
+        assert placeholders_in(tree.w) == NAMES
         Honest(rig, server).work()
         os.chmod(tree.w, 0o755)
         wait_gone(tree.w)
         with Client(server.url) as client:
             end_victim(rig, start_victim(rig, tree, client), client)
-        assert there(tree.w) == []
+        assert placeholders_in(tree.w) == []
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -253,9 +253,9 @@ def test_what_cannot_be_removed_is_tried_by_the_next_server(rig, end):
         else:
             kill9(server.pid, spawner_of(server))
             server.wait()
-    assert there(tree.w) == NAMES
+    assert placeholders_in(tree.w) == NAMES
     with rig.new_server():  # this server comes too early to remove them, and does not forget them
-        assert there(tree.w) == NAMES
+        assert placeholders_in(tree.w) == NAMES
     os.chmod(tree.w, 0o755)
     with rig.new_server():
         wait_gone(tree.w)
@@ -308,7 +308,7 @@ def test_no_command_reaches_what_they_are_counted_with(rig, name):
     done = rig.run(["/usr/bin/python3", "-c", REACH, place, *os.listdir(place)], PROFILES[name](place), tree.dir(tree.o))
     assert done.out == b"looked\n", done
     end_victim(rig, victim, rig.client)
-    assert there(tree.w) == []
+    assert placeholders_in(tree.w) == []
 
 
 def test_a_count_that_the_user_removes_is_made_again(rig):
@@ -318,10 +318,10 @@ def test_a_count_that_the_user_removes_is_made_again(rig):
     with rig.new_server(env={"XDG_STATE_HOME": home.base}) as server, Client(server.url) as client:
         for path in (home.base + "/farhand/placeholders.lock", home.base + "/farhand"):
             end_victim(rig, start_victim(rig, tree, client), client)
-            assert there(tree.w) == []
+            assert placeholders_in(tree.w) == []
             subprocess.run(["rm", "-r", path], check=True)
         end_victim(rig, start_victim(rig, tree, client), client)
-        assert there(tree.w) == []
+        assert placeholders_in(tree.w) == []
 
 
 def test_without_a_state_directory_another_place_counts(rig):
@@ -340,9 +340,9 @@ def test_without_a_state_directory_another_place_counts(rig):
         assert done.out == b"looked\n", done
         with holder(rig, server, "shared", [os.path.join(tree.w, name) for name in NAMES]):
             end_victim(rig, first, client)
-            assert there(tree.w) == NAMES
+            assert placeholders_in(tree.w) == NAMES
             end_victim(rig, second, client)
-            assert there(tree.w) == []
+            assert placeholders_in(tree.w) == []
 
 
 def test_without_any_place_a_start_that_needs_placeholders_is_refused(rig):
@@ -357,7 +357,7 @@ def test_without_any_place_a_start_that_needs_placeholders_is_refused(rig):
             done = rig.sh("exit 0", workspace_write(), tree.w, client=client)
             assert done.refused is not None and done.refused.data["step"] == "stub", done
             assert "XDG_STATE_HOME" in done.refused.data["remedy"], done.refused.data
-            assert there(tree.w) == []
+            assert placeholders_in(tree.w) == []
             assert rig.sh("exit 0", read_only(), tree.w, client=client).ok
             for name in NAMES:
                 tree.dir(os.path.join(tree.w, name))
@@ -389,7 +389,7 @@ def test_two_sandboxes_of_the_command_line_share_them(cmd):
         assert attacker.stdout.readline() == b"holding 4\n"
         for one in (second, first):
             one.communicate(b"go\n", 30)
-            assert one.returncode == 0 and there(w) == NAMES
+            assert one.returncode == 0 and placeholders_in(w) == NAMES
         hold.communicate(b"go\n", 30)
-        assert hold.returncode == 0 and there(w) == []
+        assert hold.returncode == 0 and placeholders_in(w) == []
         attacker.communicate(b"", 30)
