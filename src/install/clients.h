@@ -12,5 +12,5 @@ struct client {
 
 /* Returns NULL when there is no client of that name. */
 NODISCARD const struct client *clients_find(const char *name);
-/* Returns the names of all clients, for people. */
+/* The names of all clients, for people. */
 #define CLIENTS_NAMES "claude, codex, cursor, vscode or gemini"

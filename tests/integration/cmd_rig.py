@@ -168,7 +168,7 @@ def alive(pid):
 
 def eventually(predicate, what):
     end = time.monotonic() + SECONDS
-    while not true():
+    while not predicate():
         assert time.monotonic() < end, f"never: {what}"
         time.sleep(0.01)
 

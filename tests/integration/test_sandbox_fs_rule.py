@@ -422,7 +422,7 @@ def do(client, path, access, box):
     elif access == "write":
         _, error = ask(client, "writeFile", {"path": path, "dataBase64": DATA, "createParents": True}, box)
     elif os.path.isdir(path) and not os.path.islink(path):
-        return None  # what is in a directory is not asked
+        return None  # fs/checkAccess says nothing of what is in a directory
     else:
         _, error = ask(client, "remove", {"path": path, "force": False, "recursive": False}, box)
     if error is None:
