@@ -46,7 +46,7 @@ static struct slice bare(struct slice s)
         return s;
 }
 
-/* Is "[…]", with a port or without, an IPv6 literal or "[*]"? A zone is let through: such a pattern matches nothing, because hosts have
+/* Is what stands in brackets, with a port behind it or without, an IPv6 literal or a star? A zone is let through: such a pattern matches nothing, because hosts have
  * none. */
 static bool has_good_brackets(struct slice s)
 {
@@ -57,7 +57,11 @@ static bool has_good_brackets(struct slice s)
                 return false;
         struct slice inner = slice_from(s.p + 1, (size_t)(end - s.p) - 1);
         struct slice behind = slice_from(end + 1, s.n - inner.n - 2);
-        if (has_any(inner, "[") || has_any(behind, "[]") || (behind.n > 0 && behind.p[0] != ':'))
+        bool is_port = behind.n > 0 && behind.p[0] == ':';
+        for (size_t i = 0; i < behind.n && !is_port; i++)
+                if (behind.p[i] != '.')
+                        return false;
+        if (has_any(inner, "[") || has_any(behind, "[]"))
                 return false;
         struct slice rest = inner;
         struct slice address = slice_split(&rest, '%');
@@ -88,61 +92,58 @@ static int refuse(struct err *err, const char *what, struct slice pattern)
                        (int)MIN(pattern.n, (size_t)LIMIT_NET_PATTERN_BYTES), pattern.p);
 }
 
+/* Has it a blank, a control character, or one that means something in other languages of patterns? */
+static bool has_foreign(struct slice s)
+{
+        for (size_t i = 0; i < s.n; i++)
+                if ((unsigned char)s.p[i] <= ' ' || s.p[i] == 0x7f)
+                        return true;
+        return has_any(s, "/\\{}");
+}
+
 int net_policy_check_pattern(struct arena *a, struct slice pattern, enum net_action action, struct slice *ret,
                              struct err *err)
 {
-        if (action == NET_DENY && slice_eq(bare(pattern), S("*")))
+        struct slice trimmed = slice_trim(pattern);
+        if (action == NET_DENY && slice_eq(bare(trimmed), S("*")))
                 return err_set(err, 0, -EINVAL,
                                "invalid value for network.denied_domains: %.*s (allowed exact hosts or "
                                "scoped wildcards like "
                                "*.example.com or **.example.com)",
-                               (int)MIN(pattern.n, (size_t)LIMIT_NET_PATTERN_BYTES), pattern.p);
-        struct slice trimmed = slice_trim(pattern);
+                               (int)MIN(trimmed.n, (size_t)LIMIT_NET_PATTERN_BYTES), trimmed.p);
+        if (has_foreign(trimmed) || pattern.n > LIMIT_NET_PATTERN_BYTES)
+                return refuse(err, "unsupported domain pattern syntax", pattern);
         size_t prefix_n = prefix_of(trimmed);
-        struct slice prefix = slice_from(trimmed.p, prefix_n);
         struct slice inner = slice_from(trimmed.p + prefix_n, trimmed.n - prefix_n);
-        struct slice host = bare(inner);
-        if (inner.n > 0 && !has_good_brackets(inner))
+        if (has_twice(inner, '*'))
+                return refuse(err, "unsupported repeated wildcard", pattern);
+        if (!has_good_brackets(inner))
                 return refuse(err, "brackets are only supported for IPv6 literals or [*]", pattern);
+        struct slice host = bare(inner);
         if (host.n == 0)
                 return err_set(err, 0, -EINVAL, "domain pattern is empty");
-        bool has_control = false;
-        for (size_t i = 0; i < host.n; i++)
-                has_control |= (unsigned char)host.p[i] < ' ' || host.p[i] == 0x7f;
-        if (has_any(inner, " \t\r\n/\\{}") || has_control || pattern.n > LIMIT_NET_PATTERN_BYTES)
-                return refuse(err, "unsupported domain pattern syntax", pattern);
-        if (has_twice(host, '*'))
-                return refuse(err, "unsupported repeated wildcard", pattern);
-        *ret = joined(a, prefix, host);
+        *ret = joined(a, slice_from(trimmed.p, prefix_n), host);
         return 0;
 }
 
 int net_policy_check_rule_host(struct arena *a, struct slice pattern, struct slice *ret, struct err *err)
 {
-        struct slice normal;
+        struct slice normal, trimmed = slice_trim(pattern);
         int r = net_policy_check_pattern(a, pattern, NET_ALLOW, &normal, err);
         if (r < 0)
                 return r;
         size_t prefix_n = prefix_of(normal);
         struct slice host = slice_from(normal.p + prefix_n, normal.n - prefix_n);
         struct net_address ignored;
-        bool is_literal = net_address_parse(host, &ignored), has_port = false;
+        bool is_literal = net_address_parse(host, &ignored), is_known = true;
         for (size_t i = 0; i < host.n && !is_literal; i++) {
                 char c = host.p[i];
-                bool is_known = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || strchr("-_.*?", c);
-                if (c == 0 || !is_known)
-                        return refuse(err, "unsupported domain pattern syntax", pattern);
+                is_known &= (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || strchr("-_.*?", c) != NULL;
         }
-        /* What bare() took away besides dots and brackets was a port. */
-        struct slice trimmed = slice_trim(pattern);
-        const char *end = trimmed.n > prefix_n && trimmed.p[prefix_n] == '['
-                                  ? memrchr(trimmed.p, ']', trimmed.n)
-                                  : NULL;
-        if (end)
-                has_port = end != trimmed.p + trimmed.n - 1;
-        else
-                has_port = !is_literal && memchr(trimmed.p, ':', trimmed.n);
-        if (has_port || (is_literal && prefix_n > 0))
+        /* A colon that is left belongs to an IPv6 literal. */
+        bool has_port = has_any(host, ":") ? has_any(trimmed, "[") && trimmed.p[trimmed.n - 1] != ']'
+                                           : has_any(trimmed, ":");
+        if (!is_known || has_port || (is_literal && prefix_n > 0))
                 return refuse(err, "unsupported domain pattern syntax", pattern);
         *ret = normal;
         return 0;
