@@ -110,7 +110,7 @@ static:
 	@scripts/build build/static -Dstatic=true -Dtests=false
 	@strip build/static/farhand
 	@scripts/check-size build/static/farhand $(STATIC_MAX_BYTES)
-	@echo "build/static/farhand runs alone. Left out: farhand-net, since libcurl needs shared libraries (http/request and"
+	@echo "build/static/farhand runs alone. Left out: farhand-net and farhand-egress, since libcurl and c-ares need shared libraries (http/request and"
 	@echo "wss:// are refused without it), the manual pages and the completions. Sandboxes by bubblewrap need build/static/farhand-init beside it."
 
 static-arm64:

@@ -447,3 +447,27 @@
 #define LIMIT_NET_RULE_PORTS 64
 #define LIMIT_NET_RULE_METHODS 64
 #define LIMIT_NET_METHOD_BYTES 64
+
+/* farhand-egress: connections of one managed command. Beyond: its listeners accept nothing until one has ended. */
+#define LIMIT_EGRESS_CONNECTIONS 256
+/* Questions of one managed command that are open. Beyond: the connection is denied. */
+#define LIMIT_EGRESS_QUESTIONS 256
+/* Answers of one managed command that are remembered. Beyond: the oldest is forgotten, and asked about again. */
+#define LIMIT_EGRESS_REMEMBERED 1024
+/* The head of a request or of a response that goes through the proxy. Longer: 431, or 502. */
+#define LIMIT_EGRESS_HEAD_BYTES (64 * KIB)
+/* How long a client may take to send the head of a request, a name to be resolved, and a server to be reached. Then: closed, denied,
+ * 502. */
+#define LIMIT_EGRESS_HEAD_MS 30000
+#define LIMIT_EGRESS_RESOLVE_MS 2000
+#define LIMIT_EGRESS_DIAL_MS 10000
+/* Addresses of a name that are tried. Further ones are checked, but not tried. */
+#define LIMIT_EGRESS_ADDRESSES 8
+/* What waits for a server that does not read. Beyond: nothing is accepted until it has read. */
+#define LIMIT_EGRESS_OUT_BYTES (1 * MIB)
+/* Decisions of one managed command that are reported in a second, alone and as sums. Beyond: the sums count decisions about several
+ * hosts. */
+#define LIMIT_EGRESS_DECIDED 68
+#define LIMIT_EGRESS_DECIDED_SUMS 32
+/* Pipes between two connections through which much flows, in all. Beyond: bytes are copied. */
+#define LIMIT_EGRESS_PIPES 128

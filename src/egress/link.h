@@ -1,0 +1,33 @@
+/* link: the socket between farhand-egress and the server: whole messages, some of them with descriptors.
+ *
+ * Messages are queued and sent at the end of the turn. None is dropped: whoever makes many of them must look at link_is_full first.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "loop/loop.h"
+
+#define LINK_FDS_MAX 253 /* what the kernel passes with one message */
+
+struct link {
+        int fd; /* not blocking */
+        struct loop *loop;
+        struct watch *watch;
+        struct deferred flush;
+        struct buf out; /* each message behind its length */
+        size_t sent;    /* bytes at the front of `out` that were sent already */
+        bool has_pong;  /* one is to be sent: PINGs that come meanwhile need no other */
+        /* Takes one message. Descriptors that it leaves in `fds` (others become -1) are closed. -errno ends the link. */
+        int (*take)(void *arg, struct slice message, int fds[], size_t fd_count);
+        void (*on_end)(void *arg, int why); /* 0: the server has closed the socket */
+        void (*on_room)(void *arg);         /* it is no longer full */
+        void *arg;
+};
+
+/* The caller has set the callbacks, and zeroed the rest. */
+NODISCARD int link_open(struct link *l, struct loop *loop, int fd);
+void link_release(struct link *l);
+void link_send(struct link *l, struct slice message);
+void link_pong(struct link *l);
+
+bool link_is_full(const struct link *l);
