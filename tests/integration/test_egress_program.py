@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from egress_rig import (ALLOW, ASK, CONNECT, DENY, HTTP, PROGRAM, SOCKS, Egress, drain, exactly, policy, until)
+from egress_link_rig import (ALLOW, ASK, CONNECT, DENY, HTTP, PROGRAM, SOCKS, Egress, drain, exactly, policy, until)
 from farhand_client import PATIENCE, wait_until
 from http_origin import Origin, response
 
