@@ -534,7 +534,7 @@ def test_files_are_refused_where_nothing_works(user):
 def test_a_machine_that_is_full_at_the_start_is_tried_again():
     """Commands can use up the processes of their user while another server of that user starts. A self-test that
     fails for that reason is repeated, and no weaker back end is chosen."""
-    uid = 61_000 + os.getpid() % 1000  # a user id that no other process has
+    uid = 63_000 + os.getpid() % 1000  # a user id that no other process has
     reason = why_not("unprivileged")
     if reason is not None:
         pytest.skip(reason)
