@@ -33,6 +33,11 @@ struct approval_action {
         /* A program that a command wants to start, about which its rules ask: argv is its file and its arguments, `justification` is that of
          * the rule. With a rule a yes runs the program outside of the sandbox. */
         bool is_program;
+        /* A host that a command wants to reach: argv is HOST:PORT alone. NULL: the action is none of these. */
+        const char *host;
+        const char *protocol; /* host: "http", "https_connect", … */
+        uint16_t port;        /* host: */
+        bool has_port_rules;  /* host: the server knows rules for a port alone */
         const char
                 *rule; /* is_program: where the strictest rule stands, as NAME:LINE; NULL: no rule matched */
 };

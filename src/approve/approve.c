@@ -54,7 +54,7 @@ const char *approval_reason_name(enum approval_reason reason)
         static const char *const names[] = {
                 [APPROVAL_BECAUSE_UNTRUSTED] = "untrusted", [APPROVAL_BECAUSE_ADDITIONAL] = "additional",
                 [APPROVAL_BECAUSE_ESCALATED] = "escalated", [APPROVAL_BECAUSE_DENIED] = "denied",
-                [APPROVAL_BECAUSE_RULES] = "rules",
+                [APPROVAL_BECAUSE_RULES] = "rules",         [APPROVAL_BECAUSE_HOST] = "host",
         };
 
         return names[reason];
@@ -238,6 +238,14 @@ static void begin_program(struct approval *p)
                 run_or_ask(p, APPROVAL_BECAUSE_RULES, mode);
 }
 
+static void begin_host(struct approval *p)
+{
+        if (p->approvals->policy == APPROVAL_NEVER)
+                refuse(p, "not allowed");
+        else
+                run_or_ask(p, APPROVAL_BECAUSE_HOST, MODE_DEFAULT);
+}
+
 static void begin(struct approval *p)
 {
         const struct approvals *a = p->approvals;
@@ -245,6 +253,8 @@ static void begin(struct approval *p)
 
         if (p->action.is_program)
                 begin_program(p);
+        else if (p->action.host)
+                begin_host(p);
         else if (a->is_restricted && (is_granted(p, MODE_OUTSIDE) || was_allowed(p, MODE_OUTSIDE)))
                 run_allowed(p, MODE_OUTSIDE);
         else if (wish == APPROVAL_WITH_ADDITIONAL)
@@ -319,6 +329,10 @@ static void copy_action(struct approval *p, const struct approval_action *action
                 .additional = copy_text(a, action->additional),
                 .is_read = action->is_read,
                 .is_program = action->is_program,
+                .host = copy_text(a, action->host),
+                .protocol = copy_text(a, action->protocol),
+                .port = action->port,
+                .has_port_rules = action->has_port_rules,
                 .rule = copy_text(a, action->rule),
         };
 }
@@ -402,8 +416,8 @@ void approval_ran(struct approval *p, bool was_denied, const char *denials, size
 
         must(p->state == APPROVAL_RUN);
         p->state = APPROVAL_OVER;
-        if (!was_denied || p->action.is_program || p->mode == MODE_OUTSIDE || !a->is_restricted ||
-            a->policy == APPROVAL_NEVER || p->was_asked_denied)
+        if (!was_denied || p->action.is_program || p->action.host || p->mode == MODE_OUTSIDE ||
+            !a->is_restricted || a->policy == APPROVAL_NEVER || p->was_asked_denied)
                 return;
         p->denials = copy_text(&p->arena, denials);
         p->omitted = omitted;

@@ -26,7 +26,7 @@
  * There is at most one such question for each action.
  *
  * A program about which rules ask is an action with a question before its run, under every policy but `never`, which refuses it. Neither a
- * wish nor a denial belongs to it.
+ * wish nor a denial belongs to it. The same holds for a host that a command wants to reach.
  *
  * The answer is no when there is nobody to ask, when too many questions are open,
  * when the action is too long for a person to read, and when the asker goes away. Pure: no I/O, no clock. Not for several threads.
@@ -50,9 +50,10 @@ enum approval_reason {
         APPROVAL_BECAUSE_ESCALATED,  /* the action wishes to run without a sandbox */
         APPROVAL_BECAUSE_DENIED,     /* the sandbox denied the action */
         APPROVAL_BECAUSE_RULES,      /* rules ask about a program */
+        APPROVAL_BECAUSE_HOST,       /* a command wants to reach a host that it was not granted */
 };
 const char *approval_reason_name(
-        enum approval_reason reason); /* "untrusted", "additional", "escalated", "denied", "rules" */
+        enum approval_reason reason); /* "untrusted", "additional", "escalated", "denied", "rules", "host" */
 
 /* A question is valid during the call of `ask`. */
 struct approval_question {

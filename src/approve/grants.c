@@ -12,6 +12,7 @@ struct grant {
         char *cwd;        /* of a command */
         char **argv;      /* of a command; NULL: the grant is for a patch */
         bool tty;         /* of a command */
+        bool is_host;     /* argv is HOST:PORT alone, and not a command */
         char *path;       /* of a patch: a real path */
         char *additional; /* NULL: none */
         bool is_read;     /* of a patch: the path may only be read */
@@ -70,8 +71,8 @@ static bool covers(const struct grants *g, const struct approval_action *action,
                     !same(it->environment_id, action->environment_id))
                         continue;
                 if (path ? same(it->path, path) && it->is_read == action->is_read
-                         : it->argv && it->tty == action->tty && same(it->cwd, action->cwd) &&
-                                    same_argv(it->argv, action->argv))
+                         : it->argv && it->tty == action->tty && it->is_host == (action->host != NULL) &&
+                                    same(it->cwd, action->cwd) && same_argv(it->argv, action->argv))
                         return true;
         }
         return false;
@@ -126,6 +127,7 @@ static void add(struct grants *g, const struct approval_action *action, const ch
                 new->cwd = mem_strdup(action->cwd);
                 new->argv = copy_argv(action->argv);
                 new->tty = action->tty;
+                new->is_host = action->host != NULL;
         }
         if (g->count == LIMIT_APPROVAL_GRANTS)
                 grant_free(list_first(&g->list, struct grant, link));
@@ -151,10 +153,16 @@ void grants_write(const struct grants *g, struct jsonw *w)
         jsonw_array(w);
         list_each (it, &g->list, link) {
                 jsonw_object(w);
-                jsonw_member_str(w, "kind", it->argv ? "command" : it->is_read ? "read" : "patch");
+                jsonw_member_str(w, "kind",
+                                 it->is_host   ? "host"
+                                 : it->argv    ? "command"
+                                 : it->is_read ? "read"
+                                               : "patch");
                 if (it->environment_id)
                         jsonw_member_str(w, "environment_id", it->environment_id);
-                if (it->argv) {
+                if (it->is_host) {
+                        jsonw_member_str(w, "host", it->argv[0]);
+                } else if (it->argv) {
                         jsonw_key(w, "command");
                         jsonw_array(w);
                         for (char **arg = it->argv; *arg; arg++)

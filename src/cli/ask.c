@@ -28,6 +28,7 @@ static const char *reason_text(const struct approval_question *q)
                 return "An action wants more permissions than its sandbox gives.";
         case APPROVAL_BECAUSE_ESCALATED:
                 return "An action wants to run outside of its sandbox.";
+        case APPROVAL_BECAUSE_HOST:  /* only where the network is managed */
         case APPROVAL_BECAUSE_RULES: /* only where rules decide about programs */
         case APPROVAL_BECAUSE_DENIED:
                 return "The sandbox denied an action.";

@@ -1,6 +1,7 @@
 /* network_denials: tells the person once about each host that a command was not let to. */
 #include "cli/network_denials.h"
 
+#include "approve/host_denial.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -29,17 +30,6 @@ void network_denials_free(struct network_denials *d)
         free(d);
 }
 
-static const char *why(const char *reason)
-{
-        static const char *const words[] = { "not_allowed", "denied", "not_allowed_local", "sni_mismatch",
-                                             "dns_failure" };
-        static const char *const texts[] = { "it is not allowed", "it is denied",
-                                             "it is on a private network, or its name leads there or nowhere",
-                                             "the name in its TLS is another", "its name leads nowhere" };
-        size_t i = slice_find(slice_from_str(reason), words, ARRAY_LEN(words));
-        return i < ARRAY_LEN(words) ? texts[i] : reason;
-}
-
 void network_denials_take(struct network_denials *d, const struct farhand_network_decision *decision)
 {
         if (decision->action == FARHAND_NETWORK_ALLOW || map_count(&d->told) >= TOLD_MAX)
@@ -50,7 +40,7 @@ void network_denials_take(struct network_denials *d, const struct farhand_networ
         if (map_find(&d->told, slice_from_str(key)))
                 return;
         map_put(&d->told, slice_from_str(key), d);
-        remote_say(d->remote, "no connection to %s: %s", key, why(decision->reason));
+        remote_say(d->remote, "no connection to %s: %s", key, host_denial_text(decision->reason));
         if (map_count(&d->told) == TOLD_MAX)
                 remote_say(d->remote, "further refused hosts are not told");
 }

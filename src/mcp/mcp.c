@@ -10,6 +10,7 @@
 #include "install/install.h"
 #include "mcp/conversation.h"
 #include "mcp/listen.h"
+#include "mcp/network.h"
 #include "mcphttp/relay.h"
 #include "patch/store.h"
 #include "talk/talk.h"
@@ -26,6 +27,7 @@ struct wishes {
         const char *approval, *unasked;
         const char *bash;
         struct arg_list rules;
+        struct mcp_network network;
         bool has_full_names, is_reference; /* mcp.h */
         bool no_login;
         uint64_t poll_most_ms, max_tokens;
@@ -125,6 +127,9 @@ static int talk(struct targets *targets, const struct wishes *w, enum approval_p
         struct err err = ERR_INIT;
         struct stdio s = { .is_session = w->is_session };
         struct approvals_asker asker;
+        struct mcp_network network = w->network;
+        network.rulebook = rulebook;
+        network.is_open = w->targets.has_network;
         struct conversation_options conversation = {
                 .environments = environment_ids(targets),
                 .asks_for_roots = !w->is_reference && asks_for_roots(targets, w),
@@ -144,6 +149,8 @@ static int talk(struct targets *targets, const struct wishes *w, enum approval_p
                            .has_full_names = w->has_full_names,
                            .keeps_denials = w->is_reference,
                            .rules = rulebook_texts(rulebook) },
+                .make_network = mcp_network_make,
+                .network_arg = &network,
                 .poll_most_ms = w->poll_most_ms ? w->poll_most_ms : POLL_MS,
                 .state_dir = store_directory(&targets->arena),
                 .budget = w->max_tokens > 0 ? (struct cut_budget){ .bytes = cut_token_bytes(w->max_tokens) }
@@ -233,6 +240,7 @@ static enum args_result parse(int argc, char **argv, struct wishes *w)
                   .target = &w->poll_most_ms, .min = 5000, .max = 86400000 },
                 { "max-output-tokens", ARG_U64, "N", "the model takes so many tokens of output at most",
                   .target = &w->max_tokens, .min = 1 },
+                MCP_NETWORK_ARGS(&w->network),
                 FRONT_ARGS(&w->front),
                 { .name = NULL },
         };
@@ -250,6 +258,7 @@ static void release(struct wishes *w)
 {
         arg_list_release(&w->targets.names);
         arg_list_release(&w->rules);
+        mcp_network_release(&w->network);
         arg_list_release(&w->front.hosts);
 }
 
@@ -261,7 +270,7 @@ static bool takes(int argc, char **argv)
         enum approval_answer unasked;
 
         bool is_good = parse(argc, argv, &w) == ARGS_OK && read_words(&w, &policy, &unasked) &&
-                       front_check(&w.front);
+                       mcp_network_check(&w.network) && front_check(&w.front);
         if (w.front.listen) {
                 fprintf(stderr, "Error: a client that starts its server uses no --listen\n");
                 is_good = false;
@@ -292,7 +301,7 @@ int cmd_mcp(int argc, char **argv)
         enum args_result parsed = parse(argc, argv, &w);
         if (parsed != ARGS_OK)
                 code = args_exit_code(parsed);
-        else if (!front_check(&w.front))
+        else if (!mcp_network_check(&w.network) || !front_check(&w.front))
                 code = 2;
         else if (w.front.listen && !w.is_session)
                 code = listen_run(&w.front, argc, argv);

@@ -163,12 +163,23 @@ static int put_rule(struct buf *out, const struct approval_question *q)
 
 /* ---- all questions ---- */
 
-static int put_always(struct buf *out, const struct question_style *style)
+static int put_host(struct buf *out, const struct approval_action *a)
 {
-        int r = put_line(out,
-                         "The answer \"always\" adds this rule, and such commands run outside of the sandbox "
-                         "unasked: ",
-                         style->always_rule);
+        int r = put_line(out, "Let a command reach this host? ", a->argv[0]);
+        if (r == 0)
+                r = put_line(out, "Protocol: ", a->protocol);
+        return r < 0 ? r : put_line(out, "Environment: ", a->environment_id);
+}
+
+static int put_always(struct buf *out, const struct question_style *style, bool is_host)
+{
+        int r = put_line(
+                out,
+                is_host ? "The answer \"always\" adds this rule, and all commands in the sandbox reach the "
+                          "host unasked: "
+                        : "The answer \"always\" adds this rule, and such commands run outside of the "
+                          "sandbox unasked: ",
+                style->always_rule);
         return r < 0 ? r : put_line(out, "It is added to: ", style->always_file);
 }
 
@@ -198,10 +209,12 @@ static int put_action(struct buf *out, const struct approval_question *q)
 int question_text_write(struct buf *out, const struct approval_question *q,
                         const struct question_style *style)
 {
-        int r = q->action->is_program ? put_program(out, q->action) : put_action(out, q);
+        int r = q->action->is_program ? put_program(out, q->action)
+                : q->action->host     ? put_host(out, q->action)
+                                      : put_action(out, q);
         if (r == 0 && q->action->is_program && !style->is_brief)
                 r = put_rule(out, q);
         if (r == 0 && style->always_rule)
-                r = put_always(out, style);
+                r = put_always(out, style, q->action->host != NULL);
         return r;
 }

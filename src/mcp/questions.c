@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/rules.h"
 #include "mcp/question_text.h"
 #include "mcp/reply.h"
 
@@ -21,7 +22,9 @@ struct question {
         uint64_t id; /* approval_question::id */
         bool is_program;
         struct arena strings;
-        const char *const *words; /* what "always" allows; NULL: there is no such answer */
+        const char *const
+                *words; /* what "always" allows; NULL: there is no such answer, or it is about a host */
+        const struct exec_network_addition *host; /* the same of a host */
 };
 
 struct questions {
@@ -60,6 +63,24 @@ static const char *const *copy_words(struct arena *a, const char *const *words)
         return copy;
 }
 
+static struct exec_network_addition host_of(const struct approval_action *action)
+{
+        return (struct exec_network_addition){
+                .host = action->host,
+                .protocol = rules_network_protocol(action->protocol),
+                .port = action->has_port_rules ? action->port : 0,
+                .decision = EXEC_ALLOW,
+        };
+}
+
+static const struct exec_network_addition *copy_host(struct arena *a, const struct approval_action *action)
+{
+        struct exec_network_addition *copy = arena_new(a, struct exec_network_addition);
+        *copy = host_of(action);
+        copy->host = arena_dup(a, slice_from_str(action->host));
+        return copy;
+}
+
 static struct question *question_new(struct questions *q, const struct approval_question *question,
                                      bool has_always)
 {
@@ -68,7 +89,10 @@ static struct question *question_new(struct questions *q, const struct approval_
         one->id = question->id;
         one->route = calls_route(q->calls, question->action->call_id);
         one->is_program = question->action->is_program;
-        one->words = has_always ? copy_words(&one->strings, question->action->argv) : NULL;
+        if (has_always && question->action->host)
+                one->host = copy_host(&one->strings, question->action);
+        else if (has_always)
+                one->words = copy_words(&one->strings, question->action->argv);
         list_append(&q->open, &one->link);
         return one;
 }
@@ -89,6 +113,11 @@ static struct question_style style_of(const struct questions *q, struct arena *a
         const struct rulebook *b = q->options.rulebook;
         bool is_brief = q->options.is_brief && question->action->is_program;
         bool has_rule = b && question->action->argv && !is_brief && !question->permissions;
+        if (has_rule && question->action->host) {
+                const struct exec_network_addition host = host_of(question->action);
+                const char *line = rulebook_host_line(b, a, &host);
+                return (struct question_style){ .always_rule = line, .always_file = rulebook_file(b) };
+        }
         return (struct question_style){
                 .is_brief = is_brief,
                 .always_rule = has_rule ? rulebook_line(b, a, question->action->argv) : NULL,
@@ -170,7 +199,9 @@ static struct slice text_of(struct arena *a, const struct json_doc *d, const str
 static void add_rule(const struct questions *q, const struct question *one)
 {
         struct err err = ERR_INIT;
-        if (rulebook_add(q->options.rulebook, one->words, &err) < 0)
+        int r = one->host ? rulebook_add_host(q->options.rulebook, one->host, &err)
+                          : rulebook_add(q->options.rulebook, one->words, &err);
+        if (r < 0)
                 log_error("the rule is not added", "why=%s", log_quote(slice_from_str(err.text)));
 }
 
@@ -183,7 +214,7 @@ static enum approval_answer read_answer(const struct questions *q, struct arena 
         if (q->options.is_brief && one->is_program)
                 return APPROVAL_ONCE;
         struct slice word = text_of(a, d, json_get(d, m->result, S("content")), S("decision"));
-        bool is_always = one->words && slice_eq(word, S(ALWAYS));
+        bool is_always = (one->words || one->host) && slice_eq(word, S(ALWAYS));
         if (is_always)
                 add_rule(q, one);
         return slice_eq(word, S(ONCE))                       ? APPROVAL_ONCE

@@ -105,7 +105,7 @@ bool rulebook_allows(const struct rulebook *b, const char *const *words)
         return is_allowed;
 }
 
-static struct exec_rule_addition addition(struct arena *a, const char *const *words)
+static struct exec_rule_addition addition_of(struct arena *a, const char *const *words)
 {
         struct exec_rule_addition add = { .decision = EXEC_ALLOW };
         add.words = slices(a, words, &add.count);
@@ -114,7 +114,7 @@ static struct exec_rule_addition addition(struct arena *a, const char *const *wo
 
 const char *rulebook_line(const struct rulebook *b, struct arena *a, const char *const *words)
 {
-        const struct exec_rule_addition add = addition(a, words);
+        const struct exec_rule_addition add = addition_of(a, words);
         const struct exec_rules_text none = { "", S("") };
         struct err err = ERR_INIT;
         struct slice text;
@@ -126,8 +126,29 @@ const char *rulebook_line(const struct rulebook *b, struct arena *a, const char 
 int rulebook_add(struct rulebook *b, const char *const *words, struct err *err)
 {
         _arena_ struct arena a = ARENA_INIT;
-        const struct exec_rule_addition add = addition(&a, words);
+        const struct exec_rule_addition add = addition_of(&a, words);
         int r = b->file ? rules_file_add(&a, b->file, &add, err)
+                        : err_set(err, 0, -ENOENT, "no file for rules");
+        return r < 0 ? r : read_all(b, err);
+}
+
+/* ---- hosts ---- */
+
+const struct exec_rules *rulebook_rules(const struct rulebook *b)
+{
+        return b->rules;
+}
+
+const char *rulebook_host_line(const struct rulebook *b, struct arena *a,
+                               const struct exec_network_addition *addition)
+{
+        return b->file ? rules_network_line(a, addition) : NULL;
+}
+
+int rulebook_add_host(struct rulebook *b, const struct exec_network_addition *addition, struct err *err)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        int r = b->file ? rules_file_add_network(&a, b->file, addition, err)
                         : err_set(err, 0, -ENOENT, "no file for rules");
         return r < 0 ? r : read_all(b, err);
 }

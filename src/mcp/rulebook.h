@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/args.h"
 #include "base/err.h"
+#include "rules/exec_rules_add.h"
 #include "unified/unified.h"
 
 struct rulebook;
@@ -18,6 +19,8 @@ void rulebook_free(struct rulebook *b); /* NULL is fine */
 /* Returns the texts of the rules. The struct lives as long as the rulebook; rulebook_add changes what is in it. */
 NODISCARD const struct unified_rules *rulebook_texts(const struct rulebook *b);
 
+NODISCARD const struct exec_rules *rulebook_rules(const struct rulebook *b);
+
 /* Returns whether a rule allows exactly these words, which end with NULL; false when another rule of the same length asks, or any rule
  * forbids. */
 NODISCARD bool rulebook_allows(const struct rulebook *b, const char *const *words);
@@ -25,5 +28,10 @@ NODISCARD bool rulebook_allows(const struct rulebook *b, const char *const *word
 NODISCARD const char *rulebook_line(const struct rulebook *b, struct arena *a, const char *const *words);
 /* Returns the file to which rules are added; NULL: there is none. */
 NODISCARD const char *rulebook_file(const struct rulebook *b);
+/* The same for network rules. */
+NODISCARD const char *rulebook_host_line(const struct rulebook *b, struct arena *a,
+                                         const struct exec_network_addition *addition);
+NODISCARD int rulebook_add_host(struct rulebook *b, const struct exec_network_addition *addition,
+                                struct err *err);
 /* Adds a rule that allows these words to the file of the user. Returns 0 or -errno with *err. */
 NODISCARD int rulebook_add(struct rulebook *b, const char *const *words, struct err *err);

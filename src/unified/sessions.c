@@ -1,9 +1,11 @@
 /* sessions: the exec sessions of a table: what servers tell of the processes, the events of that, and which sessions give way to others. */
 #include "unified/table_internal.h"
 
+#include "approve/host_denial.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/random.h"
 #include "unified/prune.h"
 
@@ -12,6 +14,7 @@
 
 #define ID_LEAST 1000
 #define ID_MOST 99999
+#define REFUSED_HOSTS_BYTES ((size_t)16 * 1024) /* further ones are not told */
 #define TRANSCRIPT_TEXT_MAX TOOL_ANSWER_TEXT_MAX
 
 /* The variables that a command gets beside those of the server: no colours, no pager, UTF-8. */
@@ -170,6 +173,29 @@ static void on_exec(UNUSED struct farhand_process *p, void *arg, const struct fa
         programs_take(arg, exec);
 }
 
+static void on_network(UNUSED struct farhand_process *p, void *arg,
+                       const struct farhand_network_question *question)
+{
+        programs_take_host(arg, question);
+}
+
+/* Tells the model once of each host that was refused, as if the command had written it: many programs do not say why they failed. */
+static void on_network_decision(struct farhand_process *p, void *arg,
+                                const struct farhand_network_decision *decision)
+{
+        struct exec_session *s = arg;
+        _arena_ struct arena a = ARENA_INIT;
+        if (decision->action == FARHAND_NETWORK_ALLOW)
+                return;
+        const char *line = arena_printf(&a, "farhand: no connection to %s port %u: %s\n",
+                                        printable_str(&a, decision->host), (unsigned)decision->port,
+                                        printable_str(&a, host_denial_text(decision->reason)));
+        if (memmem(s->refused_hosts.p, s->refused_hosts.n, line, strlen(line)) ||
+            buf_append(&s->refused_hosts, slice_from_str(line)) < 0)
+                return;
+        on_output(p, s, s->tty ? FARHAND_PTY : FARHAND_STDERR, line, strlen(line));
+}
+
 static const struct farhand_process_events events = {
         .on_started = on_started,
         .on_output = on_output,
@@ -179,6 +205,8 @@ static const struct farhand_process_events events = {
         .on_failed = on_failed,
         .on_gap = on_gap,
         .on_exec = on_exec,
+        .on_network = on_network,
+        .on_network_decision = on_network_decision,
 };
 
 /* ---- the table ---- */
@@ -263,6 +291,7 @@ void exec_session_free(struct exec_session *s)
         farhand_process_free(s->process);
         head_tail_release(&s->unread);
         head_tail_release(&s->transcript);
+        buf_release(&s->refused_hosts);
         buf_release(&s->streams[0]);
         buf_release(&s->streams[1]);
         buf_release(&s->input);
@@ -280,6 +309,22 @@ static const char *const *copy_list(struct arena *a, const char *const *list)
         for (size_t i = 0; i < n; i++)
                 copy[i] = arena_dup(a, slice_from_str(list[i]));
         return copy;
+}
+
+static int make_network(struct exec_session *s, struct farhand_command *command,
+                        struct farhand_error *ret_error)
+{
+        const struct unified_options *o = &s->table->options;
+        struct err err = ERR_INIT;
+        if (!command->sandbox || !o->make_network)
+                return 0;
+        int r = o->make_network(o->network_arg, s->host->client, &s->strings, &command->network, &err);
+        if (r < 0) {
+                *ret_error = (struct farhand_error){ .code = r };
+                (void)snprintf(ret_error->text, sizeof(ret_error->text), "%.*s",
+                               (int)sizeof(ret_error->text) - 1, err.text);
+        }
+        return r;
 }
 
 struct exec_session *exec_session_start(struct unified_call *call, const struct exec_start *how,
@@ -301,6 +346,7 @@ struct exec_session *exec_session_start(struct unified_call *call, const struct 
         s->id = new_id(u);
         s->is_listed = !how->is_own;
         list_init(&s->programs);
+        buf_init(&s->refused_hosts, REFUSED_HOSTS_BYTES);
         buf_init(&s->streams[0], SESSION_BUFFER_BYTES);
         buf_init(&s->streams[1], SESSION_BUFFER_BYTES);
         head_tail_init(&s->unread, SESSION_BUFFER_BYTES);
@@ -314,7 +360,8 @@ struct exec_session *exec_session_start(struct unified_call *call, const struct 
         command.tty = s->tty;
         command.sandbox = how->sandbox;
         command.intercept = how->intercept;
-        s->process = farhand_start(s->host->client, &command, &events, s, ret_error);
+        if (make_network(s, &command, ret_error) == 0)
+                s->process = farhand_start(s->host->client, &command, &events, s, ret_error);
         if (!s->process) {
                 exec_session_free(s);
                 return NULL;

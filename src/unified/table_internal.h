@@ -82,7 +82,9 @@ struct exec_session {
         /* is_own: */
         struct buf streams[2]; /* the beginning of stdout and of stderr, in place of `unread` */
         int directory_errno; /* has_failed: why its directory could not be entered; 0: that was not the reason */
-        struct list programs;     /* program::link: the programs below the process about which rules ask */
+        struct list
+                programs; /* program::link: programs below the process and hosts, about which somebody is asked */
+        struct buf refused_hosts; /* those that the model was told of, a line each */
         uint64_t asking_since_us; /* since when such a question is open; 0: none is open */
         uint64_t asked_us;        /* for how long such questions were open before */
 };
@@ -251,6 +253,8 @@ void exec_session_free(struct exec_session *s);
 
 /* Takes what a server tells of a program below the process: a question, or its end. */
 void programs_take(struct exec_session *s, const struct farhand_exec *exec);
+/* Takes a question about a host that the process wants to reach, or its end. */
+void programs_take_host(struct exec_session *s, const struct farhand_network_question *question);
 /* Sends the answers that are there. */
 void programs_advance(struct exec_session *s);
 /* Withdraws all questions. */

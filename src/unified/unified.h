@@ -85,6 +85,11 @@ struct unified_options {
         struct approvals *approvals; /* the caller frees them, after the table */
         bool no_login;               /* login shells are forbidden */
         struct unified_shell shell;
+        /* Makes the network of a command in a sandbox on this server, in the arena; NULL: what its profile says. Returns 0, or -errno with
+         * *err: the command is not started. May be NULL. */
+        int (*make_network)(void *network_arg, const struct farhand *f, struct arena *a,
+                            const struct farhand_network **ret, struct err *err);
+        void *network_arg;
         uint64_t poll_most_ms; /* the longest poll; 0: 300,000 */
         const char *state_dir; /* where patches keep their records; NULL: they keep none */
         struct cut_budget
