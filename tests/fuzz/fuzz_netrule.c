@@ -17,7 +17,8 @@ static void check_pattern(struct arena *a, struct slice text)
                 }
                 must(net_pattern_is_normal(normal));
                 must(action != NET_DENY || !slice_eq(normal, S("*")));
-                (void)net_pattern_matches(normal, S("a.b.c"));
+                must(!net_pattern_is_exact(normal) || net_pattern_matches(normal, normal));
+                must(!slice_eq(normal, S("*")) || net_pattern_matches(normal, S("a.b.c")));
         }
         struct err err = ERR_INIT;
         struct slice normal;
