@@ -471,3 +471,22 @@
 #define LIMIT_EGRESS_DECIDED_SUMS 32
 /* Pipes between two connections through which much flows, in all. Beyond: bytes are copied. */
 #define LIMIT_EGRESS_PIPES 128
+/* While networks of commands are open, the server sends farhand-egress a PING every LIMIT_EGRESS_PULSE_MS. After LIMIT_EGRESS_PINGS without
+ * an answer it is killed and started again, and its connections are cut. */
+#define LIMIT_EGRESS_PULSE_MS 2000
+#define LIMIT_EGRESS_PINGS 3
+/* Messages that farhand-egress leaves unread. Beyond: it counts as hung. */
+#define LIMIT_EGRESS_PACKETS 65536
+/* Between two starts of a farhand-egress that dies young: none, then the first of these, then double each time, up to the second. */
+#define LIMIT_EGRESS_FIRST_PAUSE_MS 100
+#define LIMIT_EGRESS_PAUSE_MS 10000
+/* Requests of the server to one client that are not answered. Beyond: what would be asked is denied. */
+#define LIMIT_INQUIRIES 256
+/* Connections of one process that wait for an answer of the client. Beyond: they are denied. */
+#define LIMIT_NET_QUESTIONS 1024
+/* How much longer than policyDecisionTimeoutMs the server waits for the client's answer. Then the connection is denied. */
+#define LIMIT_NET_QUESTION_GRACE_MS 5000
+/* Different decisions about connections of one process that wait until the client reads. Beyond: they are only counted. */
+#define LIMIT_NET_DECISIONS 64
+/* Answers about connections that are remembered for a session. Beyond: the oldest is forgotten, and the client is asked again. */
+#define LIMIT_NET_REMEMBERED 256

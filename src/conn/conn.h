@@ -95,6 +95,10 @@ void conn_reply_end(struct conn *c, const struct rpc_id *id, struct jsonw *w);
 void conn_fail(struct conn *c, const struct rpc_id *id, const struct err *err, const char *extra_data);
 void conn_notify_begin(struct conn *c, const char *method, size_t hint, struct jsonw *ret);
 void conn_notify_end(struct conn *c, struct jsonw *w);
+/* A request to the peer; core/inquiry.h knows which are open. */
+void conn_request_begin(struct conn *c, const struct rpc_id *id, const char *method, size_t hint,
+                        struct jsonw *ret);
+void conn_request_end(struct conn *c, struct jsonw *w);
 
 /* Send an answer that was written elsewhere, with OUTQ_ROOM bytes in front: whole, or as a piece of a stream (then
  * outq_stream_begin was called before). The buffer is taken over. */

@@ -86,20 +86,38 @@ void conn_notify_begin(struct conn *c, const char *method, size_t hint, struct j
         jsonw_object(ret);
 }
 
-void conn_notify_end(struct conn *c, struct jsonw *w)
+void conn_request_begin(struct conn *c, const struct rpc_id *id, const char *method, size_t hint,
+                        struct jsonw *ret)
 {
-        jsonw_object_end(w);
-        int r = rpc_notification_end(w);
+        rpc_request_begin(ret, outq_begin(&c->out, hint + 64), id, method);
+        jsonw_object(ret);
+}
+
+/* Ends a message that the peer has not asked for. */
+static void end_unasked(struct conn *c, int r)
+{
         if (r < 0)
                 outq_cancel(&c->out);
         else
                 r = outq_end(&c->out);
         if (r < 0) {
-                /* The client would not know that it missed a notification. So the connection is ended. */
+                /* The client would not know that it missed something. So the connection is ended. */
                 log_warn("notification larger than the client reads", "peer=%s", c->peer);
                 conn_close(c, WS_CLOSE_TOO_BIG);
         }
         conn_queued_more(c);
+}
+
+void conn_notify_end(struct conn *c, struct jsonw *w)
+{
+        jsonw_object_end(w);
+        end_unasked(c, rpc_notification_end(w));
+}
+
+void conn_request_end(struct conn *c, struct jsonw *w)
+{
+        jsonw_object_end(w);
+        end_unasked(c, rpc_request_end(w));
 }
 
 /* Called when both sides have sent their close frames. close() would make the kernel answer unread bytes with a reset, and the

@@ -29,6 +29,9 @@ struct client {
                 reads; /* waiting::reads_link (session/task_wait.c): process/read that waits, in order of arrival */
         struct list http_calls; /* http_call::client_link */
         size_t http_count;
+        struct list inquiries; /* inquiry::link: requests of the server that the client has not answered */
+        size_t inquiry_count;
+        int64_t last_inquiry;    /* id of the newest of them */
         struct jobs jobs;        /* core/job.h */
         struct map open_files;   /* server/open_file.h */
         unsigned files_opening;  /* requests fs/open that have not finished */

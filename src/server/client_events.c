@@ -3,6 +3,7 @@
 #include "server/client_events.h"
 
 #include "base/mem.h"
+#include "core/inquiry.h"
 #include "core/job.h"
 #include "core/parked.h"
 #include "core/server.h"
@@ -22,6 +23,7 @@ static void *begun(struct conns *conns, struct conn *conn)
         list_init(&c->parked);
         list_init(&c->reads);
         list_init(&c->http_calls);
+        list_init(&c->inquiries);
         jobs_init(&c->jobs);
         map_init(&c->open_files);
         return c;
@@ -75,6 +77,7 @@ static void ended(struct conn *conn)
 {
         struct client *c = conn->owner;
         parked_drop_all(c);
+        inquiries_drop_all(c);
         http_drop_all(c);
         open_file_drop_all(&c->open_files);
         watches_drop_all(c);

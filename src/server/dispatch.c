@@ -2,6 +2,7 @@
 #include "server/dispatch.h"
 
 #include "base/log.h"
+#include "core/inquiry.h"
 #include "core/job.h"
 #include "core/server.h"
 #include "server/methods.h"
@@ -116,8 +117,8 @@ static void on_message(struct req *req, const struct rpc_message *msg, struct sl
                 break;
         case RPC_RESPONSE:
         case RPC_ERROR:
-                /* The server sends no requests, so a response is an error of the client. */
-                conn_close(req->client->conn, WS_CLOSE_POLICY);
+                if (!inquiry_take(req->client, msg))
+                        conn_close(req->client->conn, WS_CLOSE_POLICY); /* as the reference server */
                 break;
         }
 }

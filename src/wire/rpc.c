@@ -194,6 +194,20 @@ int rpc_notification_end(struct jsonw *w)
         return jsonw_end(w);
 }
 
+void rpc_request_begin(struct jsonw *w, struct buf *out, const struct rpc_id *id, const char *method)
+{
+        jsonw_begin(w, out);
+        jsonw_object(w);
+        write_id(w, id);
+        jsonw_member_str(w, "method", method);
+        jsonw_key(w, "params");
+}
+
+int rpc_request_end(struct jsonw *w)
+{
+        return rpc_notification_end(w);
+}
+
 static void write_error_data(struct jsonw *w, const struct err *err, const char *extra_data)
 {
         bool has_extra = extra_data && extra_data[0] != '\0';

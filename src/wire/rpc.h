@@ -62,6 +62,10 @@ NODISCARD int rpc_result_end(struct jsonw *w);
 void rpc_notification_begin(struct jsonw *w, struct buf *out, const char *method);
 NODISCARD int rpc_notification_end(struct jsonw *w);
 
+/* Write {"id":ID,"method":M,"params":VALUE}. Between the two calls the caller writes the value. */
+void rpc_request_begin(struct jsonw *w, struct buf *out, const struct rpc_id *id, const char *method);
+NODISCARD int rpc_request_end(struct jsonw *w);
+
 /* Writes {"error":{"code":C,"message":M},"id":ID}, with "data" {step, errno, errnoName, reason, remedy} when err has any of
  * them. `extra_data` (may be NULL) is put into data as well: the members of a JSON object without the braces. */
 NODISCARD int rpc_error_write(struct buf *out, const struct rpc_id *id, const struct err *err,
