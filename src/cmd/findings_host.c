@@ -1,4 +1,4 @@
-/* findings_host: checks what a server needs besides the sandbox: user, cgroups, terminals, limits, farhand-net, directories. */
+/* findings_host: checks what a server needs besides the sandbox: user, cgroups, terminals, limits, helper programs, directories. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/slice.h"
@@ -114,23 +114,24 @@ static void report_inotify_limits(struct findings *f)
                 "read-only /proc/sys)";
 }
 
-static void report_net_program(struct findings *f)
+/* `without`: what is refused when the program is not there. */
+static void report_net_program(struct findings *f, const char *name, const char *without)
 {
         char path[PATH_MAX];
         struct err err = ERR_INIT;
         struct helper helper = HELPER_NONE;
-        if (helper_find(NET_PROGRAM, path) < 0) {
-                findings_add(f, NET_PROGRAM, FINDING_WARN, "not found: http/request will be refused")
-                        ->remedy = "install it in libexec/farhand beside the directory of this program";
+        if (helper_find(name, path) < 0) {
+                findings_add(f, name, FINDING_WARN, "not found: %s will be refused", without)->remedy =
+                        "install it in libexec/farhand beside the directory of this program";
                 return;
         }
         if (helper_open(path, false, &helper, &err) == 0) {
-                findings_add(f, NET_PROGRAM, FINDING_OK, "%s", path);
+                findings_add(f, name, FINDING_OK, "%s", path);
                 helper_close(&helper);
                 return;
         }
         struct finding *one =
-                findings_add(f, NET_PROGRAM, FINDING_WARN, "%s: http/request will be refused", err.text);
+                findings_add(f, name, FINDING_WARN, "%s: %s will be refused", err.text, without);
         one->os_errno = err.os_errno;
         one->remedy = err.remedy ? err.remedy : "look whether this user may read and execute it";
 }
@@ -173,6 +174,7 @@ void findings_host(struct findings *f)
         report_terminals(f);
         report_inotify(f);
         report_inotify_limits(f);
-        report_net_program(f);
+        report_net_program(f, NET_PROGRAM, "http/request");
+        report_net_program(f, EGRESS_PROGRAM, "networkProxy");
         report_state_directory(f);
 }

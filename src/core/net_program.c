@@ -1,4 +1,4 @@
-/* net_program: finds farhand-net and starts it. */
+/* net_program: finds farhand-net and farhand-egress, and starts them. */
 #include "core/net_program.h"
 
 #include "base/fd.h"
@@ -15,17 +15,40 @@
 #include <unistd.h>
 
 #define LINK_FD 3
-#define PROGRAM_FD 4 /* farhand-net closes this descriptor */
+#define PROGRAM_FD 4 /* the program closes this descriptor */
 #define PROGRAM_PATH "/proc/self/fd/4"
 
-void net_program_open(struct net_program *p)
+/* What libcurl, OpenSSL and the resolver read. The last ones are for builds with sanitizers. */
+static const char *const http_variables[] = {
+        "http_proxy",      "HTTP_PROXY",   "https_proxy",   "HTTPS_PROXY",    "all_proxy",
+        "ALL_PROXY",       "no_proxy",     "NO_PROXY",      "REQUEST_METHOD", "SSL_CERT_FILE",
+        "SSL_CERT_DIR",    "OPENSSL_CONF", "RES_OPTIONS",   "LOCALDOMAIN",    "HOSTALIASES",
+        "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",   NULL,
+};
+/* The proxies beyond which the connections of commands may be asked to go. The last ones are for builds with sanitizers. */
+static const char *const egress_variables[] = {
+        "http_proxy", "HTTP_PROXY",   "https_proxy",   "HTTPS_PROXY",  "all_proxy",
+        "ALL_PROXY",  "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", NULL,
+};
+
+const struct net_program_kind net_program_http = { .name = NET_PROGRAM,
+                                                   .what = "http helper",
+                                                   .variables = http_variables };
+const struct net_program_kind net_program_egress = { .name = EGRESS_PROGRAM,
+                                                     .what = "network helper",
+                                                     .variables = egress_variables };
+
+void net_program_open(struct net_program *p, const struct net_program_kind *kind)
 {
         struct err err = ERR_INIT;
         char path[PATH_MAX];
-        if (helper_find(NET_PROGRAM, path) < 0 || helper_open(path, true, &p->helper, &err) == 0)
+        p->kind = kind;
+        if (helper_find(kind->name, path) < 0 || helper_open(path, true, &p->helper, &err) == 0)
                 return;
         p->refusal = mem_strdup(err.text);
-        log_warn("http helper refused", "why=%s remedy=farhand-doctor", log_quote(slice_from_str(err.text)));
+        char event[64];
+        (void)snprintf(event, sizeof(event), "%s refused", kind->what);
+        log_warn(event, "why=%s remedy=farhand-doctor", log_quote(slice_from_str(err.text)));
 }
 
 void net_program_close(struct net_program *p)
@@ -34,25 +57,19 @@ void net_program_close(struct net_program *p)
         free(TAKE(p->refusal));
 }
 
-/* Collects the variables that libcurl, OpenSSL and the resolver read. farhand-net gets no others. */
-static void collect_environment(const char **ret, size_t max)
+/* Collects the variables that the program gets: no others. */
+static void collect_environment(const struct net_program_kind *kind, const char **ret, size_t max)
 {
-        static const char *const names[] = {
-                "http_proxy",      "HTTP_PROXY",   "https_proxy",   "HTTPS_PROXY",    "all_proxy",
-                "ALL_PROXY",       "no_proxy",     "NO_PROXY",      "REQUEST_METHOD", "SSL_CERT_FILE",
-                "SSL_CERT_DIR",    "OPENSSL_CONF", "RES_OPTIONS",   "LOCALDOMAIN",    "HOSTALIASES",
-                "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
-        };
         size_t count = 0;
-        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-                const char *value = env_get((const char *const *)environ, names[i]);
+        for (const char *const *name = kind->variables; *name; name++) {
+                const char *value = env_get((const char *const *)environ, *name);
                 if (value && count + 1 < max) /* the whole entry: NAME=VALUE */
-                        ret[count++] = value - strlen(names[i]) - 1;
+                        ret[count++] = value - strlen(*name) - 1;
         }
         ret[count] = NULL;
 }
 
-/* Sets what farhand-net gets: signals, descriptors and a session of its own. Returns 0 or an errno, as posix_spawn does. */
+/* Sets what the program gets: signals, descriptors and a session of its own. Returns 0 or an errno, as posix_spawn does. */
 static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int link, int program)
 {
         sigset_t all, none;
@@ -62,7 +79,7 @@ static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr,
                                          POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
         r = r ? r : posix_spawnattr_setsigmask(attr, &none);
         r = r ? r : posix_spawnattr_setsigdefault(attr, &all);
-        /* farhand-net must not write to the server's stdout. */
+        /* The program must not write to the server's stdout. */
         r = r ? r : posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         r = r ? r : posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         r = r ? r : posix_spawn_file_actions_adddup2(actions, link, LINK_FD);
@@ -71,49 +88,61 @@ static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr,
 }
 
 /* `program` must be greater than LINK_FD and PROGRAM_FD, so that neither dup2 overwrites it. */
-static int spawn_program(int program, int link, pid_t *ret_pid)
+static int spawn_program(const struct net_program_kind *kind, int program, int link, pid_t *ret_pid)
 {
-        const char *environment[32];
-        char name[] = NET_PROGRAM, option[] = "--serve", *argv[] = { name, option, NULL };
+        const char *environment[32], *argv[] = { kind->name, "--serve", NULL };
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attr;
-        collect_environment(environment, ARRAY_LEN(environment));
+        collect_environment(kind, environment, ARRAY_LEN(environment));
         posix_spawn_file_actions_init(&actions);
         posix_spawnattr_init(&attr);
         int r = prepare(&actions, &attr, link, program);
         r = r ? r
-              : posix_spawn(ret_pid, PROGRAM_PATH, &actions, &attr, argv, (char **)(uintptr_t)environment);
+              : posix_spawn(ret_pid, PROGRAM_PATH, &actions, &attr, (char **)(uintptr_t)argv,
+                            (char **)(uintptr_t)environment);
         posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&attr);
         return -r;
 }
 
-static int start_once(const struct helper *h, int link, pid_t *ret_pid)
+static int start_once(const struct net_program *p, int link, pid_t *ret_pid)
 {
-        int fd = helper_fd(h);
+        int fd = helper_fd(&p->helper);
         _close_ int program = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, PROGRAM_FD + 1);
         if (program < 0)
                 return fd < 0 ? fd : -errno;
-        return spawn_program(program, link, ret_pid);
+        return spawn_program(p->kind, program, link, ret_pid);
+}
+
+bool net_program_is_there(const struct net_program *p, struct err *err)
+{
+        if (p->refusal)
+                (void)err_set(err, RPC_INTERNAL, -EPERM, "%s refused: %s", p->kind->what, p->refusal);
+        else if (!p->kind || p->helper.file < 0)
+                (void)err_set(err, RPC_INTERNAL, -ENOENT, "%s not installed",
+                              p->kind ? p->kind->what : "helper");
+        else
+                return true;
+        return false;
 }
 
 int net_program_start(struct net_program *p, int link, pid_t *ret_pid, struct err *err)
 {
-        if (p->refusal)
-                return err_set(err, RPC_INTERNAL, -EPERM, "http helper refused: %s", p->refusal);
-        if (p->helper.file < 0)
-                return err_set(err, RPC_INTERNAL, -ENOENT, "http helper not installed");
-        int r = start_once(&p->helper, link, ret_pid);
+        if (!net_program_is_there(p, err))
+                return err->code;
+        int r = start_once(p, link, ret_pid);
         if ((r == -EACCES || r == -EPERM) && p->helper.copy >= 0) {
                 /* Some systems execute only installed files, and not our copy in memory. */
-                log_warn_r(r, "copy of the http helper is not executed: using the file");
+                log_warn_r(r, "copy of a helper program is not executed: using the file", "program=%s",
+                           p->kind->name);
                 helper_drop_copy(&p->helper);
-                r = start_once(&p->helper, link, ret_pid);
+                r = start_once(p, link, ret_pid);
         }
         if (r == -ESTALE)
-                return err_set(err, RPC_INTERNAL, r,
-                               "http helper refused: it has changed; " HELPER_REMEDY_CHANGED);
+                return err_set(err, RPC_INTERNAL, r, "%s refused: it has changed; " HELPER_REMEDY_CHANGED,
+                               p->kind->what);
         if (r < 0)
-                return err_set(err, RPC_INTERNAL, r, "http helper cannot be started: %s", errno_text(r));
+                return err_set(err, RPC_INTERNAL, r, "%s cannot be started: %s", p->kind->what,
+                               errno_text(r));
         return 0;
 }

@@ -23,6 +23,7 @@
 #include "loop/pool.h"
 #include "proc/process.h"
 
+struct gate;
 struct journal;
 struct listener;
 struct net_helper;
@@ -43,11 +44,12 @@ struct server {
         struct work sweep;       /* at the start: removes what a server that was killed has left */
         struct watcher *watcher; /* made by the first request that watches */
         struct conns conns;
-        struct listener *listener;      /* NULL on stdio */
-        struct net_program net_program; /* farhand-net, opened at the start */
-        struct net_helper *net;         /* NULL until the first http/request */
-        char id[UUID_TEXT_BYTES];       /* different at each start */
-        bool has_warned_open;           /* the log says that sandboxed commands can connect to the server */
+        struct listener *listener;                       /* NULL on stdio */
+        struct net_program http_program, egress_program; /* opened at the start */
+        struct net_helper *net;                          /* NULL until the first http/request */
+        struct gate *gate;        /* NULL until the first command with a managed network */
+        char id[UUID_TEXT_BYTES]; /* different at each start */
+        bool has_warned_open;     /* the log says that sandboxed commands can connect to the server */
 
         struct list tasks;     /* task::server_link: tasks of all sessions, in order of start */
         struct list leftovers; /* leftover::link (task_again.c): processes of failed starts */

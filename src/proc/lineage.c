@@ -132,8 +132,11 @@ static enum lineage child_judge(const struct step *child, const struct step *bel
 {
         if (child->pid == roots->spawner)
                 return !below || below->pid == from ? LINEAGE_SANDBOXED : keeper_judge(below);
-        if (roots->has_orphans || child->pid == roots->other_child)
+        if (roots->has_orphans)
                 return LINEAGE_UNKNOWN;
+        for (size_t i = 0; i < ARRAY_LEN(roots->others); i++)
+                if (child->pid == roots->others[i])
+                        return LINEAGE_UNKNOWN;
         return LINEAGE_OTHER; /* the child existed before the server, or was only adopted by it */
 }
 

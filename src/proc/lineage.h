@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#define LINEAGE_OTHERS 8      /* children of the server that are neither spawner nor keeper */
 #define LINEAGE_DEPTH_MAX 128 /* ancestors; with more the answer is LINEAGE_UNKNOWN */
 
 enum lineage {
@@ -24,10 +25,10 @@ enum lineage {
 };
 
 struct lineage_roots {
-        pid_t server;      /* the caller */
-        pid_t spawner;     /* the server's spawner; 0: there is none */
-        pid_t other_child; /* another child of the server, which is no client; 0: there is none */
-        bool has_orphans;  /* a spawner was lost: children of the server may be what commands have left */
+        pid_t server;                 /* the caller */
+        pid_t spawner;                /* the server's spawner; 0: there is none */
+        pid_t others[LINEAGE_OTHERS]; /* other children of the server, which are no clients; 0: none */
+        bool has_orphans; /* a spawner was lost: children of the server may be what commands have left */
 };
 
 /* Says what the process `pid` descends from. `proc_dir`: /proc/PID of `pid`, opened by the caller while `pid` was certainly the

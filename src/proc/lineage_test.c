@@ -184,7 +184,7 @@ TEST(others_are_no_commands)
         eq_int(find(f.spawner, (struct lineage_roots){ .spawner = 0 }), LINEAGE_OTHER);
         /* The answer is unknown when a command may have left the child as an orphan, or when the child is known to be no client. */
         eq_int(find(f.last, (struct lineage_roots){ .has_orphans = true }), LINEAGE_UNKNOWN);
-        eq_int(find(f.last, (struct lineage_roots){ .other_child = f.spawner }), LINEAGE_UNKNOWN);
+        eq_int(find(f.last, (struct lineage_roots){ .others = { f.spawner } }), LINEAGE_UNKNOWN);
         eq_int(find(getpid(), (struct lineage_roots){ .spawner = 0 }), LINEAGE_UNKNOWN);
         family_end(&f);
 }

@@ -105,9 +105,9 @@ struct procs {
         int null_fd;             /* /dev/null, the stdin of commands without one */
         bool is_sweeping;        /* a spawner was lost: the server may have adopted processes */
         struct spawn_deaths deaths;
-        struct timer *retry; /* fires when the next spawner may be started */
-        pid_t other_child;   /* a child that is no command, until it is reaped; 0: none */
-        char *scratch;       /* a buffer of chunk_bytes */
+        struct timer *retry;          /* fires when the next spawner may be started */
+        pid_t others[LINEAGE_OTHERS]; /* children that are no commands, until they are reaped; 0: none */
+        char *scratch;                /* a buffer of chunk_bytes */
         /* May take a large arena that process_write_kept took, to free it on another thread; what it leaves in `a` is freed by the
          * caller. NULL: the caller frees everything. */
         void (*free_arena)(void *arg, struct arena *a);
@@ -119,6 +119,8 @@ NODISCARD int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes
 /* Fills in why no spawner can run here, with step and remedy for a client. Returns false when a spawner can
  * run, as far as is known. */
 bool procs_explain(const struct procs *ps, struct err *err);
+/* Notes a child of the server that is no command: it is not ended when a spawner is lost. */
+void procs_add_other(struct procs *ps, pid_t pid);
 /* To be called on SIGCHLD: reaps, and ends the processes that the server adopted when a spawner and a keeper were killed. */
 void procs_reap(struct procs *ps);
 void procs_release(struct procs *ps); /* ends everything that runs; frees no process */

@@ -308,10 +308,28 @@ int procs_init(struct procs *ps, struct loop *loop, size_t chunk_bytes, uint64_t
         return try_start_spawner(ps, err);
 }
 
+void procs_add_other(struct procs *ps, pid_t pid)
+{
+        for (size_t i = 0; i < ARRAY_LEN(ps->others); i++)
+                if (ps->others[i] == 0) {
+                        ps->others[i] = pid;
+                        return;
+                }
+}
+
+/* Returns the place of a child that is no command, or NULL. */
+static pid_t *other_of(struct procs *ps, pid_t pid)
+{
+        for (size_t i = 0; i < ARRAY_LEN(ps->others); i++)
+                if (ps->others[i] == pid)
+                        return &ps->others[i];
+        return NULL;
+}
+
 static void end_stranger(void *arg, pid_t pid)
 {
         struct procs *ps = arg;
-        if (pid == ps->other_child || (ps->spawner && pid == spawn_pid(ps->spawner)))
+        if (other_of(ps, pid) || (ps->spawner && pid == spawn_pid(ps->spawner)))
                 return;
         (void)kill(pid, SIGKILL); /* a child that has not been reaped: no other process can have its pid */
 }
@@ -321,8 +339,8 @@ void procs_reap(struct procs *ps)
         pid_t pid;
         int status;
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == ps->other_child)
-                        ps->other_child = 0;
+                if (other_of(ps, pid))
+                        *other_of(ps, pid) = 0;
                 else if (ps->spawner && pid == spawn_pid(ps->spawner))
                         retire(ps, &status);
                 else if (pid == ps->deaths.pid)
@@ -360,13 +378,13 @@ static bool is_spawner_dead(const struct procs *ps)
 /* A process below a keeper can become a child of the server only when both its keeper and its spawner have died. */
 enum lineage procs_lineage(const struct procs *ps, pid_t pid, int proc_dir)
 {
-        const struct lineage_roots roots = {
+        struct lineage_roots roots = {
                 .server = getpid(),
                 .spawner = ps->spawner ? spawn_pid(ps->spawner) : 0,
-                .other_child = ps->other_child,
                 .has_orphans = ps->is_sweeping || !list_is_empty(&ps->retired) || !ps->spawner ||
                                is_spawner_dead(ps),
         };
+        memcpy(roots.others, ps->others, sizeof(roots.others));
         return lineage_find(pid, proc_dir, &roots);
 }
 

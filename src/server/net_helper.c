@@ -283,10 +283,10 @@ static int start(struct net_helper *h, struct err *err)
                                errno_text(errno));
         _close_ int ours = pair[0], theirs = pair[1];
         pid_t pid;
-        int r = net_program_start(&h->server->net_program, theirs, &pid, err);
+        int r = net_program_start(&h->server->http_program, theirs, &pid, err);
         if (r < 0)
                 return r;
-        h->server->procs.other_child = pid; /* not to be killed when the spawner is lost */
+        procs_add_other(&h->server->procs, pid);
         /* The pidfd is opened before the loop can reap the process; it is -1 where the kernel has no pidfds. */
         h->pidfd = pidfd_open(pid, 0);
         h->fd = TAKE_FD(ours);

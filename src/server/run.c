@@ -10,6 +10,7 @@
 #include "core/environment.h"
 #include "core/server.h"
 #include "fsop/journal.h"
+#include "gate/gate.h"
 #include "intercept/broker.h"
 #include "policy/env.h"
 #include "server/client_events.h"
@@ -151,7 +152,9 @@ static enum lineage lineage(void *arg, pid_t pid, int proc_dir)
 static int server_init(struct server *s, struct config *config, const struct config_source *source,
                        struct err *err)
 {
-        *s = (struct server){ .config = config, .net_program = NET_PROGRAM_NONE };
+        *s = (struct server){ .config = config,
+                              .http_program = NET_PROGRAM_NONE,
+                              .egress_program = NET_PROGRAM_NONE };
         list_init(&s->expired);
         list_init(&s->tasks);
         list_init(&s->orphaned_jobs);
@@ -201,7 +204,8 @@ static void server_release(struct server *s)
         httpd_drop_all(&s->conns);
         conn_drop_all(&s->conns);
         s->net = net_helper_free(s->net);
-        net_program_close(&s->net_program);
+        net_program_close(&s->http_program);
+        net_program_close(&s->egress_program);
         fs_helpers_interrupt(&s->fs_helpers);
         bool is_quiet = conns_end_threads(&s->conns, LIMIT_POOL_END_MS);
         /* What ends with the pool may still submit work: the last request on a dropped handle closes its file there. */
@@ -216,6 +220,7 @@ static void server_release(struct server *s)
         }
         procs_release(&s->procs);
         sessions_release(s);
+        s->gate = gate_free(s->gate);
         task_again_release(s);
         s->drain_timer = timer_free(s->drain_timer);
         s->idle_timer = timer_free(s->idle_timer);
@@ -261,7 +266,8 @@ int server_run(struct config *config, const struct config_source *source)
                 const char *url = s.listener ? listener_url(s.listener) : config->conn.listen;
                 log_info("listening", "listen=%s server=\"%.8s\"", log_quote(slice_from_str(url)), s.id);
                 /* Clients may connect meanwhile: the URL is printed already. They are not read before the loop runs. */
-                net_program_open(&s.net_program);
+                net_program_open(&s.http_program, &net_program_http);
+                net_program_open(&s.egress_program, &net_program_egress);
                 idle_begin(&s);
                 loop_run(&s.loop);
         } else {

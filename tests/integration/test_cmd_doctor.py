@@ -13,7 +13,7 @@ from sandbox_rig import differences, snapshot
 
 NAMES = ["kernel", "openat2", "mount_setattr", "clone3", "user namespace", "mount namespace", "pid namespace",
          "network namespace", "ipc namespace", "new /proc", "read-only root", "seccomp", "Landlock", "interception", "back end namespaces",
-         "back end bubblewrap", "back end landlock", "user", "cgroup", "terminals", "inotify", "inotify limits", "farhand-net", "state directory", "sandbox"]
+         "back end bubblewrap", "back end landlock", "user", "cgroup", "terminals", "inotify", "inotify limits", "farhand-net", "farhand-egress", "state directory", "sandbox"]
 
 NAMESPACES = ["--sandbox-backend", "namespaces"]
 
