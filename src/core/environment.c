@@ -152,7 +152,8 @@ static void write_uri(struct jsonw *w, const char *path)
                 jsonw_null(w);
 }
 
-void environment_info_write(struct jsonw *w, const struct backends *known, bool can_intercept)
+void environment_info_write(struct jsonw *w, const struct backends *known, bool can_intercept,
+                            bool can_manage_network)
 {
         jsonw_key(w, "shell");
         jsonw_object(w);
@@ -187,7 +188,8 @@ void environment_info_write(struct jsonw *w, const struct backends *known, bool 
         jsonw_member_bool(w, "sandboxReportV1", true);
         jsonw_member_bool(w, "fileWriteStreaming", true);
         jsonw_member_bool(w, "httpHeaderEnvVars", true);
-        jsonw_member_bool(w, "networkProxyLaunch", false);
+        jsonw_member_bool(w, "networkProxyLaunch", can_manage_network);
+        jsonw_member_bool(w, "networkProxyReviewDomains", can_manage_network);
         jsonw_member_bool(w, "shellSnapshotV2", true);
         jsonw_member_bool(w, "environmentConfigRead", true);
         jsonw_member_bool(w, "fsWatchMissing", true);

@@ -18,4 +18,5 @@ const char *environment_user(void);       /* name of the server's user in /etc/p
 /* Writes the members of environment/info into the open object of `w`. `can_intercept`: programs can be intercepted here, as far as is
  * known. `known` is the result of the self-test; NULL: the self-test
  * has not finished, and the members about sandboxes are left out. */
-void environment_info_write(struct jsonw *w, const struct backends *known, bool can_intercept);
+void environment_info_write(struct jsonw *w, const struct backends *known, bool can_intercept,
+                            bool can_manage_network);

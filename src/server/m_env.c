@@ -1,6 +1,7 @@
 /* m_env: the methods environment/info and environment/status (docs/PROTOCOL.md). */
 #include "core/environment.h"
 #include "core/server.h"
+#include "gate/gate.h"
 #include "intercept/tested.h"
 #include "proto/decode.h"
 #include "server/methods.h"
@@ -14,7 +15,8 @@ static int handle_info(struct req *req, UNUSED const void *params, struct err *e
                 return r;
         struct jsonw w;
         conn_reply_begin(req->client->conn, req->id, ENVIRONMENT_INFO_HINT, &w);
-        environment_info_write(&w, known, intercept_means() != INTERCEPT_BY_NOTHING);
+        environment_info_write(&w, known, intercept_means() != INTERCEPT_BY_NOTHING,
+                               gate_can_enforce(req->server));
         conn_reply_end(req->client->conn, req->id, &w);
         return 0;
 }

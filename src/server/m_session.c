@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "core/environment.h"
 #include "core/parked.h"
+#include "gate/gate.h"
 #include "intercept/tested.h"
 #include "proto/control.h"
 #include "proto/session.h"
@@ -80,7 +81,7 @@ static void write_result(struct req *req, const struct session *session)
         jsonw_key(&w, "environmentInfo");
         jsonw_object(&w);
         environment_info_write(&w, preparer_backends_known(&req->server->confine.preparer),
-                               intercept_means() != INTERCEPT_BY_NOTHING);
+                               intercept_means() != INTERCEPT_BY_NOTHING, gate_can_enforce(req->server));
         jsonw_object_end(&w);
         jsonw_member_str(&w, "serverId", req->server->id);
         jsonw_member_u64(&w, "detachMs", session->detach_ms);

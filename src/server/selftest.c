@@ -6,6 +6,7 @@
 #include "core/environment.h"
 #include "core/parked.h"
 #include "core/server.h"
+#include "gate/gate.h"
 #include "intercept/tested.h"
 
 #define SELFTEST_DELAY_MS 50
@@ -83,7 +84,8 @@ static void done(struct work *w)
                 struct jsonw out;
                 struct conn *conn = i->parked.client->conn;
                 conn_reply_begin(conn, &i->parked.id, ENVIRONMENT_INFO_HINT, &out);
-                environment_info_write(&out, known, intercept_means() != INTERCEPT_BY_NOTHING);
+                environment_info_write(&out, known, intercept_means() != INTERCEPT_BY_NOTHING,
+                                       gate_can_enforce(t->server));
                 conn_reply_end(conn, &i->parked.id, &out);
                 parked_done(&i->parked);
         }

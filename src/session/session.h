@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "core/client.h"
 #include "core/server.h"
+#include "session/network_memory.h"
 
 /* The stage of a task. Limits count the tasks in each stage. */
 enum task_stage {
@@ -46,6 +47,8 @@ struct session {
         struct list ended_link;      /* server::ended_sessions */
         struct list shell_snapshots; /* shell_snapshot::link */
         size_t shell_snapshot_count;
+        struct network_memory
+                network_memory; /* what clients have decided about connections of all processes */
         /* Called when the process tree of a task is gone: frees an ended session whose last task it was. */
         void (*task_gone)(struct session *session);
         struct deferred reap;

@@ -61,6 +61,7 @@ static void free_session(struct deferred *d)
         struct session *session = container_of(d, struct session, reap);
         must(list_is_empty(&session->all));
         shell_snapshots_release(session);
+        network_memory_release(&session->network_memory);
         list_remove(&session->ended_link);
         map_release(&session->tasks);
         free(session->client_name);
@@ -86,6 +87,7 @@ struct session *session_new(struct server *s, const struct identity *who, struct
         list_init(&session->finished);
         list_init(&session->detached_link);
         list_init(&session->shell_snapshots);
+        network_memory_init(&session->network_memory);
         list_init(&session->ended_link);
         session->task_gone = on_task_gone;
         deferred_init(&session->reap, free_session);
@@ -107,8 +109,10 @@ void session_attach(struct session *session, struct client *c)
         list_each (t, &session->all, session_link)
                 task_reclass(t);
         session_pause_output(session, !conn_wants_output(c->conn));
-        list_each (t, &session->all, session_link)
+        list_each (t, &session->all, session_link) {
                 task_intercept_tell_again(t);
+                task_network_ask_again(t);
+        }
 }
 
 void session_leave(struct session *session)

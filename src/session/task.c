@@ -60,6 +60,7 @@ static void free_task(struct deferred *d)
         must(list_is_empty(&t->writes) && !t->starter);
         t->process = process_free(t->process);
         task_intercept_free(t);
+        task_network_free(t);
         write_ids_free(t->write_ids);
         free(t->limits);
         free(t->denials);
@@ -87,6 +88,7 @@ void task_forget(struct task *t)
         if (t->process)
                 process_silence(t->process);
         task_intercept_end(t);
+        task_network_disconnect(t);
         task_again_drop(t);
         task_stop_timers(t);
         leave_finished(t);
@@ -151,6 +153,7 @@ void task_never_begun(struct task *t)
 {
         task_unname(t);
         task_intercept_end(t);
+        task_network_disconnect(t);
         task_again_drop(t);
         t->process->is_gone = true;
         task_set_stage(t, TASK_FINISHED);
@@ -286,4 +289,5 @@ void task_pause(struct task *t, bool paused)
 {
         process_pause(t->process, paused && !t->capture); /* the output of a capture goes to no client */
         task_intercept_pause(t, paused);
+        task_network_pause(t, paused);
 }

@@ -15,6 +15,7 @@
 struct starter; /* task_internal.h */
 struct task;
 struct task_intercept; /* task_intercept.c */
+struct task_network;   /* task_network.c */
 struct task_again;     /* what a start needs to be planned again */
 struct write_ids;      /* ids of the last accepted writes */
 
@@ -56,6 +57,7 @@ struct task {
         struct starter *starter; /* the request process/start; NULL: answered, or its connection has ended */
         struct task_again
                 *again; /* set while a start is not answered, or not decided, that may have to be planned */
+        struct task_network *network;           /* NULL: the network of the command is not managed */
         struct task_intercept *intercept;       /* NULL: the command is not intercepted */
         uint64_t wall_left_ms, silence_left_ms; /* of `wall` and `silence`, while they stand still */
         struct deferred give_up;                /* forgets a task whose process will never begin */
@@ -109,7 +111,7 @@ void task_reads_on_room(struct client *c);
  * to the tree after that time. Returns whether the process was running. */
 bool task_terminate(struct task *t, uint64_t grace_ms);
 
-#define TASK_EXIT_BYTES 192 /* about the size of the members that task_exit_write writes */
+#define TASK_EXIT_BYTES 256 /* about the size of the members that task_exit_write writes */
 /* Writes the member exitCode: null while the process has not exited. */
 void task_exit_code_write(struct jsonw *w, const struct task *t);
 /* Writes the members signal, coreDumped, reason, usage and, for a sandboxed process, denials into the open object of `w`. The

@@ -120,6 +120,7 @@ static void on_exited(struct process *p, uint64_t seq)
 {
         struct task *t = p->owner;
         task_intercept_exited(t); /* what was asked or reported before comes before */
+        task_network_exited(t);
         t->wall = timer_free(t->wall);
         t->silence = timer_free(t->silence);
         if (t->cause == END_BY_ITSELF && p->exit_signal == SIGKILL && was_broken(t))
@@ -150,6 +151,7 @@ static void on_closed(struct process *p, uint64_t seq)
 {
         struct task *t = p->owner;
         task_intercept_closed(t);
+        task_network_closed(t);
         struct client *c = listener_of(t);
         if (c) {
                 struct jsonw w;
@@ -170,6 +172,7 @@ static void on_gone(struct process *p)
         struct task *t = p->owner;
         struct session *session = t->session;
         task_intercept_end(t);
+        task_network_disconnect(t);
         task_signals_answer_all(t);
         task_stop_timers(t);
         confine_unmake(&session->server->confine, &t->sandbox);
@@ -247,6 +250,12 @@ static void on_started(struct process *p)
         t->started_mono_ms = clock_mono_ms();
         log_info("process started", "session=%.13s proc=%s program=%s user=%s pid=%d", t->session->id,
                  log_quote(task_id(t)), name_of(t), user_name(), (int)p->pid);
+        int r = task_network_started(t);
+        if (r < 0) {
+                log_warn_r(r, "keeper has not sent the sockets of a managed network", "session=%.13s proc=%s",
+                           t->session->id, log_quote(task_id(t)));
+                task_end_now(t, END_SANDBOX); /* it reaches nothing */
+        }
         task_start_succeeded(t);
         confine_started(&t->session->server->confine, &t->sandbox);
         notify_started(t);
@@ -261,6 +270,7 @@ static void on_failed(struct process *p, const char *step, int os_errno)
 {
         struct task *t = p->owner;
         task_intercept_disconnect(t);
+        task_network_disconnect(t);
         if (t->cause == END_BY_ITSELF && was_broken(t))
                 t->cause = END_SANDBOX;
         if (task_start_again(t, step, os_errno))

@@ -67,6 +67,7 @@ void task_exit_write(struct jsonw *w, const struct task *t)
         jsonw_member_u64(w, "maxRssBytes", p->exit.max_rss_bytes);
         jsonw_object_end(w);
         task_intercept_exit_write(w, t);
+        task_network_exit_write(w, t);
         if (t->is_sandboxed) {
                 jsonw_key(w, "denials");
                 jsonw_raw(w, t->denials ? slice_from_str(t->denials) : S("[]"));

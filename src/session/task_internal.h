@@ -200,3 +200,28 @@ void task_intercept_start_write(struct jsonw *w, const struct task *t);
 void task_intercept_exit_write(struct jsonw *w, const struct task *t);
 
 NODISCARD bool task_intercept_holds_limits(const struct task *t); /* is a question open? */
+
+/* task_network.c: a command's managed network: its sockets, which farhand-egress listens on (gate/gate.h), its open questions, and what
+ * clients are told of its connections. The functions take tasks without one, too, unless they say otherwise. */
+struct process_network;
+void task_network_begin(struct task *t,
+                        const struct process_network *in); /* gives the task a managed network */
+void task_network_free(struct task *t);
+/* task_network_connect makes the sockets, or has the keeper make them, and gives the command its variables in the arena; returns 0, or
+ * -errno with err for the client. task_network_handed_over is called when the command has been sent on its way, or could not be;
+ * task_network_disconnect when the start has failed and may be tried again, and when the process tree is gone. */
+NODISCARD int task_network_connect(struct task *t, struct arena *a, struct command_spec *command,
+                                   struct err *err);
+void task_network_handed_over(struct task *t);
+void task_network_disconnect(struct task *t);
+/* Called when the process has started: the command reaches from now on what it may. Returns 0, or -errno: the keeper has not sent the
+ * sockets. */
+NODISCARD int task_network_started(struct task *t);
+void task_network_pause(struct task *t, bool paused);
+void task_network_exited(struct task *t); /* called before clients are told of the exit */
+void task_network_closed(struct task *t); /* called before clients are told that the process has closed */
+/* Called when a client was attached to the session: asks it the open questions. */
+void task_network_ask_again(struct task *t);
+/* Write the member `network` of the answer to a start, and the member `connections` of the exit record. */
+void task_network_start_write(struct jsonw *w, const struct task *t);
+void task_network_exit_write(struct jsonw *w, const struct task *t);

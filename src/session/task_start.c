@@ -10,6 +10,7 @@
 #include "core/server.h"
 #include "denial/denied.h"
 #include "fsop/wary.h"
+#include "gate/gate.h"
 #include "proto/process.h"
 #include "sandbox/image.h"
 #include "session/first_program.h"
@@ -61,11 +62,17 @@ static int begin(struct task *t, struct arena *a, const struct process_start *in
                 err->os_errno = -r;
                 return err_set(err, RPC_INTERNAL, r, "%s (os error %d)", errno_text(-r), -r);
         }
+        r = task_network_connect(t, a, &command, err);
+        if (r < 0)
+                return r;
         wary_set(true); /* stays set until a file request finds that no command is left */
         r = process_begin(t->process, &start, err);
         task_intercept_handed_over(t);
-        if (r < 0)
+        task_network_handed_over(t);
+        if (r < 0) {
                 task_intercept_disconnect(t);
+                task_network_disconnect(t);
+        }
         if (r < 0 && strcmp(err->step, "spawner") == 0) {
                 err->client_code = RPC_INTERNAL; /* the text is complete */
                 return r;
@@ -150,9 +157,8 @@ int task_start_check(struct req *req, const struct process_start *in, struct err
         if (in->is_prepared ? !config->allow_prepared_exec : !config->allow_direct_exec)
                 return err_set(err, RPC_INVALID_REQUEST, -EPERM, "%s exec is disabled",
                                in->is_prepared ? "prepared" : "direct");
-        if (in->has_network)
-                return err_set(err, RPC_INVALID_PARAMS, -ENOTSUP,
-                               "networkProxy is not available on this executor");
+        if (in->has_network && !gate_is_there(req->server, err))
+                return err->code;
         if (task_find(session, in->process_id))
                 return err_set(err, RPC_INVALID_REQUEST, -EEXIST, "process %.*s already exists",
                                SLICE(in->process_id));
@@ -208,6 +214,8 @@ int task_start(struct req *req, struct process_start *in, struct guarded *sandbo
         }
         if (interception)
                 task_intercept_begin(t, interception);
+        if (in->has_network)
+                task_network_begin(t, &in->network);
         t->is_sandboxed = in->has_sandbox;
         if (t->sandbox.image && in->sandbox.profile.has_network)
                 warn_if_reachable(req->server);

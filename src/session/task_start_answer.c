@@ -54,6 +54,7 @@ void task_start_succeeded(struct task *t)
         jsonw_member_i64(&w, "pid", t->process->pid);
         if (t->limits)
                 write_enforced(&w, t->limits);
+        task_network_start_write(&w, t);
         task_intercept_start_write(&w, t);
         conn_reply_end(conn, &s->parked.id, &w);
         parked_done(&s->parked);
