@@ -82,6 +82,11 @@ export interface Methods {
   "http/request": { params: HttpRequestParams; result: HttpRequestResult; errorData: HttpRequestErrorData };
 }
 
+/** Params and result of what the server asks clients. */
+export interface ServerRequests {
+  "network/policyRequest": { params: NetworkPolicyRequestParams; result: NetworkPolicyRequestResult };
+}
+
 /** The params of what the server sends without being asked. */
 export interface ServerNotifications {
   /** Farhand alone. */
@@ -93,6 +98,7 @@ export interface ServerNotifications {
   "process/execRequested": ProcessExecRequestedParams;
   "process/exited": ProcessExitedParams;
   "process/closed": ProcessClosedParams;
+  "network/policyDecision": NetworkPolicyDecisionParams;
   /** Farhand alone. */
   "process/failed": ProcessFailedParams;
   /** Farhand alone. */
@@ -311,9 +317,9 @@ export interface ProcessStartParams {
   arg0?: string | null;
   envPolicy?: EnvPolicy | null;
   sandbox?: Sandbox;
-  /** Must not be true together with a sandbox. */
+  /** With a sandbox: its only network is that of networkProxy, which must be there. Otherwise without effect. */
   enforceManagedNetwork?: boolean;
-  /** Without effect here. */
+  /** A proxy of the client. Without effect here. */
   managedNetwork?: ManagedNetwork | null;
   /** Without effect here. */
   metadata?: ExecMetadata | null;
@@ -328,8 +334,10 @@ export interface ProcessStartParams {
   limits?: ProcessLimits | null;
   /** Farhand alone (execInterceptV1): rules decide about every program that the command starts. */
   intercept?: ExecIntercept | null;
-  /** Not supported. */
-  networkProxy?: null;
+  /**
+   * The network of the command goes through proxies that know which hosts it may reach (capability networkProxyLaunch).
+   */
+  networkProxy?: NetworkProxy | null;
   /** Refused here: belongs into sandbox. */
   sandboxPolicy?: null;
   /** Refused. */
@@ -340,6 +348,112 @@ export interface ProcessStartParams {
   permissionProfile?: null;
   /** Refused. */
   additionalPermissions?: null;
+}
+
+export interface NetworkProxy {
+  proxy: NetworkProxyConfig;
+  /**
+   * The client is asked about hosts that the policy does not know, by network/policyRequest; after this time and five
+   * seconds the connection is denied. Then processId has 1 to 256 bytes. Absent or null: nobody is asked.
+   */
+  policyDecisionTimeoutMs?: number | null;
+  auditMetadata?: NetworkAuditMetadata | null;
+  /** Without effect here. */
+  environmentId?: string | null;
+  /** For the log. */
+  executionId?: string | null;
+}
+
+export interface NetworkProxyConfig {
+  /** Must be true. */
+  enabled: true;
+  /** A SOCKS5 proxy beside that for HTTP. */
+  enableSocks5: boolean;
+  /** Without effect here. */
+  enableSocks5Udp: boolean;
+  /** Connections may go through the proxies of the server's environment. */
+  allowUpstreamProxy: boolean;
+  /**
+   * Must be false where the network is enforced. Elsewhere it is without effect: nothing keeps unix sockets from the
+   * command.
+   */
+  dangerouslyAllowAllUnixSockets: boolean;
+  /** limited: GET, HEAD and OPTIONS of plain HTTP alone. */
+  mode: "limited" | "full";
+  /** Hosts and patterns of hosts (*.x: below x; **.x: x too; *: any, to allow alone). deny is stronger than allow. */
+  domains?: Record<string, "none" | "allow" | "deny"> | null;
+  /** Without effect here. */
+  unixSockets?: Record<string, "allow" | "deny"> | null;
+  /** Private and loopback addresses, too. */
+  allowLocalBinding: boolean;
+  /** Patterns of hosts that the client is asked about although they are allowed. */
+  reviewDomains?: string[];
+  /** Must be false: refused here. */
+  credentialMasking?: false;
+  /** Must be empty: refused here. */
+  credentialProviders?: Record<string, never>;
+}
+
+/** Without effect here. */
+export interface NetworkAuditMetadata {
+  conversationId?: string | null;
+  appVersion?: string | null;
+  userAccountId?: string | null;
+  authMode?: string | null;
+  originator?: string | null;
+  userEmail?: string | null;
+  terminalType?: string | null;
+  model?: string | null;
+  slug?: string | null;
+}
+
+export type NetworkProtocol = "http" | "https_connect" | "socks5_tcp" | "socks5_udp" | "tcp" | "dns";
+
+export interface NetworkPolicyRequestParams {
+  processId: ProcessId;
+  request: {
+    protocol: NetworkProtocol;
+    host: string;
+    port: number;
+  };
+}
+
+/** Any other answer, an error too, denies with the reason not_allowed. */
+export interface NetworkPolicyRequestResult {
+  decision: {
+    /** ask denies, too. */
+    type: "allow" | "deny" | "ask";
+    /** Required unless it is allowed. At most 1024 bytes without control characters; empty stands for policy_denied. */
+    reason?: string;
+  };
+  /** Farhand alone: the same host, port and protocol get the same answer for the process, or for all of the session. */
+  remember?: "process" | "session" | null;
+  /** Farhand alone, with remember: for how long. */
+  ttlMs?: number | null;
+}
+
+export interface NetworkPolicyDecisionParams {
+  processId: ProcessId;
+  timestamp: string;
+  /** non_domain: not the host is the reason, but how it is used. */
+  scope: "domain" | "non_domain";
+  decision: "allow" | "deny" | "ask";
+  source: "baseline_policy" | "decider" | "mode_guard" | "proxy_state";
+  /** A word, or what the client gave as its reason. */
+  reason: string;
+  protocol: NetworkProtocol;
+  host: string;
+  port: number;
+  /** Of HTTP alone. */
+  method?: string;
+  /** The command's end of the connection. */
+  client: string;
+  /** The client has allowed what the policy does not. */
+  policyOverride: boolean;
+  /** Farhand alone: it stands for so many that are alike. */
+  count?: number;
+  /** Farhand alone: so many decisions before this one are told by nothing else. */
+  omitted?: number;
 }
 
 export interface ExecIntercept {
@@ -391,6 +505,8 @@ export interface EnvPolicy {
 export interface ManagedNetwork {
   loopbackPorts?: number[];
   allowLocalBinding?: boolean;
+  allowUnixSockets?: string[];
+  dangerouslyAllowAllUnixSockets?: boolean;
 }
 
 export interface ExecMetadata {
@@ -462,6 +578,11 @@ export interface ProcessStartResult {
   /** Farhand alone, always. */
   pid?: number;
   limits?: EnforcedLimits;
+  /**
+   * Farhand alone, with networkProxy. enforced: the command reaches nothing else. advisory: its variables name the
+   * proxies, and nothing keeps it from other ways.
+   */
+  network?: "enforced" | "advisory";
   intercept?: ExecIntercepted;
 }
 
@@ -510,6 +631,11 @@ export interface ExitRecord {
   coreDumped?: boolean;
   reason?: ExitReason;
   usage?: ExitUsage;
+  /** Only of a command with networkProxy: how many connections were decided how, until it exited. */
+  connections?: {
+    allowed: Uint64;
+    denied: Uint64;
+  };
   /** Only of an intercepted command: how many starts of programs were decided how, until it exited. */
   intercepted?: {
     run: Uint64;
@@ -1342,6 +1468,8 @@ export interface Capabilities {
   httpHeaderEnvVars?: boolean;
   /** networkProxy of process/start. */
   networkProxyLaunch?: boolean;
+  /** reviewDomains of it. */
+  networkProxyReviewDomains?: boolean;
   /** shellSnapshot of process/start. */
   shellSnapshotV2?: boolean;
   environmentConfigRead?: boolean;

@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
-from schema_rig import (AS_IS, FILES, INDEX, METHODS, OWN, PARTIAL, STRICT, TO_CLIENT, TO_SERVER, answer_faults, faults,  # noqa: E402
+from schema_rig import (AS_IS, FILES, INDEX, METHODS, OWN, PARTIAL, REQUESTS, STRICT, TO_CLIENT, TO_SERVER, answer_faults, faults,  # noqa: E402
                         is_valid, notification_faults, params_ref)
 
 RECORDINGS = sorted((ROOT / "tests" / "conformance").glob("*.jsonl"))
@@ -51,9 +51,16 @@ def test_the_index_has_the_notifications_of_the_server():
     assert set(TO_SERVER) == {"initialized"}
 
 
+def test_the_index_has_the_requests_of_the_server():
+    found = set()
+    for path in sorted((ROOT / "src").glob("*/*.c")):
+        found.update(re.findall(r"inquiry_begin\([^;\"]*\"([a-zA-Z/]+)\"", path.read_text(encoding="utf-8")))
+    assert set(REQUESTS) == found
+
+
 def test_the_document_tells_of_every_method_and_notification():
     text = (ROOT / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
-    assert [name for name in [*METHODS, *TO_CLIENT, *TO_SERVER] if name not in text] == []
+    assert [name for name in [*METHODS, *REQUESTS, *TO_CLIENT, *TO_SERVER] if name not in text] == []
 
 
 def definition(ref):

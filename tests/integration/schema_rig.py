@@ -18,6 +18,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "schema"
 FILES = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 INDEX = FILES.pop("index.json")
 METHODS = INDEX["methods"]
+REQUESTS = INDEX["requests"]["toClient"]  # of the server
 TO_SERVER, TO_CLIENT = INDEX["notifications"]["toServer"], INDEX["notifications"]["toClient"]
 
 AS_IS, STRICT, PARTIAL = "as it is", "strict", "partial"
@@ -115,6 +116,14 @@ def notification_faults(message, known=None, form=STRICT):
             faults(known[message["method"]]["params"]["$ref"], message.get("params"), form))
 
 
+def request_faults(message, form=STRICT):
+    """What is wrong with a request of the server."""
+    if message["method"] not in REQUESTS:
+        return [f"{message['method']} is not in index.json"]
+    return (faults("envelope.json#/$defs/RpcRequest", message, form) +
+            faults(REQUESTS[message["method"]]["params"]["$ref"], message.get("params"), form))
+
+
 class Witness:
     """Holds what a client sends and gets against the schemas. `faults` is what was wrong."""
 
@@ -134,7 +143,9 @@ class Witness:
             self._pending[self._key(message["id"])].append(message)
 
     def received(self, message):
-        if "method" in message:
+        if "method" in message and "id" in message:
+            found = request_faults(message)
+        elif "method" in message:
             found = notification_faults(message)
             self.notified[message["method"]] += 1
         else:

@@ -238,10 +238,24 @@ def sandboxed(_server, c, tmp):
     c.wait_closed("old")
 
 
+def networked(_server, c, _tmp):
+    """A connection that the policy denies."""
+    if not c.call("environment/info")["capabilities"]["networkProxyLaunch"]:
+        return {"network/policyDecision"}
+    proxy = {"enabled": True, "mode": "full", "enableSocks5": False, "enableSocks5Udp": False, "allowUpstreamProxy": False,
+             "allowLocalBinding": False, "dangerouslyAllowAllUnixSockets": False, "domains": {"a.test": "allow"}}
+    ask = r'exec 5<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}; printf "GET http://b.test/ HTTP/1.1\r\nHost: b.test\r\n\r\n" >&5; head -1 <&5'
+    c.start("networked", ["/bin/bash", "-c", ask], networkProxy={"proxy": proxy, "executionId": "e"})
+    c.wait_closed("networked")
+    assert b"403" in c.output("networked", "stdout")
+    c.read("networked")
+    return set()
+
+
 def test_all_that_the_server_sends_is_valid(server, tmp):
     witness, left_out = Witness(), set()
     with Client(server.url, init_params={"notifications": ["started", "failed"]}, witness=witness) as c:
-        for part in (handshake, environment, processes, terminals, lost, files, blocks, watches, requests, sandboxed):
+        for part in (handshake, environment, processes, terminals, lost, files, blocks, watches, requests, sandboxed, networked):
             left_out |= part(server, c, tmp) or set()
             assert witness.faults == [], part.__name__
         assert not c.bad
