@@ -15,7 +15,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 
 #define READ_BYTES ((size_t)16 * KIB)
@@ -441,7 +440,7 @@ static void on_client(void *arg, unsigned events)
                 exchange_client_ready(c, events);
                 break;
         case STAGE_TUNNEL:
-                tunnel_run(c);
+                tunnel_run(c, events & WATCH_READ, events & WATCH_WRITE);
                 break;
         case STAGE_LINGER:
                 throw_away(c);
@@ -455,7 +454,7 @@ static void on_server(void *arg, unsigned events)
 {
         struct conn *c = arg;
         if (c->stage == STAGE_TUNNEL)
-                tunnel_run(c);
+                tunnel_run(c, events & WATCH_WRITE, events & WATCH_READ);
         else if (c->stage == STAGE_EXCHANGE)
                 exchange_server_ready(c, events);
         else
@@ -491,7 +490,6 @@ static void write_client(struct conn *c, const struct sockaddr_storage *a)
 void connection_start(struct network *n, enum listener_kind kind, int fd,
                       const struct sockaddr_storage *client)
 {
-        int one = 1;
         struct conn *c = mem_new(struct conn);
         *c = (struct conn){ .network = n, .kind = kind, .fd = fd, .server = -1, .route = { .fd = -1 } };
         c->member.cut = cut;
@@ -506,7 +504,6 @@ void connection_start(struct network *n, enum listener_kind kind, int fd,
         c->timer = timer_new(&n->egress->loop, on_late, c);
         write_client(c, client);
         network_add(n, &c->member);
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         if (watch_new(&n->egress->loop, fd, WATCH_READ, on_client, c, &c->watch) < 0) {
                 conn_kill(c);
                 return;

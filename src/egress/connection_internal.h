@@ -90,4 +90,4 @@ unsigned exchange_server_wants(const struct conn *c);
 void exchange_release(struct conn *c);
 
 void tunnel_start(struct conn *c); /* the server is there, the client has been told */
-void tunnel_run(struct conn *c);
+void tunnel_run(struct conn *c, bool runs_up, bool runs_down);

@@ -14,7 +14,9 @@
 
 #define BATCH 32                   /* messages of one call */
 #define OUT_MAX ((size_t)64 * MIB) /* beyond, the server does not read, and asks for answers all the same */
-#define ROUNDS 32                  /* messages that one turn takes */
+#define LATER_MS 3
+#define SOON_BYTES ((size_t)64 * KIB)
+#define ROUNDS 32 /* messages that one turn takes */
 
 bool link_is_full(const struct link *l)
 {
@@ -44,6 +46,24 @@ static void append(struct link *l, struct slice message)
 void link_send(struct link *l, struct slice message)
 {
         append(l, message);
+        loop_defer(l->loop, &l->flush);
+}
+
+void link_send_later(struct link *l, struct slice message)
+{
+        append(l, message);
+        if (l->out.n - l->sent > SOON_BYTES) {
+                loop_defer(l->loop, &l->flush);
+        } else if (!l->is_later) {
+                l->is_later = true;
+                timer_start(l->later, LATER_MS);
+        }
+}
+
+static void on_later(void *arg)
+{
+        struct link *l = arg;
+        l->is_later = false;
         loop_defer(l->loop, &l->flush);
 }
 
@@ -171,6 +191,7 @@ int link_open(struct link *l, struct loop *loop, int fd)
         l->loop = loop;
         buf_init(&l->out, OUT_MAX);
         deferred_init(&l->flush, on_flush);
+        l->later = timer_new(loop, on_later, l);
         int r = fd_set_nonblock(fd, true);
         return r < 0 ? r : watch_new(loop, fd, WATCH_READ, on_ready, l, &l->watch);
 }
@@ -178,6 +199,8 @@ int link_open(struct link *l, struct loop *loop, int fd)
 void link_release(struct link *l)
 {
         l->watch = watch_free(l->watch);
-        deferred_cancel(&l->flush);
+        l->later = timer_free(l->later);
+        if (l->loop)
+                deferred_cancel(&l->flush);
         buf_release(&l->out);
 }

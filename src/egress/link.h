@@ -1,6 +1,6 @@
 /* link: the socket between farhand-egress and the server: whole messages, some of them with descriptors.
  *
- * Messages are queued and sent at the end of the turn. None is dropped: whoever makes many of them must look at link_is_full first.
+ * Messages are queued, and sent at the end of the turn or some milliseconds later. None is dropped: whoever makes many of them must look at link_is_full first.
  */
 #pragma once
 
@@ -14,6 +14,8 @@ struct link {
         struct loop *loop;
         struct watch *watch;
         struct deferred flush;
+        struct timer *later;
+        bool is_later;  /* it runs */
         struct buf out; /* each message behind its length */
         size_t sent;    /* bytes at the front of `out` that were sent already */
         bool has_pong;  /* one is to be sent: PINGs that come meanwhile need no other */
@@ -27,7 +29,9 @@ struct link {
 /* The caller has set the callbacks, and zeroed the rest. */
 NODISCARD int link_open(struct link *l, struct loop *loop, int fd);
 void link_release(struct link *l);
+/* To be sent at the end of the turn; after it, and with others of its kind, when nobody waits for it. Messages keep their order. */
 void link_send(struct link *l, struct slice message);
+void link_send_later(struct link *l, struct slice message);
 void link_pong(struct link *l);
 
 bool link_is_full(const struct link *l);

@@ -21,7 +21,7 @@ static void send_decided(struct network *n, const struct egressmsg_decided *m)
 {
         _buf_ struct buf out = BUF_INIT(EGRESSMSG_MAX);
         must(egressmsg_decided_write(&out, n->id, m) == 0);
-        link_send(&n->egress->link, buf_slice(&out));
+        link_send_later(&n->egress->link, buf_slice(&out));
 }
 
 static void sum_release(struct decided_sum *s)
@@ -127,7 +127,7 @@ void network_ended(struct network *n, const struct ending *e)
         };
         _buf_ struct buf out = BUF_INIT(EGRESSMSG_MAX);
         must(egressmsg_ended_write(&out, n->id, &m) == 0);
-        link_send(&n->egress->link, buf_slice(&out));
+        link_send_later(&n->egress->link, buf_slice(&out));
 }
 
 void network_init(struct network *n, struct egress *e, uint32_t id)

@@ -15,11 +15,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define RECOVER_MS 100
-#define ACCEPTS 4 /* of one listener in one turn */
 
 struct listener {
         struct open_network *open;
@@ -91,18 +91,20 @@ static void on_connection(void *arg, UNUSED unsigned events)
 {
         struct listener *l = arg;
         struct open_network *o = l->open;
-        for (int i = 0; i < ACCEPTS && may_accept(o); i++) {
-                struct sockaddr_storage client = { 0 };
-                socklen_t size = sizeof(client);
-                int fd = accept4(l->fd, (struct sockaddr *)&client, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-                if (fd < 0 && !concerns_one(errno))
-                        pause_all(o->network.egress->networks, -errno);
-                if (fd < 0)
-                        break;
+        struct sockaddr_storage client = { 0 };
+        socklen_t size = sizeof(client);
+        if (!may_accept(o)) {
+                settle(o);
+                return;
+        }
+        /* One in each turn: every network gets its turn, and a second call would mostly find nothing. */
+        int fd = accept4(l->fd, (struct sockaddr *)&client, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && !concerns_one(errno))
+                pause_all(o->network.egress->networks, -errno);
+        if (fd >= 0)
                 connection_start(&o->network,
                                  l->kind == EGRESSMSG_SOCKS_LISTENER ? LISTENER_SOCKS : LISTENER_HTTP, fd,
                                  &client);
-        }
         settle(o);
 }
 
@@ -195,7 +197,8 @@ static int add_listener(struct open_network *o, struct listener *l, int fd)
         socklen_t size = sizeof(is_listening);
         if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) < 0 || !is_listening)
                 return -EPROTO;
-        int r = fd_set_nonblock(fd, true);
+        int r = fd_set_nonblock(fd, true), one = 1;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* what it accepts inherits that */
         return r < 0 ? r : watch_new(&o->network.egress->loop, fd, 0, on_connection, l, &l->watch);
 }
 
