@@ -188,6 +188,20 @@ TEST_AS_BOTH(inlets_are_made_with_bubblewrap)
         bwrap_release(&bwrap);
 }
 
+/* As root there is no user namespace then. */
+TEST_AS_BOTH(a_command_that_loses_nothing_but_the_network_can_have_inlets)
+{
+        shell_or_skip();
+        struct managed t;
+        managed_open(&t);
+        t.b.count = 0;
+        talk(&t);
+        talk(&t);
+        stays_outside(&t);
+        fails_without_inlets(&t);
+        rigged_close(&t.b);
+}
+
 /* Lets every program run. */
 static void *broker(void *arg)
 {
