@@ -127,7 +127,9 @@ DIFFERENCES = {
     # No datagram leaves through SOCKS.
     ("s1", "udp ok"): REFUSED_UDP, ("s1", "udp blocked"): REFUSED_UDP, ("l1", "socks udp"): REFUSED_UDP,
     # One resolution, and the address that was checked is the one that is used: there is no second look for a rebinding to answer.
-    ("h1", "rebinding"): {"status": 502},
+    ("h1", "rebinding"): {"status": 200},
+    # What is no HTTP/1 is told so.
+    ("h1", "h2 preface"): {"status": 400},
 }
 
 
