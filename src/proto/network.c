@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "netrule/pattern.h"
 #include "netrule/policy_pack.h"
+#include "proto/network_internal.h"
 
 #include <errno.h>
 
@@ -27,7 +28,7 @@ struct proxy {
         bool is_enabled, has_masking;
         struct entries domains, sockets;
         struct slice *reviews;
-        size_t review_count, provider_count;
+        size_t review_count;
 };
 
 /* --- types -------------------------------------------------------------------------------------------------------- */
@@ -70,49 +71,6 @@ static void decode_map(struct decoder *d, const char *key, const char *what, con
         qsort(ret->list, ret->count, sizeof(*ret->list), compare_keys);
 }
 
-/* Fails as the reference server does for the members that came last into the protocol: with the value of a number. */
-static void fail_newer(struct decoder *d, const struct json *v, const char *expected)
-{
-        struct slice raw = json_raw(d->doc, v);
-        int n = (int)MIN(raw.n, (size_t)60);
-
-        if (v->type == JSON_NUMBER)
-                decode_fail(d, "invalid type: %s `%.*s`, expected %s",
-                            memchr(raw.p, '.', raw.n) ? "floating point" : "integer", n, raw.p, expected);
-        else if (v->type == JSON_STRING)
-                decode_fail(d, "invalid type: string \"%.*s\", expected %s", n, raw.p, expected);
-        else if (v->type == JSON_TRUE || v->type == JSON_FALSE)
-                decode_fail(d, "invalid type: boolean `%.*s`, expected %s", n, raw.p, expected);
-        else
-                decode_fail(d, "invalid type: %s, expected %s", json_type_name(v), expected);
-}
-
-static const struct json *find_newer(struct decoder *d, const char *key)
-{
-        return d->has_failed ? NULL : json_get(d->doc, d->object, slice_from_str(key));
-}
-
-static void decode_masking(struct decoder *d, struct proxy *p)
-{
-        const struct json *v = find_newer(d, "credentialMasking");
-
-        if (v && v->type != JSON_TRUE && v->type != JSON_FALSE)
-                fail_newer(d, v, "a boolean");
-        else if (v)
-                p->has_masking = v->type == JSON_TRUE;
-
-        v = find_newer(d, "credentialProviders");
-        if (v && v->type != JSON_OBJECT) {
-                fail_newer(d, v, "a map");
-        } else if (v) {
-                json_each (it, d->doc, v) {
-                        p->provider_count++;
-                        if ((it + 1)->type != JSON_OBJECT)
-                                fail_newer(d, it + 1, "struct CredentialProviderConfig");
-                }
-        }
-}
-
 static void decode_proxy(struct decoder *outer, const struct json *value, struct process_network *in,
                          struct proxy *p)
 {
@@ -138,7 +96,7 @@ static void decode_proxy(struct decoder *outer, const struct json *value, struct
                    &p->sockets);
         decode_bool(&d, "allowLocalBinding", &policy->allows_local);
         decode_optional_strings(&d, "reviewDomains", &p->reviews, &p->review_count);
-        decode_masking(&d, p);
+        p->has_masking = network_credentials_decode(&d);
         policy->is_limited = mode == 0;
         decode_end_inside(outer, &d);
 }
@@ -255,7 +213,7 @@ void process_network_decode(struct decoder *outer, const struct json *value, str
                 decode_fail(&d, NET_CONFIG_ERROR NET_CONFIG_NOT_ENABLED);
         if (!d.has_failed)
                 make_policy(&d, &proxy, &ret->policy);
-        if (proxy.has_masking || proxy.provider_count > 0)
+        if (proxy.has_masking)
                 decode_fail(&d, "credential masking is not available on this executor");
         pack(&d, ret);
         decode_end_inside(outer, &d);

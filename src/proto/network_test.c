@@ -182,6 +182,22 @@ TEST(credential_masking_is_refused_and_never_ignored)
                 { NETWORK(",'credentialProviders':true"), "invalid type: boolean `true`, expected a map" },
                 { NETWORK(",'credentialProviders':null"), "invalid type: null, expected a map" },
                 { NETWORK(",'credentialProviders':[5]"), "invalid type: sequence, expected a map" },
+                { NETWORK(",'credentialProviders':{'a':{'env':['zz'],'patterns':[],'url_prefixes':['zz'],'"
+                          "header':'zz'}}"),
+                  MASKING },
+                { NETWORK(",'credentialProviders':{'a':{'env':5}}"),
+                  "invalid type: integer `5`, expected a sequence" },
+                { NETWORK(",'credentialProviders':{'a':{'env':'zz'}}"),
+                  "invalid type: string \"zz\", expected a sequence" },
+                { NETWORK(",'credentialProviders':{'a':{'auth':['zz']}}"),
+                  "unknown variant `zz`, expected one of `bearer`, `token`, `basic`, `header`" },
+                { NETWORK(",'credentialProviders':{'a':{'auth':['bearer','header']}}"), MASKING },
+                { NETWORK(",'credentialProviders':{'a':{'prefix':[]}}"),
+                  "invalid type: sequence, expected a string" },
+                { NETWORK(",'credentialProviders':{'a':{'hosts':5}}"),
+                  "unknown field `hosts`, expected one of `env`, `patterns`, `url_prefixes`, "
+                  "`url_prefix_from_env`, `auth`, "
+                  "`header`, `prefix`" },
                 { NETWORK(",'credentialProviders':{'a':5}"),
                   "invalid type: integer `5`, expected struct CredentialProviderConfig" },
         };

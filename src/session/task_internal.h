@@ -209,7 +209,7 @@ void task_network_begin(struct task *t,
 void task_network_free(struct task *t);
 /* task_network_connect makes the sockets, or has the keeper make them, and gives the command its variables in the arena; returns 0, or
  * -errno with err for the client. task_network_handed_over is called when the command has been sent on its way, or could not be;
- * task_network_disconnect when the start has failed and may be tried again, and when the process tree is gone. */
+ * task_network_disconnect when the start has failed and may be tried again, and when the process tree is gone, if it was not closed before. */
 NODISCARD int task_network_connect(struct task *t, struct arena *a, struct command_spec *command,
                                    struct err *err);
 void task_network_handed_over(struct task *t);

@@ -234,7 +234,8 @@ void task_network_closed(struct task *t)
         gate_catch_up(t->session->server);
         network_tell_waiting(n);
         n->is_over = true;
-        network_questions_deny(n);
+        /* What the command has left behind without streams has no network any more: nobody would be told of it. */
+        task_network_disconnect(t);
         network_decisions_drop(n);
 }
 

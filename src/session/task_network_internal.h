@@ -62,8 +62,6 @@ void network_asked(struct gate_network *gate, const struct egressmsg_ask *ask);
 void network_withdrawn(struct gate_network *gate, uint32_t number);
 /* Forgets all questions; nobody waits for their answers. */
 void network_questions_drop(struct task_network *n);
-/* Denies what is open. */
-void network_questions_deny(struct task_network *n);
 /* Asks the client of the session again. */
 void network_questions_ask_again(struct task_network *n);
 

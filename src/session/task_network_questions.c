@@ -287,13 +287,6 @@ void network_questions_drop(struct task_network *n)
                 question_free(q);
 }
 
-void network_questions_deny(struct task_network *n)
-{
-        struct network_question *q;
-        while ((q = list_first(&n->questions, struct network_question, link)))
-                decide(q, &not_allowed);
-}
-
 void network_questions_ask_again(struct task_network *n)
 {
         struct network_question *q;

@@ -102,7 +102,7 @@ def end(network, ident):
 
 
 def test_there_is_no_proxy_program_before_it_is_needed(network):
-    network.sh("true", None)
+    network.sh("true", None, enforce=False)
     assert egress_of(network) is None
     assert works(network)
     assert egress_of(network) is not None
@@ -345,9 +345,11 @@ def test_an_answer_after_the_time_changes_nothing(network):
     assert works(network)
 
 
-def test_an_answer_to_no_question_changes_nothing(network):
+def test_an_answer_to_no_question_allows_nothing(network):
+    """It ends the connection that it came on, as in the reference; what is no message at all is answered with an error."""
     for ident in (0, -1, 1, 99, "x", None, 1.5, 2 ** 64):
-        network.client.send_json({"id": ident, "result": {"decision": {"type": "allow"}}})
+        with network.connect() as other:
+            other.send_json({"id": ident, "result": {"decision": {"type": "allow"}}})
     assert status(network.one(policy(), **http("good.test"))) == 403
 
 

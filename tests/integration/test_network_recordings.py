@@ -18,6 +18,9 @@ REFERENCE = os.environ.get("FARHAND_REFERENCE_166")
 HTTP, TLS, TCP, HTTP_55, TCP_55 = 40907, 43565, 41923, 41279, 34329
 
 
+MASKING = [-32602, "credential masking is not available on this executor"]
+
+
 def cases(name):
     with open(os.path.join(FOLDER, name), encoding="utf-8") as f:
         return json.load(f)["cases"]
@@ -207,8 +210,12 @@ def test_a_recorded_start(network, case):
     if "processId" in case:
         params["processId"] = case["processId"]
     answer = network.client.response(network.client.request("process/start", params))
-    if "error" in case:
-        assert [answer["error"]["code"], answer["error"]["message"]] == case["error"]
+    # What the reference takes and does nothing with, ours refuses: nobody shall think that a secret is masked.
+    proxy = (case.get("networkProxy") or {}).get("proxy", {})
+    asks_for_masking = proxy.get("credentialMasking") is True or proxy.get("credentialProviders")
+    wanted = MASKING if network.is_ours and asks_for_masking and "error" not in case else case.get("error")
+    if wanted:
+        assert [answer["error"]["code"], answer["error"]["message"]] == wanted
     else:
         assert answer["result"]["sandboxType"] == case["sandboxType"]
         network.client.wait_closed(params["processId"])
