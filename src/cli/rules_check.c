@@ -65,17 +65,6 @@ static int print_verdict(const struct exec_command *command, const struct exec_v
         return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }
 
-/* Says that network rules are read and have no effect. */
-static void note_network(struct arena *a, const struct exec_rules *rules)
-{
-        size_t count;
-        const struct exec_network_rule *list = exec_rules_network(rules, &count);
-
-        if (count > 0)
-                fprintf(stderr, "note: %s:%u: network_rule is not enforced yet (%zu in all)\n",
-                        printable_str(a, list[0].text_name), list[0].line, count);
-}
-
 static int check(const struct arg_list *files, char **words, struct exec_command *command, bool is_pretty)
 {
         _arena_ struct arena a = ARENA_INIT;
@@ -93,7 +82,6 @@ static int check(const struct arg_list *files, char **words, struct exec_command
 
         struct exec_verdict v;
         exec_rules_match(rules, &a, command, &v);
-        note_network(&a, rules);
         return print_verdict(command, &v, is_pretty);
 }
 
