@@ -21,7 +21,7 @@
         (SYS_SIGNAL_BIT(SIGSTOP) | SYS_SIGNAL_BIT(SIGTSTP) | SYS_SIGNAL_BIT(SIGTTIN) | \
          SYS_SIGNAL_BIT(SIGTTOU))
 
-/* The kernel's struct pidfd_info, in its first version (Linux 6.13), and what says how a process has ended (6.15). */
+/* The kernel's struct pidfd_info of Linux 6.13. Its last member is the exit code since 6.15, and was unused before. */
 struct pidfd_info_exit {
         uint64_t mask, cgroup;
         uint32_t ids[11];

@@ -135,7 +135,8 @@ static void drop_text(const struct draft *d, struct entry *e)
         e->text = NULL;
 }
 
-/* Makes a file of this content, or gives an existing one this content. `text` holds its bytes alone; NULL: the arena of the draft does. */
+/* Makes a file of this content, or gives an existing one this content. `text` holds the bytes of the content and nothing else; NULL: they
+ * lie in the arena of the draft. */
 static int put_file(struct draft *d, struct entry *e, const char *shown, const struct content *content,
                     struct arena *text)
 {

@@ -172,7 +172,7 @@ def is_reset(wire):
 
 
 def test_a_slow_reader_holds_up_nobody(front, session):
-    """It asks for far more than is kept for it, and reads nothing: the oldest streams are closed, other calls and other sessions go on."""
+    """The slow reader asks for far more than is kept for it, and reads nothing. Its oldest streams are closed; other calls and sessions go on."""
     big = "head -c 1000000 /dev/zero | tr '\\0' '\\1'"  # 6 bytes for each, twice: the third answer is beyond LIMIT_MCP_HTTP_WAITING_BYTES
     gate = os.path.join(front.work, "all-begun")
     other, slow, ids, count = front.session(), [], [], 6

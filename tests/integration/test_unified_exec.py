@@ -341,7 +341,7 @@ def test_characters_are_whole_in_deltas(u):
 
 
 def test_deltas_are_short_and_come_to_an_end():
-    """The schema of a line bounds its length; of a flood 10,000 are told, and the transcript goes on."""
+    """No delta is longer than the schema allows. A flood of output gets 10,000 deltas, and what comes later is only in the transcript."""
     with Unified("--no-sandbox") as u:
         ident = u.begin("exec_command", cmd="head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last", login=False, yield_time_ms=30000)
         done = u.wait(ident)
