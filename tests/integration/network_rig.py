@@ -41,8 +41,8 @@ def allow(*names, **more):
 class Answering(Client):
     """A client that answers questions about hosts with `answer`: a result, a function of the question, or None for silence."""
 
-    def __init__(self, url, **kw):
-        self.answer = {"decision": {"type": "deny", "reason": "nobody said"}}
+    def __init__(self, url, answer=None, **kw):
+        self.answer = answer or {"decision": {"type": "deny", "reason": "nobody said"}}
         self.questions = []
         super().__init__(url, **kw)
 

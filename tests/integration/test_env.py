@@ -276,8 +276,7 @@ def test_info_without_tmpdir():
 def test_info_lists_only_what_the_server_can(client):
     capabilities = client.call("environment/info").get("capabilities", {})
     assert all(isinstance(value, bool) for value in capabilities.values())
-    for name in ("networkProxyLaunch", "networkProxyReviewDomains",
-                 "capabilityDiscoveryV2",
+    for name in ("capabilityDiscoveryV2",
                  "credentialMasking", "credentialMaskingCustomProviders", "windowsMxc"):
         assert not capabilities.get(name), name
 

@@ -129,7 +129,7 @@ def test_the_handshake_lists_capabilities(client):
     assert {"name", "path"} <= set(info["shell"])
     assert all(isinstance(v, bool) for v in info["capabilities"].values())
     # Not offered, so no client may be led to use them.
-    for name in ("networkProxyLaunch", "capabilityDiscoveryV2"):
+    for name in ("credentialMasking", "capabilityDiscoveryV2"):
         assert info["capabilities"].get(name, False) is False
 
 
