@@ -1,6 +1,7 @@
 /* dispatch_test: tests which messages are refused on their way to a handler, in which order, and with which texts. */
 #include "server/dispatch.h"
 
+#include "core/inquiry.h"
 #include "server/server_rig.h"
 
 /* ON_LOOP: handles a message as the loop does. ON_THREAD: parses it with dispatch_parse first, as a thread does. */
@@ -107,4 +108,83 @@ TEST(a_malformed_message_is_answered_without_an_id)
                 ok(conn_is_usable(c->conn));
                 rig_free(rig);
         }
+}
+
+/* --- answers to requests of the server ---------------------------------------------------------------------------- */
+
+static unsigned answers, losses;
+
+static void on_answered(UNUSED struct inquiry *i, const struct rpc_message *m)
+{
+        answers += m->kind == RPC_RESPONSE ? 1 : 10;
+}
+
+static void on_lost(UNUSED struct inquiry *i)
+{
+        losses++;
+}
+
+/* Asks the client for nothing in particular. */
+static void inquire(struct inquiry *i, struct client *c)
+{
+        struct jsonw w;
+        *i = (struct inquiry){ .answered = on_answered, .lost = on_lost };
+        list_init(&i->link);
+        inquiry_begin(i, c, "a/b", 0, &w);
+        jsonw_member_bool(&w, "x", true);
+        inquiry_end(i, &w);
+}
+
+TEST(an_inquiry_has_an_id_of_its_own_and_is_answered_once)
+{
+        struct rig *rig = rig_new();
+        struct client *c = rig_client(rig, &(struct identity){ 0 });
+        struct inquiry one, two;
+        answers = losses = 0;
+        inquire(&one, c);
+        inquire(&two, c);
+        eq_str(rig_received(rig, 0), "{\"id\":1,\"method\":\"a/b\",\"params\":{\"x\":true}}");
+        eq_str(rig_received(rig, 0), "{\"id\":2,\"method\":\"a/b\",\"params\":{\"x\":true}}");
+        client_says(c, "{\"id\":2,\"error\":{\"code\":1,\"message\":\"m\"}}", ON_THREAD);
+        eq_u64(answers, 10);
+        ok(!two.client && one.client == c);
+        client_says(c, "{\"id\":2,\"result\":{}}", ON_LOOP); /* for the second time */
+        client_says(c, "{\"id\":1,\"result\":null}", ON_LOOP);
+        eq_u64(answers, 11);
+        eq_str(rig_received(rig, 0), "");
+        rig_free(rig);
+        eq_u64(losses, 0);
+}
+
+TEST(an_inquiry_that_was_given_up_may_be_answered_and_one_that_never_was_may_not)
+{
+        static const char *const strangers[] = { "{\"id\":2,\"result\":{}}", "{\"id\":0,\"result\":{}}",
+                                                 "{\"id\":\"1\",\"result\":{}}",
+                                                 "{\"id\":3,\"error\":{\"code\":1,\"message\":\"m\"}}" };
+        for (size_t i = 0; i < ARRAY_LEN(strangers); i++) {
+                struct rig *rig = rig_new();
+                struct client *c = rig_client(rig, &(struct identity){ 0 });
+                struct inquiry one;
+                answers = losses = 0;
+                inquire(&one, c);
+                inquiry_cancel(&one);
+                rig_received(rig, 0);
+                client_says(c, "{\"id\":1,\"result\":{}}", ON_LOOP);
+                eq_str(rig_received(rig, 0), "");
+                client_says(c, strangers[i], ON_LOOP);
+                eq_str(rig_received(rig, 0), "close 1008");
+                rig_free(rig);
+                eq_u64(answers + losses, 0);
+        }
+}
+
+TEST(an_inquiry_is_lost_with_its_connection)
+{
+        struct rig *rig = rig_new();
+        struct inquiry one;
+        answers = losses = 0;
+        inquire(&one, rig_client(rig, &(struct identity){ 0 }));
+        rig_free(rig);
+        eq_u64(losses, 1);
+        ok(!one.client);
 }
