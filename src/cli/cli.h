@@ -10,3 +10,4 @@ int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 int cmd_rules(int argc, char **argv);
+int cmd_egress(int argc, char **argv);

@@ -36,6 +36,7 @@ static const struct command commands[] = {
         { "doctor", "say what can be enforced here, and what cannot", cmd_doctor },
         { "env", "show and add environments: machines on which commands run", cmd_env },
         { "rules", "say what rules decide about a command, and add rules", cmd_rules },
+        { "egress", "run a command, and say which hosts it needs", cmd_egress },
         { .name = NULL },
 };
 

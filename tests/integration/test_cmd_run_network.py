@@ -217,3 +217,31 @@ def test_what_the_process_has_chosen_cannot_look_like_a_question(home):
         t.expect("the rule is not added")
         t.expect("[over 0]")
     assert not os.path.exists(f"{home}/.config/farhand/rules/default.rules")
+
+
+def test_observe_lets_pass_and_prints_what_was_asked_for(home):
+    targets = [("a.test", 443), ("a.test", 443), ("a.test", 22), ("fe80::1", 80), ("\x1b[2J", 1)]
+    for capabilities, lines in (
+            (LAUNCH, ["--allow a.test", "--allow fe80::1", "--allow \\x1b[2J", 'network_rule(host="a.test", protocol="https", decision="allow")',
+                      'network_rule(host="fe80::1", protocol="https", decision="allow")']),
+            (ALL, ["--allow a.test:443", "--allow a.test:22", "--allow [fe80::1]:80", "--allow \\x1b[2J:1",
+                   *[f'network_rule(host="{host}", protocol="https", decision="allow", ports=[{port}])'
+                     for host, port in (("a.test", 443), ("a.test", 22), ("fe80::1", 80))]])):
+        script = Script(capabilities, targets)
+        with FakeServer(script) as server:
+            done = subprocess.run([BIN, "egress", "observe", "--url", server.url, "--", "x"], env=merged_env({"HOME": home}), stdin=subprocess.DEVNULL,
+                                  capture_output=True, check=False, timeout=60)
+        assert done.returncode == 0 and done.stdout == b"allow\n" * 5, done
+        assert [line for line in done.stderr.decode().splitlines() if "\\x1b" not in line or line.startswith("--")] == lines
+        assert proxy_of(script)["domains"] == {} and script.start["networkProxy"]["policyDecisionTimeoutMs"] == 60000
+
+
+def test_observe_says_when_there_is_nothing_or_it_cannot(home):
+    def observe(script, *args):
+        with FakeServer(script) as server:
+            return subprocess.run([BIN, "egress", "observe", "--url", server.url, *args, "--", "x"], env=merged_env({"HOME": home}),
+                                  stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    assert observe(Script(LAUNCH)).stderr == b"farhand: the command has asked for no host\n"
+    done = observe(Script({}))
+    assert done.returncode == 255 and b"networkProxyLaunch" in done.stderr
+    assert observe(Script(LAUNCH), "--network").returncode == 2
