@@ -54,7 +54,8 @@ def test_the_index_has_the_notifications_of_the_server():
 def test_the_index_has_the_requests_of_the_server():
     found = set()
     for path in sorted((ROOT / "src").glob("*/*.c")):
-        found.update(re.findall(r"inquiry_begin\([^;\"]*\"([a-zA-Z/]+)\"", path.read_text(encoding="utf-8")))
+        if not path.name.endswith("_test.c"):
+            found.update(re.findall(r"inquiry_begin\([^;\"]*\"([a-zA-Z/]+)\"", path.read_text(encoding="utf-8")))
     assert set(REQUESTS) == found
 
 
