@@ -112,8 +112,14 @@ def family(number, kind=socket.SOCK_STREAM):
 
 
 def netlink_route():
+    """A question about interfaces is free; a change of routes is not."""
     with socket.socket(16, socket.SOCK_RAW, 0) as s:
         s.bind((0, 0))
+        body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 254, 4, 253, 1, 0) + struct.pack("=HHI", 8, 4, 1)
+        s.send(struct.pack("=IHHII", 16 + len(body), 24, 0x405, 1, 0) + body)
+        error = struct.unpack("=i", s.recv(4096)[16:20])[0]
+        if error:
+            raise OSError(-error, "")
         return "made"
 
 

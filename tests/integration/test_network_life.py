@@ -216,15 +216,17 @@ def test_the_proxy_program_has_no_rights(network):
 # Peers that take time
 
 
-CROWD = "import os, resource, socket, sys\n" \
+CROWD = "import os, resource, select, socket, sys\n" \
         "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n" \
         "p = int(os.environ['HTTP_PROXY'].rpartition(':')[2])\n" \
-        "all = []\n" \
-        "for i in range(int(sys.argv[1])):\n" \
-        "    s = socket.socket(); s.settimeout(5)\n" \
-        "    try: s.connect(('127.0.0.1', p)); s.sendall(sys.argv[2].encode()); all.append(s)\n" \
+        "everybody = [socket.socket() for _ in range(int(sys.argv[1]))]\n" \
+        "for s in everybody:\n" \
+        "    s.setblocking(False)\n" \
+        "    s.connect_ex(('127.0.0.1', p))\n" \
+        "for s in select.select([], everybody, [], 10)[1]:\n" \
+        "    try: s.send(sys.argv[2].encode())\n" \
         "    except OSError: pass\n" \
-        "print('crowd', len(all), flush=True)\n" \
+        "print('crowd', flush=True)\n" \
         "sys.stdin.read()\n"
 CROWDS = {"silent": "", "half a head": "GET http://good.test/ HT", "hanging requests": get("good.test", path="/hang"),
           "silent tunnels": "CONNECT good.test:9 HTTP/1.1\r\nHost: good.test:9\r\n\r\n",
@@ -234,11 +236,13 @@ CROWDS = {"silent": "", "half a head": "GET http://good.test/ HT", "hanging requ
 
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_a_crowd_of_slow_connections_stalls_nobody_else(network, crowd):
-    """600 of one command, more than it may have: another command is served meanwhile, and memory stays bounded."""
+    """Of one command, most of them more than it may have: another command is served meanwhile, and memory stays bounded."""
     assert works(network)
     egress = running_egress(network)
     before = resident_bytes(egress)
-    ident = network.start([PYTHON, "-c", CROWD, "600", CROWDS[crowd]], allow("good.test", "slow.test"), pipeStdin=True)
+    # The floods cost the world itself too much.
+    amount = "40" if crowd == "unread floods" else "500"
+    ident = network.start([PYTHON, "-c", CROWD, amount, CROWDS[crowd]], allow("good.test", "slow.test"), pipeStdin=True)
     network.client.wait_output(ident, b"crowd", WAIT)
     for _ in range(3):
         began = time.monotonic()
@@ -313,7 +317,8 @@ def test_many_connections(network, amount):
     idents = [network.start([PYTHON, "-c", MANY, str(amount // 4)], allow("good.test")) for _ in range(4)]
     ended = [network.finish(ident, timeout=300) for ident in idents]
     assert [e.out for e in ended] == [b"%d\n" % (amount // 4 // 16 * 16)] * 4, ended
-    assert [sum(d.get("count", 1) for d in e.decisions) for e in ended] == [amount // 4 // 16 * 16] * 4
+    told = [network.client.wait_exit(ident)["connections"] for ident in idents]
+    assert told == [{"allowed": amount // 4 // 16 * 16, "denied": 0}] * 4
     wait_until(lambda: descriptors(egress) <= before, what="the descriptors of before")
 
 
