@@ -305,7 +305,8 @@ MANY = "import os, socket, sys, threading\n" \
        "        good[n] += data.startswith(b'HTTP/1.1 200') and data.endswith(b'0\\r\\n\\r\\n'); s.close()\n" \
        "ts = [threading.Thread(target=work, args=(n,)) for n in range(16)]\n" \
        "[t.start() for t in ts]; [t.join() for t in ts]\n" \
-       "print(sum(good))"
+       "print('all', sum(good), flush=True)\n" \
+       "sys.stdin.read()"
 
 
 @pytest.mark.parametrize("amount", [800, pytest.param(10000, marks=pytest.mark.slow)])
@@ -314,11 +315,15 @@ def test_many_connections(network, amount):
     assert works(network)
     egress = running_egress(network)
     before = descriptors(egress)
-    idents = [network.start([PYTHON, "-c", MANY, str(amount // 4)], allow("good.test")) for _ in range(4)]
-    ended = [network.finish(ident, timeout=300) for ident in idents]
-    assert [e.out for e in ended] == [b"%d\n" % (amount // 4 // 16 * 16)] * 4, ended
+    each = amount // 4 // 16 * 16
+    idents = [network.start([PYTHON, "-c", MANY, str(amount // 4)], allow("good.test"), pipeStdin=True) for _ in range(4)]
+    for ident in idents:
+        network.client.wait_output(ident, b"all %d\n" % each, 300)
+        # Beyond a number in a second they are told as sums.
+        wait_until(lambda ident=ident: sum(d.get("count", 1) for d in network.client.decisions(ident)) == each, what="the decisions")
+        end(network, ident)
     told = [network.client.wait_exit(ident)["connections"] for ident in idents]
-    assert told == [{"allowed": amount // 4 // 16 * 16, "denied": 0}] * 4
+    assert told == [{"allowed": each, "denied": 0}] * 4
     wait_until(lambda: descriptors(egress) <= before, what="the descriptors of before")
 
 
