@@ -554,5 +554,5 @@ def test_base64_of_the_documents_is_base64():
 def test_every_block_has_a_language_that_is_tried_here():
     for block in every_block():
         # test_readme, test_cmd_rules, test_network_walk
-            walks = {("README.md", "console"), ("docs/RULES.md", "console"), ("docs/RULES.md", "starlark"), ("docs/NETWORK.md", "console")}
+        walks = {("README.md", "console"), ("docs/RULES.md", "console"), ("docs/RULES.md", "starlark"), ("docs/NETWORK.md", "console")}
         assert block.language in ("", "json", "toml", "nginx") or (block.name, block.language) in walks, block
