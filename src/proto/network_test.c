@@ -268,6 +268,7 @@ TEST(the_network_of_a_sandbox_is_the_managed_one_alone_when_that_is_asked_for_or
                 ok(in.has_network);
                 eq_int(in.network.is_enforced, rows[i].is_enforced);
                 eq_int(in.sandbox.profile.has_network, rows[i].has_network);
+                eq_int(in.has_sandbox && profile_must_enforce(&in.sandbox.profile), rows[i].is_enforced);
         }
 }
 

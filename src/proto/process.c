@@ -155,28 +155,44 @@ static void check_strays(struct decoder *d)
                         decode_fail(d, "`%s` is not a member of process/start: use `sandbox`", names[i]);
 }
 
+/* A profile that is disabled would run without a sandbox: its network is closed in one that has all files. */
+static void close_network(struct profile *p)
+{
+        if (p->kind == PROFILE_DISABLED)
+                *p = (struct profile){ .kind = PROFILE_MANAGED, .is_unrestricted = true };
+        p->has_network = false;
+}
+
 /* A sandbox whose network is managed has no other one, whatever its profile says: it is planned without the network of the machine. */
+const char *process_start_enforce_network(struct process_start *in)
+{
+        if (!in->has_sandbox || (!in->must_enforce_network && in->sandbox.profile.has_network))
+                return NULL;
+        if (!in->has_network)
+                return in->must_enforce_network
+                               ? "managed network enforcement is not available on this executor"
+                               : NULL;
+        if (in->network.wants_unix_sockets)
+                return "dangerouslyAllowAllUnixSockets is not available on this executor";
+        in->network.is_enforced = true;
+        close_network(&in->sandbox.profile);
+        return NULL;
+}
+
 static void decode_network(struct decoder *d, struct process_start *in)
 {
-        bool must_enforce = false;
         const struct json *v;
 
-        decode_optional_bool(d, "enforceManagedNetwork", &must_enforce);
+        decode_optional_bool(d, "enforceManagedNetwork", &in->must_enforce_network);
         if ((v = decode_peek(d, "managedNetwork")))
                 process_managed_network_check(d, v);
         if ((v = decode_peek(d, "networkProxy"))) {
                 in->has_network = true;
                 process_network_decode(d, v, in->process_id, &in->network);
         }
-        if (d->has_failed || !in->has_sandbox || (!must_enforce && in->sandbox.profile.has_network))
-                return;
-        if (!in->has_network && must_enforce)
-                decode_fail(d, "managed network enforcement is not available on this executor");
-        else if (in->has_network && in->network.wants_unix_sockets)
-                decode_fail(d, "dangerouslyAllowAllUnixSockets is not available on this executor");
-        in->network.is_enforced = in->has_network;
-        if (in->has_network)
-                in->sandbox.profile.has_network = false;
+        const char *why = d->has_failed ? NULL : process_start_enforce_network(in);
+        if (why)
+                decode_fail(d, "%s", why);
 }
 
 /* --- members that only this server knows -------------------------------------------------------------------------- */

@@ -40,12 +40,16 @@ struct process_start {
         struct shell_snapshot_request snapshot;
         bool has_intercept;
         struct process_intercept intercept;
-        bool has_network; /* networkProxy was given */
+        bool must_enforce_network; /* enforceManagedNetwork */
+        bool has_network;          /* networkProxy was given */
         struct process_network network;
         /* Set by the server: the only file that is executed; argv[0] names it. p == NULL: what argv[0] names. */
         struct slice program;
 };
 NODISCARD params_decode process_start_decode;
+/* Makes the managed network the only one of the sandbox, if that is wanted. process_start_decode has called it; to be called again when
+ * the start got its sandbox later. Returns NULL, or why the start is refused (-32602). */
+NODISCARD const char *process_start_enforce_network(struct process_start *in);
 
 struct process_read {
         struct slice process_id;

@@ -223,7 +223,8 @@ int task_replace_linux_sandbox(struct arena *a, struct process_start *in, const 
         in->sandbox = w.context;
         if (w.command_cwd.p)
                 in->cwd = w.command_cwd;
-        return 0;
+        const char *why = process_start_enforce_network(in);
+        return why ? err_set(err, RPC_INVALID_PARAMS, -ENOTSUP, "%s", why) : 0;
 }
 
 /* --- the sandbox -------------------------------------------------------------------------------------------------- */

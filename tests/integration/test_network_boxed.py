@@ -4,13 +4,15 @@ Each test says what the reference does; where ours differs on purpose, it says s
 """
 
 import contextlib
+import json
 import os
 import socket
 
 import pytest
 
 from farhand_client import RpcError, wait_until
-from network_rig import PLAIN, Network, allow, body, http, policy, status
+from network_rig import PLAIN, PROBE, PYTHON, Network, allow, body, http, policy, status
+from sandbox_rig import external, sandbox, special, unrestricted
 from test_network_recordings import REFERENCE
 from world import PUBLIC, world_or_skip
 
@@ -48,6 +50,30 @@ def test_the_proxy_is_the_only_network(network, profile_network):
     assert network.world.asked(since) == set()
     if network.is_ours:  # the reference's bridges and proxy are on loopback themselves
         assert network.world.packets(since) == {("tcp", LOOPBACK, 80), ("tcp", LOOPBACK, 7)}
+
+
+@pytest.mark.parametrize("permissions", [{"type": "disabled"}, external("enabled"), unrestricted("enabled")], ids=lambda p: p["type"])
+def test_the_proxy_is_the_only_network_of_a_profile_that_restricts_nothing(network, permissions):
+    ended = network.probe([http(LOOPBACK), *AROUND[:2]], allow(LOOPBACK), box=False, enforceManagedNetwork=True,
+                          sandbox=sandbox(permissions, network.cwd))
+    got = ended.results
+    assert status(got[0]) == 200 and got[1:] == ["ECONNREFUSED", "ENETUNREACH"]
+
+
+def test_the_network_of_a_command_that_names_its_sandbox_in_its_arguments_is_enforced(network):
+    """The reference executes the program of that name."""
+    if not network.is_ours:
+        pytest.skip("the reference does not take its place")
+    for name in ("enabled", "restricted"):
+        policy = json.dumps({"kind": "restricted", "entries": [special("root", "read")]})
+        argv = ["/home/of-the-client/codex-linux-sandbox", "--sandbox-policy-cwd", network.cwd,
+                "--file-system-sandbox-policy", policy, "--network-sandbox-policy", json.dumps(name), "--",
+                PYTHON, PROBE, json.dumps([http(LOOPBACK), *AROUND[:2]])]
+        ended = network.run(argv, allow(LOOPBACK), box=False, enforceManagedNetwork=True)
+        got = ended.results
+        assert status(got[0]) == 200 and got[1:] == ["ECONNREFUSED", "ENETUNREACH"], (name, ended)
+        with pytest.raises(RpcError, match="managed network enforcement is not available"):
+            network.start(argv, None, box=False, enforceManagedNetwork=True)
 
 
 def test_without_enforcement_it_is_advice(network):
