@@ -144,6 +144,9 @@ void conn_settle(struct conn *c)
         case STAGE_HEAD:
                 client = server = WATCH_READ;
                 break;
+        case STAGE_UPSTREAM:
+                server = WATCH_READ;
+                __attribute__((fallthrough));
         case STAGE_ROUTE:
                 client = c->in.n < EARLY_BYTES ? WATCH_READ : 0u;
                 break;
@@ -204,13 +207,11 @@ static void answer_socks(struct conn *c, enum socks_code code, const struct sock
                 conn_linger(c);
 }
 
+/* The client hears that it is connected. */
 static void begin_tunnel(struct conn *c)
 {
         struct sockaddr_storage bound;
         socklen_t size = sizeof(bound);
-        conn_adopt_server(c, TAKE_FD(c->route.fd));
-        if (c->stage == STAGE_DEAD)
-                return;
         if (c->kind == LISTENER_SOCKS) {
                 bool is_known = getsockname(c->server, (struct sockaddr *)&bound, &size) == 0;
                 answer_socks(c, SOCKS_DONE, is_known ? &bound : NULL);
@@ -240,13 +241,64 @@ static void answer_failure(struct conn *c)
         conn_error(c, 502, slice_from_str(text));
 }
 
+/* Tells the upstream proxy where the tunnel shall lead. */
+static void ask_upstream(struct conn *c)
+{
+        const struct net_target *t = &c->route.target;
+        _buf_ struct buf out = BUF_INIT(4 * KIB);
+        must(buf_printf(&out, "CONNECT %.*s:%u HTTP/1.1\r\nHost: %.*s:%u\r\n\r\n", SLICE(t->host), t->port,
+                        SLICE(t->host), t->port) == 0);
+        if (send(c->server, out.p, out.n, MSG_NOSIGNAL) != (ssize_t)out.n) {
+                c->route.why = -EPIPE;
+                answer_failure(c);
+                return;
+        }
+        c->stage = STAGE_UPSTREAM;
+        timer_start(c->timer, LIMIT_EGRESS_DIAL_MS);
+        conn_settle(c);
+}
+
+static void read_upstream(struct conn *c)
+{
+        char *room;
+        struct http_head h;
+        must(buf_reserve(&c->reply_in, READ_BYTES, &room) == 0);
+        ssize_t got = recv(c->server, room, READ_BYTES, 0);
+        if (got < 0 && fd_is_passing(errno))
+                return;
+        if (got > 0)
+                buf_commit(&c->reply_in, (size_t)got);
+        ssize_t n = http_head_find(buf_slice(&c->reply_in), &c->reply_scanned);
+        if (n == 0 && got > 0 && c->reply_in.n < LIMIT_EGRESS_HEAD_BYTES)
+                return;
+        if (n <= 0 || http_response_read(slice_from(c->reply_in.p, (size_t)n), S("CONNECT"), &h) < 0 ||
+            h.status / 100 != 2) {
+                c->route.why = -ECONNREFUSED;
+                answer_failure(c);
+                return;
+        }
+        buf_consume(&c->reply_in, (size_t)n); /* what is behind it comes from the target */
+        begin_tunnel(c);
+}
+
+static void connect_tunnel(struct conn *c)
+{
+        conn_adopt_server(c, TAKE_FD(c->route.fd));
+        if (c->stage == STAGE_DEAD)
+                return;
+        if (c->route.is_upstream)
+                ask_upstream(c);
+        else
+                begin_tunnel(c);
+}
+
 static void on_routed(struct route *r, enum route_result result)
 {
         struct conn *c = container_of(r, struct conn, route);
         if (result == ROUTE_REACHED && r->target.protocol == NET_HTTP)
                 exchange_start(c);
         else if (result == ROUTE_REACHED)
-                begin_tunnel(c);
+                connect_tunnel(c);
         else if (result == ROUTE_FAILED)
                 answer_failure(c);
         else if (c->kind == LISTENER_SOCKS)
@@ -433,6 +485,7 @@ static void on_client(void *arg, unsigned events)
                         read_first(c);
                 break;
         case STAGE_ROUTE:
+        case STAGE_UPSTREAM:
                 if (conn_fill(c, EARLY_BYTES))
                         conn_settle(c);
                 break;
@@ -457,6 +510,8 @@ static void on_server(void *arg, unsigned events)
                 tunnel_run(c, events & WATCH_WRITE, events & WATCH_READ);
         else if (c->stage == STAGE_EXCHANGE)
                 exchange_server_ready(c, events);
+        else if (c->stage == STAGE_UPSTREAM)
+                read_upstream(c);
         else
                 conn_drop_server(c); /* nothing was asked of it: it has closed, or says what it should not */
 }

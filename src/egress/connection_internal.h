@@ -11,6 +11,7 @@
 enum stage {
         STAGE_HEAD,     /* the head of a request, or a message of SOCKS, is read */
         STAGE_ROUTE,    /* the target is being judged or reached */
+        STAGE_UPSTREAM, /* another proxy is being told the target of a tunnel */
         STAGE_EXCHANGE, /* a request and its response pass */
         STAGE_TUNNEL,
         STAGE_LINGER, /* all was said; what the client still sends is thrown away */

@@ -39,6 +39,15 @@ static void begin_chunks(struct http_body *b)
         http_body_init(b, &chunked);
 }
 
+/* Another proxy is told the whole target. */
+static bool leads_upstream(const struct conn *c, const struct http_target *t)
+{
+        _arena_ struct arena a = ARENA_INIT;
+        struct net_target target = { .protocol = NET_HTTP, .port = t->port };
+        return net_host_normalize(&a, t->host, &target.host) == 0 &&
+               upstream_for(&c->network->policy, &target).is_set;
+}
+
 void exchange_begin(struct conn *c, const struct http_head *h, const struct http_target *t, size_t head_bytes)
 {
         struct exchange *x = &c->exchange;
@@ -50,7 +59,7 @@ void exchange_begin(struct conn *c, const struct http_head *h, const struct http
         buf_init(&x->request, 2 * LIMIT_EGRESS_HEAD_BYTES);
         if (!is_connect) {
                 x->wants_upgrade = h->upgrade.p && may_upgrade(&c->network->policy);
-                must(http_request_write(&x->request, h, t, false, x->wants_upgrade) == 0);
+                must(http_request_write(&x->request, h, t, leads_upstream(c, t), x->wants_upgrade) == 0);
                 x->is_chunked = h->framing == HTTP_CHUNKED;
                 x->length = h->framing == HTTP_LENGTH ? h->length : 0;
                 x->is_retryable = !x->is_chunked && x->length == 0;

@@ -72,7 +72,7 @@ static void on_dialled(void *arg, int fd, int why)
         r->fd = fd;
         if (fd < 0) {
                 fail(r, why);
-        } else if (!is_right_peer(r)) {
+        } else if (!r->is_upstream && !is_right_peer(r)) {
                 r->fd = fd_close(r->fd);
                 fail(r, -EACCES);
         } else {
@@ -86,6 +86,31 @@ static void dial_checked(struct route *r, const struct sockaddr_storage *address
         struct dial *d = dial_start(&r->network->egress->loop, addresses, count, on_dialled, r);
         if (d)
                 r->dial = d;
+}
+
+static void on_upstream_found(void *arg, const struct sockaddr_storage *addresses, size_t count)
+{
+        struct route *r = arg;
+        r->lookup = NULL;
+        if (count == 0)
+                fail(r, -EHOSTUNREACH);
+        else
+                dial_checked(r, addresses, count);
+}
+
+/* The administrator names the upstream proxy, so it may be anywhere. */
+static void dial_upstream(struct route *r, const struct upstream *u)
+{
+        struct sockaddr_storage address;
+        r->is_upstream = true;
+        if (!u->is_usable)
+                fail(r, -EPROTONOSUPPORT);
+        else if (resolver_literal(slice_eq(u->host, S("localhost")) ? S("127.0.0.1") : u->host, u->port,
+                                  &address))
+                dial_checked(r, &address, 1);
+        else
+                r->lookup =
+                        resolver_lookup(r->network->egress->resolver, u->host, u->port, on_upstream_found, r);
 }
 
 static void refuse_address(struct route *r, bool is_found)
@@ -108,7 +133,11 @@ static void check_addresses(struct route *r, const struct sockaddr_storage *addr
                 return;
         }
         report(r, r->action, r->source, r->reason, false);
-        dial_checked(r, addresses, count);
+        struct upstream u = upstream_for(p, &r->target);
+        if (u.is_set)
+                dial_upstream(r, &u);
+        else
+                dial_checked(r, addresses, count);
 }
 
 static void on_found(void *arg, const struct sockaddr_storage *addresses, size_t count)

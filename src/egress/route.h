@@ -9,6 +9,7 @@
 #include "egress/network.h"
 #include "egress/questions.h"
 #include "egress/resolver.h"
+#include "egress/upstream.h"
 
 enum route_result {
         ROUTE_REACHED, /* `fd` is connected, and the owner's */
@@ -34,6 +35,7 @@ struct route {
         struct dial *dial;
         int fd;
         int why;
+        bool is_upstream; /* `fd` leads to the upstream proxy, which has to be told the target; `peer` stays empty */
         /* A connection that the owner still has from an earlier request to this host and port, by its peer; ss_family 0: none. When it may be used
          * `fd` stays -1 and is_reused becomes true. */
         struct sockaddr_storage peer;

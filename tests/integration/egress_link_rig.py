@@ -27,9 +27,10 @@ def text(value):
     return struct.pack("<I", len(raw)) + raw
 
 
-def policy(*rules, limited=False, local=False, socks=True, questions=False, strict=False, reviews=()):
+def policy(*rules, limited=False, local=False, socks=True, questions=False, strict=False, upstream=False,
+           reviews=()):
     """The policy as OPEN carries it. A rule is (action, host)."""
-    out = struct.pack("<8B", 1, limited, False, local, False, socks, questions, strict)
+    out = struct.pack("<8B", 1, limited, False, local, upstream, socks, questions, strict)
     out += struct.pack("<I", len(rules))
     for action, host in rules:
         out += struct.pack("<B", action) + text(host) + struct.pack("<BIII", 0, 0, 0, 0)

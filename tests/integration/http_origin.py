@@ -32,12 +32,16 @@ class Origin:
         self.arrived = queue.Queue()
         self.handlers = {}
         self._socks = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def on(self, path, handler):
         self.handlers[path] = handler
 
     def close(self):
+        # The thread must have left accept before the descriptor is free: it would accept for whoever gets the number next.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
         self.listener.close()
         for sock in list(self._socks):
             sock.close()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -39,8 +40,8 @@ class Echo:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
+        while self.listener.fileno() >= 0:
+            with contextlib.suppress(OSError):  # of one client, which may have gone again
                 sock, _ = self.listener.accept()
                 threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
@@ -545,3 +546,62 @@ def test_it_does_not_start_by_hand():
     import subprocess
     done = subprocess.run([PROGRAM], capture_output=True, stdin=subprocess.DEVNULL, timeout=20 * PATIENCE, check=False)
     assert done.returncode == 2 and b"started by farhand serve" in done.stderr
+
+
+# Another proxy behind this one
+
+def name_in_hosts():
+    """A name that is resolved without any name server."""
+    with contextlib.suppress(OSError), open("/etc/hosts", encoding="utf-8") as f:
+        for line in f:
+            for name in line.partition("#")[0].split()[1:]:
+                if re.fullmatch("[a-z0-9-]+(\\.[a-z0-9-]+)*", name) and name != "localhost":
+                    return name
+    return None
+
+
+NAME = name_in_hosts()
+needs_name = pytest.mark.skipif(NAME is None, reason="/etc/hosts has no name but localhost")
+
+
+def upstream_proxy(answer, url="http://127.0.0.1:{}"):
+    """farhand-egress whose environment names a proxy, which is `answer`."""
+    port = raw_server(answer)
+    return Egress(env={**os.environ, "HTTP_PROXY": url.format(port), "HTTPS_PROXY": url.format(port)})
+
+
+@needs_name
+def test_names_go_through_the_proxy_of_the_environment_when_they_may():
+    seen = []
+
+    def http(sock, head):
+        seen.append(head)
+        sock.sendall(response(body=b"from the proxy"))
+    with upstream_proxy(http) as e:
+        net = e.network((ALLOW, NAME), local=True, upstream=True)
+        assert body_of(net.ask(f"GET http://{NAME}:81/x HTTP/1.1\r\nConnection: close\r\n\r\n".encode())) == b"from the proxy"
+    assert seen == [f"GET http://{NAME}:81/x HTTP/1.1\r\nHost: {NAME}:81\r\n\r\n".encode()]
+
+    def connect(sock, head):
+        seen.append(head)
+        sock.sendall(b"HTTP/1.1 200 Connected\r\n\r\nhello")
+        sock.sendall(exactly(sock, 4))
+    with upstream_proxy(connect) as e:
+        net = e.network((ALLOW, NAME), local=True, upstream=True)
+        with net.tunnel(443, host=NAME) as sock:
+            sock.sendall(b"ping")
+            assert exactly(sock, 9) == b"helloping"
+    assert seen[1] == f"CONNECT {NAME}:443 HTTP/1.1\r\nHost: {NAME}:443\r\n\r\n".encode()
+
+
+@needs_name
+def test_a_proxy_that_refuses_or_cannot_be_used_is_not_gone_past(echo):
+    for answer, url in ((lambda sock, _head: sock.sendall(b"HTTP/1.1 403 No\r\n\r\n"), "http://127.0.0.1:{}"),
+                        (lambda sock, _head: sock.sendall(b"nonsense\r\n\r\n"), "http://127.0.0.1:{}"),
+                        (lambda _sock, _head: None, "socks5://127.0.0.1:{}")):
+        with upstream_proxy(answer, url) as e:
+            net = e.network((ALLOW, NAME), HERE, local=True, upstream=True)
+            assert net.ask(f"CONNECT {NAME}:{echo.port} HTTP/1.1\r\n\r\n".encode()).startswith(b"HTTP/1.1 502 ")
+            with net.tunnel(echo.port) as sock:  # an address goes direct
+                sock.sendall(b"x")
+                assert exactly(sock, 1) == b"x"
