@@ -33,7 +33,8 @@ struct packet {
 
 struct gate {
         struct server *server;
-        struct list networks; /* gate_network::link */
+        struct list networks; /* gate_network::link: open ones */
+        struct list ending;   /* gate_network::link: farhand-egress has not confirmed their end */
         struct map by_id;
         uint32_t last_id;
         int fd;    /* -1: farhand-egress does not run */
@@ -107,12 +108,23 @@ static void restart_later(struct gate *g)
                           (uint64_t)LIMIT_EGRESS_PAUSE_MS);
 }
 
+/* Forgets a network that has ended. */
+static void forget(struct gate *g, struct gate_network *n)
+{
+        map_remove(&g->by_id, slice_from(&n->id, sizeof(n->id)));
+        list_remove(&n->link);
+        n->id = 0;
+        n->is_ending = false;
+}
+
 static void lose(struct gate *g, int why)
 {
         struct gate_network *n;
         log_warn_r(why, "network helper lost", "networks=%zu restart_ms=%llu", map_count(&g->by_id),
                    (unsigned long long)g->pause_ms);
         stop(g, true);
+        while ((n = list_first(&g->ending, struct gate_network, link)))
+                forget(g, n);
         list_each (n, &g->networks, link)
                 n->events->lost(n);
         if (!list_is_empty(&g->networks))
@@ -242,11 +254,11 @@ static int take(struct gate *g, const struct egressmsg *m)
         struct gate_network *n = map_find(&g->by_id, key_of(&m->network));
         switch (m->type) {
         case EGRESSMSG_ASK:
-                if (n)
+                if (n && !n->is_ending)
                         n->events->asked(n, &m->ask);
                 return 0;
         case EGRESSMSG_WITHDRAWN:
-                if (n)
+                if (n && !n->is_ending)
                         n->events->withdrawn(n, m->withdrawn);
                 return 0;
         case EGRESSMSG_DECIDED:
@@ -258,7 +270,11 @@ static int take(struct gate *g, const struct egressmsg *m)
                         n->events->ended(n, &m->ended);
                 return 0;
         case EGRESSMSG_CLOSED:
-                return n ? -EPROTO : 0;
+                if (n && !n->is_ending)
+                        return -EPROTO;
+                if (n)
+                        forget(g, n);
+                return 0;
         case EGRESSMSG_PONG:
                 return 0; /* any message is a sign of life */
         default:
@@ -363,6 +379,7 @@ static struct gate *get(struct server *s)
         g->server = s;
         g->fd = g->pidfd = -1;
         list_init(&g->networks);
+        list_init(&g->ending);
         list_init(&g->packets);
         map_init(&g->by_id);
         deferred_init(&g->flush, on_flush);
@@ -404,7 +421,6 @@ static int policy_file(struct slice policy)
 
 static void release(struct gate_network *n)
 {
-        n->id = 0;
         n->policy = fd_close(n->policy);
         for (size_t i = 0; i < n->inlet_count; i++)
                 fd_close(n->inlets[i].socket);
@@ -456,19 +472,29 @@ void gate_open(struct gate_network *n, const struct gate_inlet *inlets, size_t i
                 restart_later(g);
 }
 
-void gate_close(struct gate_network *n)
+void gate_end(struct gate_network *n)
 {
-        if (n->id == 0) {
-                release(n);
+        if (n->id == 0 || n->is_ending)
                 return;
-        }
         struct gate *g = n->server->gate;
         _buf_ struct buf message = BUF_INIT(EGRESSMSG_MAX);
         must(egressmsg_close_write(&message, n->id) == 0);
-        if (!drop_packets(g, n))
+        if (drop_packets(g, n) || g->fd < 0) {
+                forget(g, n); /* farhand-egress does not know it */
+        } else {
+                n->is_ending = true;
+                list_remove(&n->link);
+                list_append(&g->ending, &n->link);
                 queue(g, &message, NULL, false);
-        map_remove(&g->by_id, key_of(&n->id));
-        list_remove(&n->link);
+        }
+        release(n);
+}
+
+void gate_close(struct gate_network *n)
+{
+        gate_end(n);
+        if (n->id != 0)
+                forget(n->server->gate, n);
         release(n);
 }
 
@@ -476,7 +502,7 @@ struct gate *gate_free(struct gate *g)
 {
         if (!g)
                 return NULL;
-        must(list_is_empty(&g->networks));
+        must(list_is_empty(&g->networks) && list_is_empty(&g->ending));
         stop(g, false);
         map_release(&g->by_id);
         timer_free(g->retry);

@@ -50,7 +50,8 @@ struct gate_network {
         int policy;  /* a file in memory with the policy */
         struct gate_inlet *inlets;
         size_t inlet_count;
-        struct list link; /* gate::networks */
+        bool is_ending;   /* gate_end was called: what is still told about its connections is on its way */
+        struct list link; /* gate::networks, or gate::ending */
 };
 
 void gate_network_init(struct gate_network *n);
@@ -67,7 +68,10 @@ NODISCARD int gate_begin(struct server *s, struct gate_network *n, const struct 
                          struct slice policy, struct err *err);
 /* Opens a prepared network. Takes the sockets; copies the list. */
 void gate_open(struct gate_network *n, const struct gate_inlet *inlets, size_t inlet_count);
-/* Closes the network: its connections are cut, and no event of it comes any more. Does nothing when nothing was prepared. */
+/* Ends the network: its connections are cut, and nothing is asked any more. What was decided and what has ended may still be told. Does
+ * nothing when it is not open. */
+void gate_end(struct gate_network *n);
+/* Ends the network, if it is open, and forgets it: no event of it comes any more. */
 void gate_close(struct gate_network *n);
 void gate_answer(struct gate_network *n, const struct egressmsg_answer *answer);
 

@@ -172,7 +172,7 @@ static void on_gone(struct process *p)
         struct task *t = p->owner;
         struct session *session = t->session;
         task_intercept_end(t);
-        task_network_disconnect(t);
+        task_network_closed(t);
         task_signals_answer_all(t);
         task_stop_timers(t);
         confine_unmake(&session->server->confine, &t->sandbox);

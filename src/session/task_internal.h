@@ -209,7 +209,7 @@ void task_network_begin(struct task *t,
 void task_network_free(struct task *t);
 /* task_network_connect makes the sockets, or has the keeper make them, and gives the command its variables in the arena; returns 0, or
  * -errno with err for the client. task_network_handed_over is called when the command has been sent on its way, or could not be;
- * task_network_disconnect when the start has failed and may be tried again, and when the process tree is gone, if it was not closed before. */
+ * task_network_disconnect when the start has failed and may be tried again, and when the task is forgotten. */
 NODISCARD int task_network_connect(struct task *t, struct arena *a, struct command_spec *command,
                                    struct err *err);
 void task_network_handed_over(struct task *t);
@@ -219,7 +219,8 @@ void task_network_disconnect(struct task *t);
 NODISCARD int task_network_started(struct task *t);
 void task_network_pause(struct task *t, bool paused);
 void task_network_exited(struct task *t); /* called before clients are told of the exit */
-void task_network_closed(struct task *t); /* called before clients are told that the process has closed */
+/* Called before clients are told that the process has closed, and when its tree is gone: ends the network. */
+void task_network_closed(struct task *t);
 /* Called when a client was attached to the session: asks it the open questions. */
 void task_network_ask_again(struct task *t);
 /* Write the member `network` of the answer to a start, and the member `connections` of the exit record. */

@@ -24,7 +24,7 @@ struct client *network_client(const struct task_network *n)
 {
         const struct task *t = n->task;
         struct client *c = t->session->client;
-        return c && t->is_named && !n->is_over && conn_is_usable(c->conn) ? c : NULL;
+        return c && t->is_named && conn_is_usable(c->conn) ? c : NULL;
 }
 
 static void on_lost(struct gate_network *gate)
@@ -233,10 +233,10 @@ void task_network_closed(struct task *t)
                 return;
         gate_catch_up(t->session->server);
         network_tell_waiting(n);
+        /* What the command has left behind without streams has no network any more. */
         n->is_over = true;
-        /* What the command has left behind without streams has no network any more: nobody would be told of it. */
-        task_network_disconnect(t);
-        network_decisions_drop(n);
+        gate_end(&n->gate);
+        network_questions_drop(n);
 }
 
 void task_network_ask_again(struct task *t)

@@ -26,7 +26,7 @@ struct task_network {
         struct gate_network gate;
         bool is_enforced; /* the sandbox has no other network */
         bool has_socks, allows_local;
-        bool is_over; /* clients are told and asked nothing more: process/closed comes last */
+        bool is_over; /* the command has closed: its client is asked nothing more */
         char *policy; /* as net_policy_write gives it */
         size_t policy_bytes;
         char *execution_id; /* for the log */

@@ -140,8 +140,6 @@ void network_decided(struct gate_network *gate, const struct egressmsg_decided *
                 n->allowed += m->count;
         else
                 n->denied += m->count;
-        if (n->is_over)
-                return;
         keep(n, m);
         network_tell_waiting(n);
 }

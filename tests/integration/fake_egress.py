@@ -77,7 +77,6 @@ class Link:
                            reason=message["body"][14:].decode())
         elif kind == CLOSE:
             self.close_network(network)
-            self.send(CLOSED, network)
         self.messages.append(message)
 
     def next(self, kind=None, timeout=10):
