@@ -112,7 +112,7 @@ def test_every_request_of_a_connection_is_judged(network):
     for second in ("GET http://other.test/2 HTTP/1.1\r\nHost: other.test\r\n\r\n", "GET /2 HTTP/1.1\r\nHost: other.test\r\n\r\n",
                    "CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n",
                    "GET http://10.1.2.3/2 HTTP/1.1\r\nHost: 10.1.2.3\r\n\r\n"):
-        got = network.one(allow("good.test"), "http", raw=first + second, until_end=True, timeout=5)
+        got = network.one(allow("good.test"), "http", raw=first + second, until_end=True, timeout=1)
         assert "UP GET /1" in got["text"] and "UP GET /2" not in got["text"] and "UP CONNECT" not in got["text"], got
     assert network.world.asked(since) == {"good.test"}
     assert network.world.packets(since) == {("tcp", PUBLIC, 80)}

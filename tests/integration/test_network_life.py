@@ -264,7 +264,7 @@ def test_a_head_that_never_ends_is_refused(network):
 
 
 def test_big_bodies_both_ways(network):
-    size = 20 << 20
+    size = 4 << 20
     got = network.one(allow("good.test"), **http("good.test", path=f"/big/{size}", timeout=60))
     assert got["size"] > size and status(got) == 200
     for path in (f"/chunked/{size}", f"/old/{size}"):
@@ -345,9 +345,10 @@ def test_connections_to_one_target_share_a_question(network):
 
 def test_a_question_that_nobody_answers_is_a_refusal(network):
     ended = asks(network, [http("good.test")], None, timeout_ms=300)
-    assert status(ended.results[0]) == 403 and ended.decisions[0]["reason"] == "not_allowed"
+    assert status(ended.results[0]) == 403 and '"reason":"not_allowed"' in ended.results[0]["text"]
 
 
+@pytest.mark.slow
 def test_an_answer_after_the_time_changes_nothing(network):
     ended = asks(network, [http("good.test")], None, timeout_ms=200)
     for message in network.client.questions:
@@ -375,6 +376,7 @@ def test_a_question_ends_with_its_command(network):
     assert network.world.packets(since) == {("tcp", PUBLIC, 80)}
 
 
+@pytest.mark.slow
 def test_questions_beyond_the_limit_are_refusals(network):
     """400 targets, no answer: the server stays awake, and all are refused in the end."""
     steps = [{"do": "connect", "to": f"good.test:{1000 + n}", "timeout": 60} for n in range(200)]
