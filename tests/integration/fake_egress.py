@@ -36,6 +36,14 @@ while True:
 """  # it is executed through its descriptor: -IS keeps it from the test's modules
 
 
+def parent_of(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
+            return int(f.read().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def packed(text):
     return struct.pack("<I", len(text.encode())) + text.encode()
 
@@ -145,19 +153,15 @@ class FakeEgress:
         self.listener.listen(8)
         self.links = []
 
-    def forget(self):
-        """Forgets what servers before have started."""
-        self.listener.setblocking(False)
-        while True:
-            try:
-                self.listener.accept()[0].close()
-            except BlockingIOError:
-                return
-
-    def link(self, timeout=15):
-        """The link of the farhand-egress that was started next."""
+    def link(self, server, timeout=15):
+        """The link of the farhand-egress that this server has started next. Those of servers that have ended come late, too."""
         self.listener.settimeout(timeout * PATIENCE)
-        sock, _ = self.listener.accept()
+        while True:
+            sock, _ = self.listener.accept()
+            pid = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            if parent_of(pid) == server.pid:
+                break
+            sock.close()
         self.links.append(Link(sock))
         return self.links[-1]
 

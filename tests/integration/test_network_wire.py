@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from fake_egress import ANSWER, CLOSE, CLOSED, OPEN, FakeEgress
+from fake_egress import ANSWER, CLOSE, CLOSED, OPEN, FakeEgress, parent_of
 from farhand_client import Closed, RpcError, Server, pid_alive, wait_until
 from network_rig import PLAIN, policy
 from sandbox_rig import external, sandbox
@@ -40,7 +40,6 @@ def fake(tmp_path_factory):
 @pytest.fixture
 def server(fake):
     with Server(["--log-level", "info"], env={k: None for k in os.environ if k.lower().endswith("_proxy")}) as server:
-        fake.forget()
         server.fake = fake
         yield server
 
@@ -73,7 +72,7 @@ def asked(client, link, timeout_ms=60000, process_id="p"):
 def link(server, client):
     """A running process `p` with its network open, and the farhand-egress that has it."""
     start(client, "p", launch={"policyDecisionTimeoutMs": 60000})
-    link = server.fake.link()
+    link = server.fake.link(server)
     link.network = link.next(OPEN)["network"]
     return link
 
@@ -148,7 +147,7 @@ def variables(client, process_id="p"):
 def test_without_a_sandbox_it_is_advice(client, server, has_socks, is_local):
     proxy = policy({"a.test": "allow"}, enableSocks5=has_socks, allowLocalBinding=is_local)
     assert start(client, script="env; exec sleep 1000", proxy=proxy)["network"] == "advisory"
-    link = server.fake.link()
+    link = server.fake.link(server)
     opened = link.next(OPEN)
     assert opened["inlets"] == [(0, 0), (1, 0)][:1 + has_socks]
     assert b"a.test" in link.policies[opened["network"]]
@@ -173,7 +172,7 @@ def test_in_a_sandbox_it_is_enforced(client, server, has_socks):
     script = 'echo "$HTTP_PROXY $ALL_PROXY"; exec /bin/bash -c "exec 5<>/dev/tcp/127.0.0.1/3128; read -r line <&5; echo $line"'
     script = script.replace("$line", "\\$line")
     assert start(client, script=script, box=True, proxy=policy(enableSocks5=has_socks))["network"] == "enforced"
-    link = server.fake.link()
+    link = server.fake.link(server)
     opened = link.next(OPEN)
     assert opened["inlets"] == [(0, 0), (1, 0)][:1 + has_socks]
     listener = link.sockets[opened["network"]][0]
@@ -295,9 +294,10 @@ def test_an_answer_to_nothing_ends_the_connection(client, link, request_id):
         client.call("environment/status")
 
 
+@pytest.mark.slow
 def test_silence_denies_after_the_time_of_the_client_and_five_seconds(client, server):
     start(client, launch={"policyDecisionTimeoutMs": 1})
-    link = server.fake.link()
+    link = server.fake.link(server)
     network = link.next(OPEN)["network"]
     link.ask(network, 1)
     request(client)
@@ -352,7 +352,7 @@ def test_a_process_that_asks_for_too_much_is_denied(client, link):
 
 def test_a_command_without_questions_is_denied(client, server):
     start(client)
-    link = server.fake.link()
+    link = server.fake.link(server)
     link.ask(link.next(OPEN)["network"], 1)
     got = link.next(ANSWER)
     assert (got["action"], got["reason"]) == ("deny", "not_allowed") and not requests(client)
@@ -410,7 +410,7 @@ def reopened(server, client, link):
     link.ended()
     link.close()
     with socket.create_connection(("127.0.0.1", port), timeout=10) as waiting:
-        again = server.fake.link()
+        again = server.fake.link(server)
         opened = again.next(OPEN)
         listener = again.sockets[opened["network"]][0]
         assert listener.getsockname()[1] == port
@@ -429,10 +429,8 @@ def egress_pid(server):
 
 def is_egress_of(server, pid):
     try:
-        with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
-            parent = int(f.read().rpartition(")")[2].split()[1])
         with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return parent == server.pid and b"--serve" in f.read().split(b"\0")[1:] and pid != str(server.pid)
+            return b"--serve" in f.read().split(b"\0")[1:] and parent_of(pid) == server.pid
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -493,7 +491,7 @@ def test_messages_about_unknown_networks_are_ignored(client, link):
     assert not [m for m in client.notifications if m["method"] == DECISION]
 
 
-def test_a_flood_of_an_egress_holds_up_nobody(client, link):
+def test_a_flood_of_an_egress_holds_up_nobody(server, client, link):
     is_over = threading.Event()
 
     def flood():
@@ -509,12 +507,13 @@ def test_a_flood_of_an_egress_holds_up_nobody(client, link):
     finally:
         is_over.set()
         thread.join()
+    assert "network helper lost" not in server.stderr()
 
 
 def test_the_program_gets_no_other_variables(fake):
     with Server(env={"HTTP_PROXY": "http://up:1", "SECRET": "s", "http_proxy": None}) as server, server.connect() as client:
         start(client)
-        fake.link().next(OPEN)
+        fake.link(server).next(OPEN)
         with open(f"/proc/{egress_pid(server)}/environ", "rb") as f:
             names = {line.split(b"=")[0] for line in f.read().split(b"\0") if line}
     assert b"HTTP_PROXY" in names and not {name for name in names if not name.upper().endswith((b"_PROXY", b"SAN_OPTIONS"))}
@@ -527,5 +526,5 @@ def test_a_start_waits_for_an_egress_that_is_about_to_come_back(server, client, 
     os.kill(egress_pid(server), signal.SIGKILL)
     link.ended()
     assert start(client, "q")["network"] == "advisory"
-    again = server.fake.link()
+    again = server.fake.link(server)
     assert {again.next(OPEN)["network"] for _ in range(2)} >= {link.network}
