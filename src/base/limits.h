@@ -463,7 +463,7 @@
 #define LIMIT_EGRESS_DIAL_MS 10000
 /* Addresses of a name that are tried. Further ones are checked, but not tried. */
 #define LIMIT_EGRESS_ADDRESSES 8
-/* What waits for a server that does not read. Beyond: nothing is accepted until it has read. */
+/* What waits for a server that does not read. Beyond: nothing is accepted, and no other request begins, until it has read. */
 #define LIMIT_EGRESS_OUT_BYTES (1 * MIB)
 /* Decisions of one managed command that are reported in a second, alone and as sums. Beyond: the sums count decisions about several
  * hosts. */

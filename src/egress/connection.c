@@ -72,6 +72,14 @@ static void cut(struct member *m)
         conn_kill(container_of(m, struct conn, member));
 }
 
+static void resume(struct member *m)
+{
+        struct conn *c = container_of(m, struct conn, member);
+        if (c->stage == STAGE_HEAD && c->in.n > 0)
+                loop_defer(&c->network->egress->loop, &c->again);
+        conn_settle(c);
+}
+
 static bool may_go_on(struct member *m)
 {
         struct conn *c = container_of(m, struct conn, member);
@@ -137,12 +145,19 @@ bool conn_fill(struct conn *c, size_t max)
         return c->stage != STAGE_DEAD;
 }
 
+/* Every request makes messages to the server. While it does not read them no other request begins. */
+static bool may_begin(const struct conn *c)
+{
+        return !link_is_full(&c->network->egress->link);
+}
+
 void conn_settle(struct conn *c)
 {
         unsigned client = 0, server = 0;
         switch (c->stage) {
         case STAGE_HEAD:
-                client = server = WATCH_READ;
+                client = may_begin(c) ? WATCH_READ : 0u;
+                server = WATCH_READ;
                 break;
         case STAGE_UPSTREAM:
                 server = WATCH_READ;
@@ -470,7 +485,7 @@ void conn_next(struct conn *c)
 static void on_again(struct deferred *d)
 {
         struct conn *c = container_of(d, struct conn, again);
-        if (c->stage == STAGE_HEAD)
+        if (c->stage == STAGE_HEAD && may_begin(c))
                 read_first(c);
 }
 
@@ -481,7 +496,9 @@ static void on_client(void *arg, unsigned events)
         struct conn *c = arg;
         switch (c->stage) {
         case STAGE_HEAD:
-                if (conn_fill(c, LIMIT_EGRESS_HEAD_BYTES))
+                if (!may_begin(c))
+                        conn_settle(c);
+                else if (conn_fill(c, LIMIT_EGRESS_HEAD_BYTES))
                         read_first(c);
                 break;
         case STAGE_ROUTE:
@@ -549,6 +566,7 @@ void connection_start(struct network *n, enum listener_kind kind, int fd,
         *c = (struct conn){ .network = n, .kind = kind, .fd = fd, .server = -1, .route = { .fd = -1 } };
         c->member.cut = cut;
         c->member.may_go_on = may_go_on;
+        c->member.resume = resume;
         list_init(&c->member.link);
         deferred_init(&c->end, on_end);
         deferred_init(&c->again, on_again);

@@ -162,3 +162,10 @@ void network_remove(struct network *n, struct member *m)
         if (n->on_room)
                 n->on_room(n);
 }
+
+void network_resume(struct network *n)
+{
+        struct member *m;
+        list_each (m, &n->members, link)
+                m->resume(m);
+}

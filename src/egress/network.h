@@ -47,6 +47,7 @@ struct member {
         void (*cut)(struct member *m);
         /* The policy has changed: is what it does still allowed? */
         bool (*may_go_on)(struct member *m);
+        void (*resume)(struct member *m); /* the server reads again */
 };
 
 struct decided_sum;
@@ -78,6 +79,7 @@ void network_release(struct network *n); /* the members must have ended, and que
 
 void network_add(struct network *n, struct member *m);
 void network_remove(struct network *n, struct member *m); /* twice is fine */
+void network_resume(struct network *n);
 static inline bool network_is_full(const struct network *n)
 {
         return n->member_count >= LIMIT_EGRESS_CONNECTIONS;

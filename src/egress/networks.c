@@ -55,8 +55,10 @@ static void settle(struct open_network *o)
 void networks_resume(struct networks *ns)
 {
         struct network *n;
-        list_each (n, &ns->all, link)
+        list_each (n, &ns->all, link) {
                 settle(container_of(n, struct open_network, network));
+                network_resume(n);
+        }
 }
 
 static void on_room(struct network *n)

@@ -486,6 +486,24 @@ def test_a_reader_that_does_not_read_holds_up_its_own_sender_alone(egress, echo)
 
 # The link
 
+def test_requests_wait_for_a_server_that_does_not_read(egress):
+    """Otherwise one command could fill the memory with what is to be told about its requests, and that ends the program for all."""
+    net, count = egress.network(), 6000
+    request = b"CONNECT %s:443 HTTP/1.1\r\n\r\n" % b".".join([b"x" * 49] * 5)
+    with net.connect() as sock:
+        threading.Thread(target=sock.sendall, args=(request * count,), daemon=True).start()
+        answered = sock.recv(65536).count(b"allowlist.")
+        sock.settimeout(1)
+        with pytest.raises(TimeoutError):
+            while answered < count:
+                answered += sock.recv(65536).count(b"allowlist.")
+        sock.settimeout(None)
+        threading.Thread(target=drain, args=(sock,), daemon=True).start()
+        for _ in range(count):
+            net.next("ended")
+        sock.shutdown(socket.SHUT_RDWR)
+
+
 def test_many_decisions_are_summed_up(egress):
     net = egress.network()
     for _ in range(150):
