@@ -27,6 +27,12 @@ struct client *network_client(const struct task_network *n)
         return c && t->is_named && conn_is_usable(c->conn) ? c : NULL;
 }
 
+struct client *network_reader(const struct task_network *n)
+{
+        struct client *c = network_client(n);
+        return c && conn_wants_output(c->conn) ? c : NULL;
+}
+
 static void on_lost(struct gate_network *gate)
 {
         network_questions_drop(network_of(gate));
@@ -247,8 +253,10 @@ void task_network_ask_again(struct task *t)
 
 void task_network_pause(struct task *t, bool paused)
 {
-        if (t->network && !paused)
-                network_tell_waiting(t->network);
+        if (!t->network || paused)
+                return;
+        network_tell_waiting(t->network);
+        network_questions_ask_again(t->network);
 }
 
 /* --- what is told of a task --------------------------------------------------------------------------------------- */

@@ -49,6 +49,8 @@ struct task_network {
 
 /* Returns the client that is told of the task, or NULL. */
 struct client *network_client(const struct task_network *n);
+/* Returns it when it reads what it is sent. */
+struct client *network_reader(const struct task_network *n);
 
 /* ---- task_network_environment.c ---- */
 
@@ -62,7 +64,7 @@ void network_asked(struct gate_network *gate, const struct egressmsg_ask *ask);
 void network_withdrawn(struct gate_network *gate, uint32_t number);
 /* Forgets all questions; nobody waits for their answers. */
 void network_questions_drop(struct task_network *n);
-/* Asks the client of the session again. */
+/* Asks the client of the session what it was not asked yet. */
 void network_questions_ask_again(struct task_network *n);
 
 /* ---- task_network_told.c ---- */

@@ -166,10 +166,11 @@ static void on_late(void *arg)
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
-/* Asks the client. Does nothing when there is none, or when it was asked. */
+/* Asks the client. Does nothing when there is none, or when it was asked, or does not read: a command that asks and hangs up would
+ * fill the memory with questions. */
 static void ask(struct network_question *q)
 {
-        struct client *c = network_client(q->network);
+        struct client *c = network_reader(q->network);
         struct jsonw w;
         if (!c || q->inquiry.client == c)
                 return;

@@ -75,18 +75,11 @@ static void tell(struct task_network *n, struct client *c, const struct network_
         conn_notify_end(c->conn, &w);
 }
 
-/* Returns the client, when it reads. */
-static struct client *reader(const struct task_network *n)
-{
-        struct client *c = network_client(n);
-        return c && conn_wants_output(c->conn) ? c : NULL;
-}
-
 void network_tell_waiting(struct task_network *n)
 {
         struct network_decision *d;
         struct client *c;
-        while ((d = list_first(&n->decisions, struct network_decision, link)) && (c = reader(n))) {
+        while ((d = list_first(&n->decisions, struct network_decision, link)) && (c = network_reader(n))) {
                 list_remove(&d->link); /* telling may end the connection */
                 tell(n, c, d);
                 decision_free(n, d);

@@ -22,6 +22,7 @@ HEAD = struct.Struct("<BBHI")
 PROGRAM = """#!/usr/bin/python3 -IS
 import array, select, socket
 server = socket.socket(fileno=3)
+server.setblocking(True)
 test = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 test.connect(%r)
 while True:

@@ -350,6 +350,30 @@ def test_a_process_that_asks_for_too_much_is_denied(client, link):
     assert {(m["action"], m["reason"]) for m in got} == {("deny", "not_allowed")} and len(requests(client)) == 256
 
 
+def test_a_client_that_does_not_read_is_asked_later(fake, tmp):
+    """A command that asks and hangs up must not fill the memory of the server with questions for a client that is busy."""
+    fake.forget()
+    rounds, name = 16000, "x" * 60 + ".test"
+    with Server(["--log-level", "info"], listen=f"unix://{tmp}/s") as server, server.connect() as client:
+        start(client, "p", launch={"policyDecisionTimeoutMs": 60000})
+        start(client, "q")
+        link = fake.link()
+        asking, silent = link.next(OPEN)["network"], link.next(OPEN)["network"]
+        client.pause_reading()
+        for number in range(1, rounds):
+            link.ask(asking, number, f"h{number}.{name}")
+            link.withdraw(asking, number)
+        link.ask(asking, rounds, "last.test")
+        link.ask(silent, 1)
+        link.next(ANSWER)  # of a command without questions: the server has read them all
+        client.resume_reading()
+        wait_until(lambda: [m for m in requests(client) if m["params"]["request"]["host"] == "last.test"], 10, "the last question")
+        last = requests(client)[-1]["id"]
+        assert last < rounds * 3 / 4
+        answer(client, last, {"result": {"decision": {"type": "allow"}}})
+        assert link.next(ANSWER)["question"] == rounds
+
+
 def test_a_command_without_questions_is_denied(client, server):
     start(client)
     link = server.fake.link(server)
