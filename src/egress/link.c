@@ -7,6 +7,7 @@
 #include "wire/egressmsg.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdalign.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -149,6 +150,31 @@ static size_t take_fds(struct msghdr *h, int fds[LINK_FDS_MAX])
         return count;
 }
 
+/* Connections may use up all descriptors. Those that come with a message would be lost then, so that room is kept for them. */
+static void keep_spare(struct link *l)
+{
+        while (l->spare_count < LINK_SPARE) {
+                int fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
+                if (fd < 0)
+                        return;
+                l->spare[l->spare_count++] = fd;
+        }
+}
+
+static void close_spare(struct link *l)
+{
+        while (l->spare_count > 0)
+                fd_close(l->spare[--l->spare_count]);
+}
+
+/* Does the next message bring descriptors? */
+static bool brings_fds(const struct link *l)
+{
+        char head[2];
+        return recv(l->fd, head, sizeof(head), MSG_PEEK) == sizeof(head) &&
+               (head[1] == EGRESSMSG_OPEN || head[1] == EGRESSMSG_RULES);
+}
+
 /* Takes one message. Returns 1, 0 when there is none, or -errno; -EPIPE when the server has closed the socket. */
 static int receive(struct link *l)
 {
@@ -158,6 +184,8 @@ static int receive(struct link *l)
         struct msghdr h = {
                 .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
         };
+        if (brings_fds(l))
+                close_spare(l);
         ssize_t n = recvmsg(l->fd, &h, MSG_CMSG_CLOEXEC);
         if (n < 0)
                 return fd_is_passing(errno) ? 0 : -errno;
@@ -181,6 +209,7 @@ static void on_ready(void *arg, unsigned events)
         int r = events & WATCH_READ ? 1 : 0;
         for (int round = 0; r > 0 && round < ROUNDS; round++)
                 r = receive(l);
+        keep_spare(l);
         if (r < 0)
                 end(l, r == -EPIPE || r == -ECONNRESET ? 0 : r);
 }
@@ -191,6 +220,7 @@ int link_open(struct link *l, struct loop *loop, int fd)
         l->loop = loop;
         buf_init(&l->out, OUT_MAX);
         deferred_init(&l->flush, on_flush);
+        keep_spare(l);
         l->later = timer_new(loop, on_later, l);
         int r = fd_set_nonblock(fd, true);
         return r < 0 ? r : watch_new(loop, fd, WATCH_READ, on_ready, l, &l->watch);
@@ -203,4 +233,5 @@ void link_release(struct link *l)
         if (l->loop)
                 deferred_cancel(&l->flush);
         buf_release(&l->out);
+        close_spare(l);
 }

@@ -6,8 +6,11 @@
 
 #include "base/buf.h"
 #include "loop/loop.h"
+#include "wire/egressmsg.h"
 
 #define LINK_FDS_MAX 253 /* what the kernel passes with one message */
+
+#define LINK_SPARE EGRESSMSG_FDS_MAX
 
 struct link {
         int fd; /* not blocking */
@@ -15,10 +18,12 @@ struct link {
         struct watch *watch;
         struct deferred flush;
         struct timer *later;
-        bool is_later;  /* it runs */
-        struct buf out; /* each message behind its length */
-        size_t sent;    /* bytes at the front of `out` that were sent already */
-        bool has_pong;  /* one is to be sent: PINGs that come meanwhile need no other */
+        bool is_later;         /* it runs */
+        struct buf out;        /* each message behind its length */
+        size_t sent;           /* bytes at the front of `out` that were sent already */
+        int spare[LINK_SPARE]; /* descriptors that are closed to make room for those of a message */
+        size_t spare_count;
+        bool has_pong; /* one is to be sent: PINGs that come meanwhile need no other */
         /* Takes one message. Descriptors that it leaves in `fds` (others become -1) are closed. -errno ends the link. */
         int (*take)(void *arg, struct slice message, int fds[], size_t fd_count);
         void (*on_end)(void *arg, int why); /* 0: the server has closed the socket */

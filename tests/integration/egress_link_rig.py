@@ -2,6 +2,7 @@
 
 import collections
 import os
+import resource
 import socket
 import struct
 import subprocess
@@ -121,12 +122,18 @@ class Network:
 
 
 class Egress:
-    def __init__(self, env=None):
+    def __init__(self, env=None, descriptors=None):
         self.link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.link.settimeout(20 * PATIENCE)
         os.set_inheritable(theirs.fileno(), True)
+
+        def prepare():
+            os.dup2(theirs.fileno(), 3)
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
         self.process = subprocess.Popen(  # all other descriptors of Python are close-on-exec
-            [PROGRAM, "--serve"], close_fds=False, preexec_fn=lambda: os.dup2(theirs.fileno(), 3),
+            [PROGRAM, "--serve"], close_fds=False, preexec_fn=prepare,
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env)
         theirs.close()
         self.kept = []

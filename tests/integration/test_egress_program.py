@@ -504,6 +504,22 @@ def test_requests_wait_for_a_server_that_does_not_read(egress):
         sock.shutdown(socket.SHUT_RDWR)
 
 
+def test_a_network_that_uses_up_descriptors_is_not_in_the_way_of_another(echo):
+    with Egress(descriptors=400) as e, contextlib.ExitStack() as stack:
+        net = e.network(HERE)
+        e.pulse()
+        for _ in range(250):
+            stack.enter_context(net.connect()).sendall(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % echo.port)
+        wait_until(lambda: len(os.listdir(f"/proc/{e.process.pid}/fd")) > 250)
+        others = [e.network(HERE) for _ in range(20)]
+        e.pulse()
+        stack.close()
+        for other in others:
+            with other.tunnel(echo.port) as sock:
+                sock.sendall(b"x")
+                assert exactly(sock, 1) == b"x"
+
+
 def test_many_decisions_are_summed_up(egress):
     net = egress.network()
     for _ in range(150):
