@@ -32,9 +32,9 @@ struct exchange {
         struct buf request; /* the head as it is passed on; kept as long as it may have to be sent again */
         uint64_t length;    /* of its body */
         bool is_chunked;    /* or its body has chunks */
-        bool is_retryable; /* it may be sent to another connection: it has no body, and nothing was answered */
-        bool is_cut;       /* the server does not take the rest of it */
-        bool wants_close;  /* the client will not use its connection again */
+        bool is_retryable; /* it may be sent to another connection: it has no body and may be done twice, and nothing was answered */
+        bool is_cut;        /* the server does not take the rest of it */
+        bool wants_close;   /* the client will not use its connection again */
         bool wants_upgrade; /* and what to was passed on */
         struct http_body up_chunks, down_chunks;
         enum reply reply;

@@ -48,6 +48,13 @@ static bool leads_upstream(const struct conn *c, const struct http_target *t)
                upstream_for(&c->network->policy, &target).is_set;
 }
 
+/* Does the request twice what it does once (RFC 9110, 9.2.2)? */
+static bool is_idempotent(struct slice method)
+{
+        static const char *const methods[] = { "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE" };
+        return slice_find(method, methods, ARRAY_LEN(methods)) < ARRAY_LEN(methods);
+}
+
 void exchange_begin(struct conn *c, const struct http_head *h, const struct http_target *t, size_t head_bytes)
 {
         struct exchange *x = &c->exchange;
@@ -62,7 +69,7 @@ void exchange_begin(struct conn *c, const struct http_head *h, const struct http
                 must(http_request_write(&x->request, h, t, leads_upstream(c, t), x->wants_upgrade) == 0);
                 x->is_chunked = h->framing == HTTP_CHUNKED;
                 x->length = h->framing == HTTP_LENGTH ? h->length : 0;
-                x->is_retryable = !x->is_chunked && x->length == 0;
+                x->is_retryable = is_idempotent(h->method) && !x->is_chunked && x->length == 0;
                 if (x->is_chunked)
                         begin_chunks(&x->up_chunks);
         }
@@ -119,7 +126,8 @@ static void take_early_body(struct conn *c)
         buf_consume(&c->in, n);
 }
 
-/* A kept connection may have been closed by the server just now. A request without a body goes to a new one then. */
+/* A kept connection may have been closed by the server just now. A request without a body goes to a new one then, unless the server may
+ * have done already what must not be done twice. */
 static bool retry(struct conn *c)
 {
         if (!c->exchange.is_retryable || !c->route.is_reused)

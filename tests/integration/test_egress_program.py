@@ -221,6 +221,19 @@ def test_a_server_that_closes_a_kept_connection_costs_nothing(egress, origin):
             assert until(sock, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ") and exactly(sock, 3) == b"bye"
 
 
+def test_what_may_be_done_once_only_is_not_sent_again(egress, origin):
+    net, done = egress.network(HERE), []
+    origin.on("/", lambda _r, _s: response(body=b""))
+    origin.on("/pay", lambda r, _s: (done.append(r.method), False)[1])
+    for method, count in ((b"GET", 2), (b"POST", 1)):
+        with net.connect() as sock:
+            sock.sendall(get(origin, close=False))
+            assert until(sock, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+            sock.sendall(get(origin, "/pay", "Content-Length: 0", close=False).replace(b"GET", method))
+            assert until(sock, b"\r\n\r\n").startswith(b"HTTP/1.1 502 ")
+            assert done.count(method.decode()) == count
+
+
 def test_bodies_pass_with_a_length_and_in_chunks(egress, origin):
     net = egress.network(HERE)
     body = os.urandom(300000)
