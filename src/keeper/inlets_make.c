@@ -21,6 +21,7 @@
 struct joiner {
         const struct inlets *inlets;
         int user, net;
+        bool is_up; /* lo has its addresses: setting its flags again would take a lock of all networks of the machine */
         int fds[INLETS_MAX];
         uint32_t made;
         long result;
@@ -64,7 +65,7 @@ static NO_ASAN void joiner_run(void *arg)
         struct joiner *j = arg;
         struct enter_failure why;
         long r = network_enter(j);
-        if (r == 0 && enter_network(&why) < 0)
+        if (r == 0 && !j->is_up && enter_network(&why) < 0)
                 r = -why.os_errno;
         for (uint32_t i = 0; r == 0 && i < j->inlets->count; i++) {
                 int fd = inlet_open(&j->inlets->list[i]);
@@ -136,9 +137,9 @@ void inlets_disconnect(struct keeper *k)
         k->order.inlet_socket = -1;
 }
 
-int inlets_make(struct keeper *k, int user, int net)
+int inlets_make(struct keeper *k, int user, int net, bool is_up)
 {
-        struct joiner j = { .inlets = &k->order.inlets, .user = user, .net = net };
+        struct joiner j = { .inlets = &k->order.inlets, .user = user, .net = net, .is_up = is_up };
         int r = join(&j);
         if (r == 0)
                 r = sockets_send(k, &j);
@@ -153,7 +154,7 @@ int inlets_make_in(struct keeper *k, pid_t init)
         int space = sys_pidfd_open(init);
         if (space < 0)
                 return space;
-        int r = inlets_make(k, k->order.image->needs_user ? space : -1, space);
+        int r = inlets_make(k, k->order.image->needs_user ? space : -1, space, false);
         sys_close(space);
         return r;
 }

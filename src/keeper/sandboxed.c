@@ -185,7 +185,7 @@ static void sandboxed_inlets(struct keeper *k, int net)
 {
         if (k->order.inlets.count == 0)
                 return;
-        int r = net >= 0 ? inlets_make(k, net, net) : inlets_make_in(k, k->root);
+        int r = net >= 0 ? inlets_make(k, net, net, true) : inlets_make_in(k, k->root);
         if (r == 0) {
                 sandboxed_gate_open(&k->inlets_made);
                 return;

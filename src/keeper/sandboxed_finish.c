@@ -115,7 +115,7 @@ int sandboxed_inlets_below(struct keeper *k, int socket, pid_t init)
                 return net;
         r = sandboxed_check_open(socket);
         int owner = r < 0 ? r : owner_open(net, &outside);
-        r = owner < 0 ? owner : inlets_make(k, owner, net);
+        r = owner < 0 ? owner : inlets_make(k, owner, net, false);
         if (owner >= 0)
                 sys_close(owner);
         sys_close(net);

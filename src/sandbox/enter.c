@@ -100,8 +100,7 @@ int enter_network(struct enter_failure *ret)
         long r = fd;
         if (r >= 0)
                 r = sys_call3(SYS_ioctl, fd, SIOCGIFFLAGS, &lo);
-        /* Setting the flags takes a lock of the whole machine, also when they are set already. */
-        if (r >= 0 && !(lo.ifr_flags & IFF_UP)) {
+        if (r >= 0) {
                 lo.ifr_flags = (short)(lo.ifr_flags | IFF_UP);
                 r = sys_call3(SYS_ioctl, fd, SIOCSIFFLAGS, &lo);
         }
