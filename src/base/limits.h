@@ -481,7 +481,10 @@
 #define LIMIT_EGRESS_FIRST_PAUSE_MS 100
 #define LIMIT_EGRESS_PAUSE_MS 10000
 /* Requests of the server to one client that are not answered. Beyond: what would be asked is denied. */
-#define LIMIT_INQUIRIES 256
+#define LIMIT_INQUIRIES 1024
+/* Those of them that ask about connections of one process. Beyond: the connection is denied. One process must not use up the questions of
+ * all others of its client. */
+#define LIMIT_NET_TARGETS 256
 /* Connections of one process that wait for an answer of the client. Beyond: they are denied. */
 #define LIMIT_NET_QUESTIONS 1024
 /* How much longer than policyDecisionTimeoutMs the server waits for the client's answer. Then the connection is denied. */

@@ -30,7 +30,7 @@
 /* How long a missing event may still come by itself. After that the server is asked for it. */
 #define HOLE_MS 1000
 #define CHILD_PATIENCE_MS 2000
-#define NETWORK_QUESTIONS_MAX 256         /* a server asks no more at once */
+#define NETWORK_QUESTIONS_MAX 1024        /* a server asks no more at once */
 #define SANDBOX_MAX ((size_t)1024 * 1024) /* the longest sandbox of file requests, as JSON */
 /* The longest content of a file in one message: such a content fits into REQUEST_MAX as base64. */
 #define WHOLE_FILE_MAX ((size_t)64 * 1024 * 1024)

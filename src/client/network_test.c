@@ -276,7 +276,7 @@ TEST(too_many_questions_are_not_kept)
                 played_say(f, server, text);
         }
         eq_str(log_text, "");
-        eq_str(played_sent(f, server), NOBODY(256));
+        eq_str(played_sent(f, server), NOBODY(1024));
         farhand_free(f);
         fd_close(server);
 }

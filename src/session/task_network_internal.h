@@ -40,6 +40,7 @@ struct task_network {
         uint16_t http_port, socks_port;
 
         struct list questions; /* network_question::link */
+        size_t question_count;
         size_t waiting;        /* connections that wait for an answer */
         struct list decisions; /* network_decision::link, oldest first */
         size_t decision_count;

@@ -67,6 +67,7 @@ static void question_free(struct network_question *q)
         while ((w = list_first(&q->waiting, struct waiting, link)))
                 waiting_free(q->network, w);
         list_remove(&q->link);
+        q->network->question_count--;
         inquiry_cancel(&q->inquiry);
         timer_free(q->timer);
         free(q->host);
@@ -216,6 +217,7 @@ static struct network_question *question_new(struct task_network *n, const struc
         list_init(&q->inquiry.link);
         list_init(&q->waiting);
         list_append(&n->questions, &q->link);
+        n->question_count++;
         q->timer = timer_new(&n->task->session->server->loop, on_late, q);
         if (!ckd_add(&ms, n->question_ms, (uint64_t)LIMIT_NET_QUESTION_GRACE_MS))
                 timer_start(q->timer, MIN(ms, (uint64_t)INT32_MAX));
@@ -248,6 +250,10 @@ void network_asked(struct gate_network *gate, const struct egressmsg_ask *m)
                 return;
         struct network_question *q = question_find(n, &target);
         bool is_new = !q;
+        if (is_new && n->question_count >= LIMIT_NET_TARGETS) {
+                answer(n, m->question, &not_allowed);
+                return;
+        }
         if (is_new)
                 q = question_new(n, &target);
         struct waiting *w = mem_new(struct waiting);

@@ -348,16 +348,17 @@ def test_a_process_that_asks_for_too_much_is_denied(client, link):
     got = [link.next(ANSWER) for _ in range(3)]
     request(client, 256)
     assert {(m["action"], m["reason"]) for m in got} == {("deny", "not_allowed")} and len(requests(client)) == 256
+    link.ask(asked(client, link, process_id="q"), 1, "h1.test")  # another process has questions of its own
+    assert request(client, 257)["params"]["processId"] == "q"
 
 
 def test_a_client_that_does_not_read_is_asked_later(fake, tmp):
     """A command that asks and hangs up must not fill the memory of the server with questions for a client that is busy."""
-    fake.forget()
     rounds, name = 16000, "x" * 60 + ".test"
     with Server(["--log-level", "info"], listen=f"unix://{tmp}/s") as server, server.connect() as client:
         start(client, "p", launch={"policyDecisionTimeoutMs": 60000})
         start(client, "q")
-        link = fake.link()
+        link = fake.link(server)
         asking, silent = link.next(OPEN)["network"], link.next(OPEN)["network"]
         client.pause_reading()
         for number in range(1, rounds):
