@@ -113,8 +113,6 @@ static const int calls[] = {
         SCMP_SYS(write),
         SCMP_SYS(writev),
         SCMP_SYS(close),
-        SCMP_SYS(fcntl),
-        SCMP_SYS(lseek),
         /* the loop */
         SCMP_SYS(epoll_create1),
         SCMP_SYS(epoll_ctl),
@@ -186,11 +184,28 @@ static int allow_reading_files(scmp_filter_ctx ctx)
                                     SCMP_A1(SCMP_CMP_MASKED_EQ, writes, 0));
 }
 
+/* Not F_SETOWN: with it the kernel would send signals to other processes of this user. Standard error is shared with the server: neither
+ * its flags nor its position are to be changed. */
+static int allow_descriptors(scmp_filter_ctx ctx)
+{
+        static const int commands[] = { F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC, F_SETPIPE_SZ };
+        int r = 0;
+        for (size_t i = 0; i < ARRAY_LEN(commands) && r == 0; i++)
+                r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+                                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)commands[i]));
+        r = r ? r
+              : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 2, SCMP_A0(SCMP_CMP_GT, STDERR_FILENO),
+                                 SCMP_A1(SCMP_CMP_EQ, F_SETFL));
+        return r ? r
+                 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(lseek), 1,
+                                    SCMP_A0(SCMP_CMP_GT, STDERR_FILENO));
+}
+
 /* An abort reaches this process alone. The log is written with a call of its own (base/errout.c). */
 static int allow_last_words(scmp_filter_ctx ctx)
 {
-        int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(pwritev2), 1,
-                                 SCMP_A0(SCMP_CMP_EQ, STDERR_FILENO));
+        int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(pwritev2), 2,
+                                 SCMP_A0(SCMP_CMP_EQ, STDERR_FILENO), SCMP_A3(SCMP_CMP_EQ, (scmp_datum_t)-1));
         return r ? r
                  : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
                                     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
@@ -209,6 +224,7 @@ int confine_calls(void)
         r = r ? r : allow_internet(ctx);
         r = r ? r : allow_memory(ctx);
         r = r ? r : allow_reading_files(ctx);
+        r = r ? r : allow_descriptors(ctx);
         r = r ? r : allow_last_words(ctx);
         /* The calls of every connection come first in the filter. */
         static const int often[] = { SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(epoll_wait),
