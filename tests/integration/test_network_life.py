@@ -252,7 +252,7 @@ def test_a_crowd_of_slow_connections_stalls_nobody_else(network, crowd):
     if not IS_SANITIZED:
         assert resident_bytes(egress) - before < 64 << 20
     end(network, ident)
-    wait_until(lambda: descriptors(egress) < 60, what="the end of the crowd")
+    wait_until(lambda: descriptors(egress) < 130, what="the end of the crowd")  # 69 are kept for messages
     assert works(network)
 
 
