@@ -52,13 +52,15 @@ static void answer(int listener, uint64_t id, int os_errno)
         (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
 }
 
-/* Runs a command of the broker's own, which outlives the process that asked. It ends when the test says so on the socket. */
-static void escape(const struct broker_start *b)
+/* Runs a command of the broker's own, which outlives the process that asked. It ends when the test says so on the socket. It counts
+ * before the process that asked gets its answer: that may be the last one of the tree. */
+static void escape(const struct broker_start *b, const struct seccomp_notif *n)
 {
         struct keeper *k = b->keeper;
         char byte;
         atomic_fetch_add(&k->broker_children, 1);
         atomic_fetch_add(&k->escalated, 1);
+        answer(b->listener, n->id, EACCES);
         pid_t pid = sys_fork();
         if (pid == 0) {
                 (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -114,8 +116,7 @@ static bool decide(const struct broker_start *b, const struct wish *w, const str
                 return true;
         }
         if (is_wished && w->what == ESCAPE) {
-                answer(b->listener, n->id, EACCES);
-                escape(b);
+                escape(b, n);
                 return true;
         }
         if (is_wished && w->what == KILL_TRACED) {
