@@ -170,20 +170,37 @@ static int send_packet(const struct gate *g, const struct packet *p)
         return sendmsg(g->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
+/* Sends what waits, a bounded number of messages. The kernel passes no descriptors on while commands of this user keep too many in
+ * flight: messages without any go past those with some then, or a PING behind them would not arrive, and farhand-egress would be killed
+ * for it. None of them is about the network of a message that it passes. Returns 0, -EAGAIN, or another -errno. */
+static int send_some(struct gate *g, bool *ret_is_held_up)
+{
+        struct packet *p;
+        unsigned tries = 0;
+        *ret_is_held_up = false;
+        list_each (p, &g->packets, link) {
+                if (*ret_is_held_up && p->network)
+                        continue;
+                if (tries++ == SENDS_PER_TURN)
+                        break;
+                int r = send_packet(g, p);
+                *ret_is_held_up |= r == -ETOOMANYREFS;
+                if (r == 0)
+                        packet_free(g, p);
+                else if (r != -ETOOMANYREFS)
+                        return r;
+        }
+        return 0;
+}
+
 static void on_flush(struct deferred *d)
 {
         struct gate *g = container_of(d, struct gate, flush);
-        struct packet *p;
-        int r = 0;
-        for (unsigned n = 0; n < SENDS_PER_TURN && (p = list_first(&g->packets, struct packet, link)); n++) {
-                r = send_packet(g, p);
-                if (r < 0)
-                        break;
-                packet_free(g, p);
-        }
+        bool is_held_up;
+        int r = send_some(g, &is_held_up);
         if (r == -EINTR)
                 r = 0;
-        if (r == -ENOBUFS || r == -ENOMEM || r == -ETOOMANYREFS) {
+        if (r == -ENOBUFS || r == -ENOMEM || (r == 0 && is_held_up)) {
                 timer_start(g->retry, RETRY_MS);
                 r = -EAGAIN;
         } else if (g->fd >= 0) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import time
 
@@ -212,6 +213,36 @@ def test_the_proxy_program_has_no_rights(network):
     fds = {os.readlink(f"/proc/{egress}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{egress}/fd")
            if fd != "2"}  # the server's log
     assert not any(path.startswith("/") and path != "/dev/null" for path in fds), fds
+
+
+# It holds up descriptors in flight, more than a server of the same user may have: then the kernel passes none on for that server.
+IN_FLIGHT = "import array, os, socket, sys, time\n" \
+            "null, pairs = array.array('i', [0] * 250), []\n" \
+            "for _ in range(int(sys.argv[1]) // 250):\n" \
+            "    pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))\n" \
+            "    pairs[-1][0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, null)])\n" \
+            "print('full', flush=True)\n" \
+            "time.sleep(float(sys.argv[2]))"
+
+
+@pytest.mark.slow
+def test_a_command_that_keeps_descriptors_in_flight_cuts_no_other_off(world):
+    """A new network has to wait for them, but farhand-egress must not be killed for messages that could not be sent."""
+    class Small(Network):
+        def _prepare(self):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))
+            super()._prepare()
+
+    with Small(world, user="unprivileged") as network:
+        ident = hold(network)
+        egress = running_egress(network)
+        full = network.start([PYTHON, "-c", IN_FLIGHT, "750", "10"], None, box=False)
+        network.client.wait_output(full, b"full")
+        late = network.start(["/usr/bin/curl", "-sS", "-m", "60", "http://127.0.0.1/"], allow("127.0.0.1"), box=False)
+        assert network.finish(full).code == 0
+        assert network.finish(late).code == 0
+        assert egress_of(network) == egress
+        end(network, ident)
 
 
 # Peers that take time
