@@ -131,7 +131,6 @@ def test_the_network_of_a_background_child_goes_on_while_it_holds_the_streams(ne
     assert ended.out == b"main\nbg 200\n"
 
 
-@pytest.mark.xfail(reason="farhand-egress tells decisions a moment later, and the server drops those that come after the end", strict=False)
 def test_decisions_of_a_command_that_ends_at_once_are_told(network):
     for _ in range(10):
         ident = network.start(["curl", "-s", "-m", "5", "http://other.test/"], allow(LOOPBACK))
@@ -223,8 +222,6 @@ def test_variables_of_the_request_are_overridden(network):
 
 def test_the_proxy_of_the_server(network):
     """allowUpstreamProxy: names go through the proxy that the server's environment names; literal addresses of its own go direct."""
-    if network.is_ours:
-        pytest.xfail("farhand-egress does not use the proxies of its environment yet")
     since = network.world.mark()
     got = network.probe([http("good.test", path="/q"), {"do": "connect", "to": "good.test:443"}, http(LOOPBACK, path="/l")],
                         allow("good.test", LOOPBACK, allowUpstreamProxy=True), box=False).results
