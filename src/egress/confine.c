@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -67,6 +68,15 @@ static int drop_user(void)
         return setresuid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL ? -errno : 0;
 }
 
+/* A server that runs as a service may have some, and in a user namespace that maps its owner alone it keeps all. */
+static int drop_capabilities(void)
+{
+        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+        (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+        return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
+}
+
 int confine_self(int last_fd)
 {
         struct rlimit none = { 0, 0 };
@@ -76,6 +86,7 @@ int confine_self(int last_fd)
         (void)close_range((unsigned)last_fd + 1, ~0U, 0);
         signal(SIGPIPE, SIG_IGN);
         int r = drop_user();
+        r = r < 0 ? r : drop_capabilities();
         if (r < 0)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

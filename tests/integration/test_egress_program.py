@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import threading
 
 import pytest
@@ -578,6 +579,23 @@ def test_it_ends_with_the_server_and_is_nobody(echo):
     assert code == 0, errors
     with sock:
         assert drain(sock) == b""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give")
+def test_it_drops_the_capabilities_of_a_service():
+    """Of those that systemd gives with AmbientCapabilities, and of root in a namespace that has no other user."""
+    for start in (["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+net_raw", "--ambient-caps=+net_raw"],
+                  ["unshare", "--user", "--map-root-user"]):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, subprocess.Popen([*start, PROGRAM, "--serve"], close_fds=False, preexec_fn=lambda t=theirs: os.dup2(t.fileno(), 3)) as p:
+            theirs.close()
+            ours.send(b"\x01\x05\0\0")
+            ours.settimeout(20 * PATIENCE)
+            ours.recv(100)
+            with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
+                caps = {line.split()[0]: int(line.split()[1], 16) for line in f if line.startswith("Cap")}
+            ours.close()
+        assert caps["CapEff:"] == caps["CapPrm:"] == caps["CapAmb:"] == 0
 
 
 def test_when_it_is_killed_its_connections_end(echo):
