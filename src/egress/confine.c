@@ -170,10 +170,11 @@ static int allow_internet(scmp_filter_ctx ctx)
         int r = 0;
         for (size_t i = 0; i < 4 && r == 0; i++)
                 r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
-                                     SCMP_A0(SCMP_CMP_EQ, families[i / 2]),
+                                     SCMP_A0(SCMP_CMP_EQ, families[i / 2], 0),
                                      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, types[i % 2]));
         return r ? r
-                 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, FIONBIO));
+                 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+                                    SCMP_A1(SCMP_CMP_EQ, FIONBIO, 0));
 }
 
 /* Memory that is written and memory that is executed stay apart. */
@@ -203,23 +204,24 @@ static int allow_descriptors(scmp_filter_ctx ctx)
         int r = 0;
         for (size_t i = 0; i < ARRAY_LEN(commands) && r == 0; i++)
                 r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
-                                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)commands[i]));
+                                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)commands[i], 0));
         r = r ? r
-              : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 2, SCMP_A0(SCMP_CMP_GT, STDERR_FILENO),
-                                 SCMP_A1(SCMP_CMP_EQ, F_SETFL));
+              : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 2,
+                                 SCMP_A0(SCMP_CMP_GT, STDERR_FILENO, 0), SCMP_A1(SCMP_CMP_EQ, F_SETFL, 0));
         return r ? r
                  : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(lseek), 1,
-                                    SCMP_A0(SCMP_CMP_GT, STDERR_FILENO));
+                                    SCMP_A0(SCMP_CMP_GT, STDERR_FILENO, 0));
 }
 
 /* An abort reaches this process alone. The log is written with a call of its own (base/errout.c). */
 static int allow_last_words(scmp_filter_ctx ctx)
 {
         int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(pwritev2), 2,
-                                 SCMP_A0(SCMP_CMP_EQ, STDERR_FILENO), SCMP_A3(SCMP_CMP_EQ, (scmp_datum_t)-1));
+                                 SCMP_A0(SCMP_CMP_EQ, STDERR_FILENO, 0),
+                                 SCMP_A3(SCMP_CMP_EQ, (scmp_datum_t)-1, 0));
         return r ? r
                  : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-                                    SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+                                    SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
 }
 
 int confine_calls(void)
