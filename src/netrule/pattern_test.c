@@ -160,8 +160,8 @@ TEST(rules_refuse_what_would_have_no_effect)
                                            "[*]:80",
                                            "1.2.3.4:80",
                                            "fe80::1%eth0",
-                                           "b\xc3\xbc"
-                                           "cher.de",
+                                           ("b\xc3\xbc"
+                                            "cher.de"),
                                            "a@b",
                                            "x:y:z",
                                            "*.[::1]",
