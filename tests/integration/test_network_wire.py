@@ -214,7 +214,7 @@ def test_the_end_of_the_process_closes_its_network(client, server, link):
     client.call("process/terminate", {"processId": "p"})
     assert link.next(CLOSE)["network"] == link.network
     wait_until(lambda: is_refused(port), 10, "the end of the sockets")  # a child that tests sandboxes may have copies for a moment
-    exited = next(m["params"] for m in client.notifications if m["method"] == "process/exited")
+    exited = client.wait_exit("p")
     assert exited["connections"] == {"allowed": 1, "denied": 3}
     # The next process gets the same farhand-egress, and another network.
     start(client, "q")
