@@ -178,7 +178,9 @@ class Network:
         out = Outcome(None, client.output(process_id, "stdout"), client.output(process_id, "stderr"),
                       client.wait_exit(process_id)["exitCode"])
         questions = [m["params"] for m in client.questions if m["params"]["processId"] == process_id]
-        return Ended(out, client.decisions(process_id), questions)
+        ended = Ended(out, client.decisions(process_id), questions)
+        ended.told = lambda: client.decisions(process_id)  # the last ones may come after process/closed
+        return ended
 
     def run(self, argv, proxy, client=None, timeout=60, **kw):
         return self.finish(self.start(argv, proxy, client, **kw), client, timeout)

@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from farhand_client import wait_until
 from network_rig import Network, body, get, header, http, status
 from world import PUBLIC, world_or_skip
 
@@ -198,6 +199,8 @@ def test_a_recorded_command(network, case):
             differences.append(f"{label}:\n     got {str(got)[:1000]}\n  wanted {recorded}\n    from {str(result)[:300]}")
     assert not differences, "\n".join(differences)
     assert [q["request"] for q in ended.questions] == [asked for asked, _ in questions]
+    ended.decisions = wait_until(lambda: ended.told() if len(ended.told()) >= len(case["decisions"]) else None, what="the decisions") \
+        if case["decisions"] else ended.told()
     assert ended.shown() == case["decisions"]
 
 
