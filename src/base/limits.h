@@ -460,6 +460,9 @@
  * 502. */
 #define LIMIT_EGRESS_HEAD_MS 30000
 #define LIMIT_EGRESS_RESOLVE_MS 2000
+/* Lookups of names for one managed command, also those that nobody waits for any more. Beyond: the name counts as one that cannot be
+ * resolved. */
+#define LIMIT_EGRESS_LOOKUPS 256
 #define LIMIT_EGRESS_DIAL_MS 10000
 /* Addresses of a name that are tried. Further ones are checked, but not tried. */
 #define LIMIT_EGRESS_ADDRESSES 8

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "egress/resolver.h"
 #include "wire/egressmsg.h"
 
 /* Decisions that are alike; the last one of a full list counts all that found no room. */
@@ -136,6 +137,7 @@ void network_init(struct network *n, struct egress *e, uint32_t id)
         list_init(&n->members);
         list_init(&n->remembered);
         map_init(&n->questions);
+        n->looker = looker_new();
         n->second = timer_new(&e->loop, on_second, n);
 }
 
@@ -144,6 +146,7 @@ void network_release(struct network *n)
         must(n->member_count == 0);
         flush_sums(n);
         n->second = timer_free(n->second);
+        n->looker = looker_free(n->looker);
         arena_release(&n->arena);
 }
 

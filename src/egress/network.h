@@ -62,6 +62,7 @@ struct network {
         struct list members; /* member::link: connections */
         size_t member_count;
         void (*on_room)(struct network *n); /* a connection has ended */
+        struct looker *looker;
 
         struct map questions;   /* struct question by its key */
         struct list remembered; /* struct remembered::link, the oldest first */

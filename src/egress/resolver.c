@@ -28,8 +28,14 @@ struct server_watch {
         struct watch *watch;
 };
 
+struct looker {
+        size_t lookups; /* that c-ares knows */
+        bool is_gone;
+};
+
 /* A configuration of name servers. The file may change: then lookups that began with the old one end with it. */
 struct channel {
+        struct list link; /* resolver::channels */
         struct resolver *resolver;
         ares_channel ares;
         struct list watches; /* server_watch::link */
@@ -40,20 +46,22 @@ struct channel {
 
 struct resolver {
         struct loop *loop;
-        struct channel *channel;
-        struct timer *timer; /* of c-ares */
+        struct channel *channel; /* the newest */
+        struct list channels;    /* channel::link: it, and old ones whose lookups have not ended */
+        struct timer *timer;     /* of c-ares */
         struct timespec changed;
 };
 
 struct lookup {
         struct channel *channel;
+        struct looker *looker;
         struct timer *timer;
         lookup_fn fn; /* NULL: cancelled */
         void *arg;
         bool is_held; /* c-ares knows it */
         struct deferred tell;
         size_t count;
-        struct sockaddr_storage addresses[ADDRESSES_MAX];
+        struct sockaddr_storage *addresses;
 };
 
 bool resolver_literal(struct slice text, uint16_t port, struct sockaddr_storage *ret)
@@ -83,11 +91,18 @@ bool resolver_literal(struct slice text, uint16_t port, struct sockaddr_storage 
 
 static void settle_timer(struct resolver *r)
 {
-        struct timeval most = { .tv_sec = 1 }, left, *next = NULL;
-        if (r->channel && r->channel->lookups > 0)
-                next = ares_timeout(r->channel->ares, &most, &left);
-        if (next)
-                timer_start(r->timer, (uint64_t)next->tv_sec * 1000 + (uint64_t)next->tv_usec / 1000 + 1);
+        uint64_t soonest_ms = UINT64_MAX;
+        const struct channel *c;
+        list_each (c, &r->channels, link) {
+                struct timeval most = { .tv_sec = 1 }, left;
+                if (c->lookups == 0)
+                        continue;
+                const struct timeval *next = ares_timeout(c->ares, &most, &left);
+                soonest_ms =
+                        MIN(soonest_ms, (uint64_t)next->tv_sec * 1000 + (uint64_t)next->tv_usec / 1000 + 1);
+        }
+        if (soonest_ms < UINT64_MAX)
+                timer_start(r->timer, soonest_ms);
         else
                 timer_stop(r->timer);
 }
@@ -95,7 +110,9 @@ static void settle_timer(struct resolver *r)
 static void on_time(void *arg)
 {
         struct resolver *r = arg;
-        ares_process_fd(r->channel->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+        struct channel *c;
+        list_each (c, &r->channels, link)
+                ares_process_fd(c->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
         settle_timer(r);
 }
 
@@ -147,6 +164,7 @@ static void on_socket(void *arg, ares_socket_t fd, int reads, int writes)
 static void channel_end(struct deferred *d)
 {
         struct channel *c = container_of(d, struct channel, end);
+        list_remove(&c->link);
         ares_destroy(c->ares);
         free(c);
 }
@@ -161,6 +179,7 @@ static int channel_new(struct resolver *r, struct channel **ret)
 {
         struct channel *c = mem_new(struct channel);
         c->resolver = r;
+        list_init(&c->link);
         list_init(&c->watches);
         deferred_init(&c->end, channel_end);
         struct ares_options options = {
@@ -180,6 +199,7 @@ static int channel_new(struct resolver *r, struct channel **ret)
                 free(c);
                 return -EIO;
         }
+        list_append(&r->channels, &c->link);
         *ret = c;
         return 0;
 }
@@ -212,6 +232,7 @@ int resolver_new(struct loop *l, struct resolver **ret)
                 return -EIO;
         struct resolver *r = mem_new(struct resolver);
         r->loop = l;
+        list_init(&r->channels);
         r->timer = timer_new(l, on_time, r);
         r->changed = changed_at();
         int e = channel_new(r, &r->channel);
@@ -228,11 +249,34 @@ struct resolver *resolver_free(struct resolver *r)
 {
         if (!r)
                 return NULL;
-        ares_destroy(r->channel->ares);
-        free(r->channel);
+        struct channel *c;
+        list_each (c, &r->channels, link) {
+                deferred_cancel(&c->end);
+                channel_end(&c->end);
+        }
         timer_free(r->timer);
         free(r);
         ares_library_cleanup();
+        return NULL;
+}
+
+/* --- lookers ------------------------------------------------------------------------------------------------------ */
+
+struct looker *looker_new(void)
+{
+        return mem_new(struct looker);
+}
+
+static void looker_end(struct looker *l)
+{
+        if (l->is_gone && l->lookups == 0)
+                free(l);
+}
+
+struct looker *looker_free(struct looker *l)
+{
+        l->is_gone = true;
+        looker_end(l);
         return NULL;
 }
 
@@ -244,6 +288,7 @@ static void lookup_end(struct lookup *l)
                 return;
         deferred_cancel(&l->tell);
         timer_free(l->timer);
+        free(l->addresses);
         free(l);
 }
 
@@ -264,6 +309,7 @@ static void on_late(void *arg)
 
 static void take_addresses(struct lookup *l, const struct ares_addrinfo *found)
 {
+        l->addresses = mem_alloc(ADDRESSES_MAX * sizeof(l->addresses[0]));
         for (const struct ares_addrinfo_node *n = found->nodes; n; n = n->ai_next) {
                 if (l->count == ADDRESSES_MAX || n->ai_addrlen > sizeof(l->addresses[0])) {
                         l->count = 0; /* what is not checked must not be reached */
@@ -279,6 +325,8 @@ static void on_found(void *arg, int status, UNUSED int timeouts, struct ares_add
         struct channel *c = l->channel;
         l->is_held = false;
         c->lookups--;
+        l->looker->lookups--;
+        looker_end(TAKE(l->looker));
         if (status == ARES_SUCCESS && l->fn)
                 take_addresses(l, found);
         if (found)
@@ -288,7 +336,8 @@ static void on_found(void *arg, int status, UNUSED int timeouts, struct ares_add
         channel_let_go(c);
 }
 
-struct lookup *resolver_lookup(struct resolver *r, struct slice name, uint16_t port, lookup_fn fn, void *arg)
+struct lookup *resolver_lookup(struct resolver *r, struct looker *looker, struct slice name, uint16_t port,
+                               lookup_fn fn, void *arg)
 {
         char text[256], service[8];
         refresh(r);
@@ -296,7 +345,7 @@ struct lookup *resolver_lookup(struct resolver *r, struct slice name, uint16_t p
         *l = (struct lookup){ .channel = r->channel, .fn = fn, .arg = arg };
         deferred_init(&l->tell, on_tell);
         l->timer = timer_new(r->loop, on_late, l);
-        if (name.n >= sizeof(text) || slice_has_nul(name)) {
+        if (name.n >= sizeof(text) || slice_has_nul(name) || looker->lookups >= LIMIT_EGRESS_LOOKUPS) {
                 loop_defer(r->loop, &l->tell);
                 return l;
         }
@@ -305,6 +354,8 @@ struct lookup *resolver_lookup(struct resolver *r, struct slice name, uint16_t p
         timer_start(l->timer, LIMIT_EGRESS_RESOLVE_MS);
         l->is_held = true;
         r->channel->lookups++;
+        l->looker = looker;
+        looker->lookups++;
         struct ares_addrinfo_hints hints = { .ai_family = AF_UNSPEC,
                                              .ai_socktype = SOCK_STREAM,
                                              .ai_flags = ARES_AI_NUMERICSERV };

@@ -109,8 +109,8 @@ static void dial_upstream(struct route *r, const struct upstream *u)
                                   &address))
                 dial_checked(r, &address, 1);
         else
-                r->lookup =
-                        resolver_lookup(r->network->egress->resolver, u->host, u->port, on_upstream_found, r);
+                r->lookup = resolver_lookup(r->network->egress->resolver, r->network->looker, u->host,
+                                            u->port, on_upstream_found, r);
 }
 
 static void refuse_address(struct route *r, bool is_found)
@@ -162,7 +162,8 @@ static void resolve(struct route *r)
                 must(resolver_literal(S("::1"), t->port, &found[1]));
                 check_addresses(r, found, 2);
         } else {
-                r->lookup = resolver_lookup(r->network->egress->resolver, t->host, t->port, on_found, r);
+                r->lookup = resolver_lookup(r->network->egress->resolver, r->network->looker, t->host,
+                                            t->port, on_found, r);
         }
 }
 

@@ -288,6 +288,21 @@ def test_a_crowd_of_slow_connections_stalls_nobody_else(network, crowd):
     assert works(network)
 
 
+CALLERS_WHO_LEAVE = "import os, socket\n" \
+                    "p = int(os.environ['HTTP_PROXY'].rpartition(':')[2])\n" \
+                    "for n in range(2000):\n" \
+                    "    with socket.create_connection(('127.0.0.1', p)) as s:\n" \
+                    "        s.sendall(b'GET http://slow.test/ HTTP/1.1\\r\\nHost: slow.test\\r\\n\\r\\n')"
+
+
+def test_lookups_that_nobody_waits_for_are_limited(network):
+    """A lookup cannot be called off, and asks twice for two kinds of addresses: a command that leaves at once must not pile them up."""
+    since = network.world.mark()
+    assert network.run([PYTHON, "-c", CALLERS_WHO_LEAVE], allow("slow.test", "good.test")).code == 0
+    assert works(network)
+    assert 0 < len(network.world.log(since, "dns", name="slow.test")) < 2000
+
+
 def test_a_head_that_never_ends_is_refused(network):
     """By its size, in one piece or in many."""
     for pieces in (None, 50):
