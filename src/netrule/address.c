@@ -111,8 +111,10 @@ static const struct net_cidr special[] = {
         V6(96, 0),                   /* ::, ::1, and IPv4-compatible addresses */
         V6(96, 0, 0x64, 0xff, 0x9b), /* NAT64: the translator may live in this network */
         V6(48, 0, 0x64, 0xff, 0x9b, 0, 1),
+        V6(96, 0, [8] = 0xff, 0xff),    /* IPv4 addresses of translators */
         V6(64, 1),                      /* discarded */
-        V6(32, 0x20, 0x01),             /* Teredo: tunnels to an address inside */
+        V6(16, 0x5f),                   /* segments of routes */
+        V6(23, 0x20, 0x01),             /* protocol assignments; Teredo: tunnels to an address inside */
         V6(32, 0x20, 0x01, 0x0d, 0xb8), /* documentation */
         V6(16, 0x20, 0x02),             /* 6to4: the same */
         V6(20, 0x3f, 0xff),             /* documentation */
@@ -169,6 +171,7 @@ bool net_address_embedded(const struct net_address *a, struct net_address *ret)
         } kinds[] = {
                 { V6(96, 0), 12 },
                 { V6(96, 0, 0x64, 0xff, 0x9b), 12 },
+                { V6(96, 0, [8] = 0xff, 0xff), 12 },
                 { V6(16, 0x20, 0x02), 2 },
         };
         for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
