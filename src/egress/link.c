@@ -104,6 +104,15 @@ static int send_all(struct link *l)
         return 0;
 }
 
+void link_send_now(struct link *l, struct slice message)
+{
+        bool was_full = link_is_full(l); /* then the flush has to notice that there is room again */
+        append(l, message);
+        if (l->watch && !was_full)
+                (void)send_all(l); /* the flush meets an error again */
+        loop_defer(l->loop, &l->flush);
+}
+
 static void on_flush(struct deferred *d)
 {
         struct link *l = container_of(d, struct link, flush);

@@ -37,6 +37,8 @@ void link_release(struct link *l);
 /* To be sent at the end of the turn; after it, and with others of its kind, when nobody waits for it. Messages keep their order. */
 void link_send(struct link *l, struct slice message);
 void link_send_later(struct link *l, struct slice message);
+/* Sent before this returns, if the socket takes it. */
+void link_send_now(struct link *l, struct slice message);
 void link_pong(struct link *l);
 
 bool link_is_full(const struct link *l);

@@ -22,7 +22,11 @@ static void send_decided(struct network *n, const struct egressmsg_decided *m)
 {
         _buf_ struct buf out = BUF_INIT(EGRESSMSG_MAX);
         must(egressmsg_decided_write(&out, n->id, m) == 0);
-        link_send_later(&n->egress->link, buf_slice(&out));
+        /* The program that is refused may end as soon as it hears of it; the server is to know why before. */
+        if (m->action == NET_ALLOW)
+                link_send_later(&n->egress->link, buf_slice(&out));
+        else
+                link_send_now(&n->egress->link, buf_slice(&out));
 }
 
 static void sum_release(struct decided_sum *s)
