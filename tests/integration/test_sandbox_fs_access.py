@@ -40,6 +40,9 @@ def rig(request):
         yield r
 
 
+STAYING = set()
+
+
 class Check:
     """One check of a case, in a tree of its own; `box` asks under the profile of the case."""
 
@@ -56,10 +59,14 @@ class Check:
                         "windowsSandboxLevel": "disabled"}
         self.before = self.look()
         if self.op == "mkdir" and self.path in self.before and not self.is_inside:
-            # A command of another test may have a placeholder in /tmp for a moment: then it is no part of what was there before.
-            with contextlib.suppress(TimeoutError):
-                wait_until(lambda: not os.path.lexists(self.path), 30)
-                del self.before[self.path]
+            # A command of another test may have a placeholder in /tmp for a moment: then it is no part of what was there before. What stays
+            # was there before the tests, and is waited for only once.
+            if self.path not in STAYING:
+                STAYING.add(self.path)
+                with contextlib.suppress(TimeoutError):
+                    wait_until(lambda: not os.path.lexists(self.path), 30)
+                    STAYING.remove(self.path)
+                    del self.before[self.path]
 
     def look(self):
         return look(self.tree, self.path)
